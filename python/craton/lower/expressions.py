@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pandas as pd
 import polars as pl
 
 from craton.errors import PlanError
@@ -42,7 +43,7 @@ def lower_expr(expr: Expr) -> pl.Expr:
         case Column():
             return pl.col(expr.name)
         case Literal():
-            return pl.lit(expr.value, dtype=expr.dtype)
+            return _literal(expr)
         case Values():
             return pl.lit(expr.series)
         case Call():
@@ -65,3 +66,15 @@ def _apply(spec: Spec, args: list[pl.Expr]) -> pl.Expr:
     if implementation is None:
         raise PlanError(f"function {spec.function!r} has no implementation")
     return implementation(args, spec)
+
+
+def _literal(expr: Literal) -> pl.Expr:
+    value = expr.value
+    if isinstance(value, pd.Timestamp | pd.Timedelta):
+        unit = expr.dtype.time_unit  # type: ignore[attr-defined]
+        if unit == "ns":
+            return pl.lit(value.as_unit("ns").value).cast(expr.dtype)
+        if isinstance(value, pd.Timedelta):
+            return pl.lit(value.to_pytimedelta(), dtype=expr.dtype)
+        return pl.lit(value.to_pydatetime(), dtype=expr.dtype)
+    return pl.lit(value, dtype=expr.dtype)

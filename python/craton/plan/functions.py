@@ -61,3 +61,13 @@ declare(Kind.WINDOW, "shift", "diff", "forward_fill", "backward_fill", ordered=T
 declare(Kind.WINDOW, "rank", "rank_max", "rank_min", "rank_dense", "rank_average")
 declare(Kind.WINDOW, "rank_ordinal", "is_first_distinct", "is_last_distinct", ordered=True)
 declare(Kind.WINDOW, "is_duplicated")
+
+# --- more of cells (fillna, where, replace, casts, masked and Arrow dtypes)
+
+# --- strings and dates
+
+# --- more aggregates (reductions, value_counts, describe)
+
+# --- more of group-by
+
+# --- more windows
