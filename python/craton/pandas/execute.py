@@ -79,6 +79,11 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
     return arrays[count:], make_index(view.index, arrays[:count], frame.height)
 
 
+def planned(view: View) -> Operator:
+    """The plan that :func:`materialise` runs for a view."""
+    return _with_result_names(view)[0].base
+
+
 def _with_result_names(view: View) -> tuple[View, list[str]]:
     names = column_names([*index_labels(view.index), *view.labels])
     every = (*view.index.values, *view.values)
