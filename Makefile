@@ -8,6 +8,7 @@ PY     ?= $(VENV)/bin/python
 JOBS   ?= 2
 SCALE  ?= 1
 ARGS   ?=
+WHEEL_TOOLS ?= maturin
 
 SHELL       := /bin/sh
 MAKEFLAGS   += --no-print-directory
@@ -19,9 +20,10 @@ NATIVE    := python/craton/_native.abi3.so
 RUST      := Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find crates -name '*.rs')
 EXTRAS    := demo,bench,dev
 
-# One set of variables for every cargo call: a differing one would compile PyO3 again.
-export PYO3_PYTHON := $(abspath $(PY))
+# The module uses the stable ABI of Python 3.11, so compiling it asks no interpreter.
+export PYO3_NO_PYTHON := 1
 export PYO3_BUILD_EXTENSION_MODULE := 1
+export CARGO_TARGET_DIR := $(CURDIR)/target
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CARGO_FLAGS := --release --workspace
 
@@ -52,7 +54,7 @@ env: build ## make .venv with Craton, editable, and all tools
 .PHONY: build
 build: $(INSTALLED) $(NATIVE) ## build the native module where its sources changed
 
-# Kept apart from `build` for trees that bring their own interpreter: make native PY=…
+# For trees that bring their own interpreter: make native PY=…
 .PHONY: native
 native: $(NATIVE) ## only the native module, into python/craton
 
@@ -89,8 +91,20 @@ docs: env ## write the generated tables of the documentation again
 
 ##@ Shipping it
 .PHONY: wheel
-wheel: env ## a wheel for this platform, in dist/
-	$(PY) -m maturin build --out dist
+wheel: $(VENV)/bin/python ## a wheel for this platform, in dist/
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
+	$(VENV)/bin/python -m maturin build --out dist $(ARGS)
+
+.PHONY: sdist
+sdist: $(VENV)/bin/python ## a source archive, in dist/
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
+	$(VENV)/bin/python -m maturin sdist --out dist
+
+.PHONY: wheel-test
+wheel-test: ## install the wheel of dist/ into a fresh environment and use it
+	rm -rf build/wheel-test && $(PYTHON) -m venv build/wheel-test
+	build/wheel-test/bin/python -m pip install --quiet -c constraints.txt dist/craton-*.whl pytest
+	build/wheel-test/bin/python -m pytest -c /dev/null --rootdir build/wheel-test -p no:cacheprovider tests/unit/test_native.py
 
 .PHONY: constraints
 constraints: ## resolve every dependency afresh and pin what was found

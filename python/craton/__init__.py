@@ -1,0 +1,1 @@
+"""Craton: pandas programs, unchanged and exact, as plans on Polars."""
