@@ -1,7 +1,7 @@
 """Check the demo's 22 queries against the same queries in SQL, run by DuckDB over the same files.
 
-    python bench/check_tpch.py --scale 1
-    python bench/check_tpch.py --scale 10 --engine craton
+    python -m bench.check_tpch --scale 1
+    python -m bench.check_tpch --scale 10 --engine craton
 
 Results are compared by column position. Floats may differ by a relative 1e-9. Where the ORDER BY leaves rows tied,
 their order is free, and when a LIMIT cuts through a tie, so is the choice among them.
@@ -19,11 +19,13 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from craton.demo import data as tpch
 from craton.demo.compare import materialise
 from craton.demo.queries import QUERIES
-from tpch_sql import ORDER, SQL
+
+from bench.tpch_sql import ORDER, SQL
 
 RTOL = 1e-9
 
@@ -41,6 +43,9 @@ def differences(expected: pd.DataFrame, actual: pd.DataFrame, order: tuple[int, 
     if expected.shape != actual.shape:
         return f"SQL gives (rows, columns) {expected.shape}, not {actual.shape}"
     left, right = _plain(expected), _plain(actual)
+    for position in left.columns:
+        if pd.api.types.is_numeric_dtype(left[position]) != pd.api.types.is_numeric_dtype(right[position]):
+            return f"column {position} is {left[position].dtype}, not {right[position].dtype}"
     for position in order:
         wrong = _unequal(left[position], right[position])
         if wrong.any():
@@ -72,14 +77,13 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _unequal(left: pd.Series, right: pd.Series) -> np.ndarray[Any, Any]:
+def _unequal(left: pd.Series, right: pd.Series) -> npt.NDArray[np.bool_]:
     if pd.api.types.is_float_dtype(left) or pd.api.types.is_float_dtype(right):
-        close = np.isclose(
-            right.to_numpy(dtype="float64"), left.to_numpy(dtype="float64"), rtol=RTOL, atol=0, equal_nan=True
-        )
-        return ~close
-    same = (left == right) | (left.isna() & right.isna())
-    return ~same.to_numpy(dtype=bool)
+        expected: npt.NDArray[np.float64] = left.to_numpy(dtype="float64")
+        actual: npt.NDArray[np.float64] = right.to_numpy(dtype="float64")
+        return np.logical_not(np.isclose(actual, expected, rtol=RTOL, atol=0, equal_nan=True))
+    same: npt.NDArray[np.bool_] = ((left == right) | (left.isna() & right.isna())).to_numpy(dtype=bool)
+    return np.logical_not(same)
 
 
 def _settle_ties(left: pd.DataFrame, right: pd.DataFrame, order: tuple[int, ...]) -> tuple[pd.DataFrame, pd.DataFrame]:

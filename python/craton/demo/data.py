@@ -18,7 +18,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,11 +66,8 @@ def folder_for(scale: float, build: Path | None = None) -> Path:
 
 def is_complete(folder: Path, scale: float) -> bool:
     """Say whether `folder` holds all tables of `scale`, as this version writes them."""
-    try:
-        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    if not isinstance(marker, dict) or marker.get("format") != FORMAT or marker.get("scale") != scale:
+    marker = _marker(folder)
+    if marker.get("format") != FORMAT or marker.get("scale") != scale:
         return False
     return all((folder / f"{table}.parquet").is_file() for table in TABLES)
 
@@ -99,13 +96,16 @@ def ensure(scale: float, folder: Path | None = None, *, report: Report | None = 
     RuntimeError
         The generator failed; the message holds what it said.
     ValueError
-        `scale` is not positive.
+        `scale` is not positive, or `folder` holds the data of another one.
     """
     if not scale > 0:
         raise ValueError(f"the TPC-H scale factor is {scale!r}; give a number above 0, such as 0.1, 1 or 10")
     folder = folder_for(scale) if folder is None else Path(folder)
     if is_complete(folder, scale):
         return folder
+    other = _marker(folder).get("scale", scale)
+    if other != scale:
+        raise ValueError(f"{folder} holds TPC-H data of scale factor {other:g}, not {scale:g}; name another folder")
     generator = find_generator()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKER).unlink(missing_ok=True)
@@ -169,6 +169,14 @@ def convert(source: Path, target: Path, *, report: Report | None = None) -> int:
         return done
 
     return _publish(target, write)
+
+
+def _marker(folder: Path) -> dict[str, Any]:
+    try:
+        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return marker if isinstance(marker, dict) else {}
 
 
 def _pandas_type(kind: pa.DataType) -> pa.DataType:
