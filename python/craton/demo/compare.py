@@ -49,7 +49,7 @@ def difference(expected: pandas.DataFrame, actual: pandas.DataFrame, *, rtol: fl
     >>> difference(one, one.assign(b=[0.3, 1.0])) is None
     True
     >>> print(difference(one, one.assign(a=[1, 3])))
-    column 'a': Series are different (50.0 %): expected [1, 2], got [1, 3]
+    column 'a': Series values are different (50.0 %): expected [1, 2], got [1, 3]
     """
     if expected.shape != actual.shape:
         return f"shape: expected {expected.shape}, got {actual.shape}"
@@ -82,7 +82,8 @@ def difference(expected: pandas.DataFrame, actual: pandas.DataFrame, *, rtol: fl
 def _one_line(error: AssertionError) -> str:
     """Turn pandas' several lines into one: what is different, then both sides, shortened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = " ".join(line for line in lines if not line.startswith(("[left]", "[right]", "[index]", "At positional")))
+    told = [line for line in lines if not line.startswith(("[left]", "[right]", "[index]", "At positional"))]
+    said = " ".join(told[1:] or told)  # The first only says that something differs.
     left = next((line.removeprefix("[left]:").strip() for line in lines if line.startswith("[left]")), None)
     right = next((line.removeprefix("[right]:").strip() for line in lines if line.startswith("[right]")), None)
     if left is not None and right is not None:

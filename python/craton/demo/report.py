@@ -116,18 +116,15 @@ def write(outcomes: Sequence[Outcome], about: Setting, folder: Path) -> Files:
         Made if it is not there.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    total = totals(outcomes)
     stem = f"tpch-sf{about.scale:g}"
     files = Files(folder / f"{stem}.png", folder / f"{stem}.html", folder / f"{stem}.json")
     draw(outcomes, about, files.chart)
     files.page.write_text(page(outcomes, about, files.chart.read_bytes()), encoding="utf-8")
-    total = totals(outcomes)
     figures = {
         "setting": asdict(about),
-        "queries": [asdict(outcome) for outcome in outcomes],
-        "totals": {
-            key: None if isinstance(value, float) and math.isnan(value) else value
-            for key, value in asdict(total).items()
-        },
+        "queries": [asdict(outcome) | {"speed_up": _or_none(outcome.speed_up)} for outcome in outcomes],
+        "totals": {key: _or_none(value) for key, value in (asdict(total) | {"speed_up": total.speed_up}).items()},
     }
     files.results.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return files
@@ -137,7 +134,7 @@ def draw(outcomes: Sequence[Outcome], about: Setting, path: Path) -> None:
     """Draw the bar chart: a pair of bars a query on a logarithmic axis of seconds, and the speed-up beside it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     figure = Figure(figsize=(9, 1.9 + 0.36 * len(outcomes)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -161,6 +158,8 @@ def draw(outcomes: Sequence[Outcome], about: Setting, path: Path) -> None:
     axes.set_yticks(list(positions), [outcome.query.upper() for outcome in outcomes])
     axes.set_ylim(len(outcomes) - 0.4, -0.6)
     axes.set_xlabel(f"seconds, reading included, {_runs(about.repeat)} (logarithmic; shorter is better)")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+    axes.xaxis.set_minor_formatter("")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} s"))
     axes.grid(axis="x", which="major", color="#e3e6ea", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -223,6 +222,11 @@ def _row(outcome: Outcome) -> str:
     ]
     inner = "".join(f'<td class="{kind}">{html.escape(str(value))}</td>' for kind, value in cells)
     return f"<tr>{inner}</tr>"
+
+
+def _or_none(value: float) -> float | None:
+    """Return `value`, or None for NaN, which JSON does not know."""
+    return None if math.isnan(value) else value
 
 
 def _seconds(value: float) -> str:
