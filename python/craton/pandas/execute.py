@@ -11,15 +11,16 @@ import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import events
-from craton.lower.results import results
 from craton.kernel.run import run_all
 from craton.lower import lower
+from craton.lower.results import results
 from craton.pandas.convert import Array, from_array, to_array
 from craton.pandas.dtypes import with_missing
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.expr import Column
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
 from craton.plan.order import topological
+from craton.plan.size import estimated_rows
 from craton.plan.sources import MemorySource
 from craton.plan.stages import optimize
 
@@ -38,8 +39,15 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing:
         started = time.perf_counter()
-        lowered = [lower(optimize(results.substitute(plans[i])), ordered=ordered) for i in missing]
-        for i, frame in zip(missing, run_all(lowered), strict=True):
+        optimized = [optimize(results.substitute(plans[i])) for i in missing]
+        lowered = [lower(plan, ordered=ordered) for plan in optimized]
+        scanned = sum(estimated_rows(op) for plan in optimized for op in topological(plan) if isinstance(op, Scan))
+
+        def describe() -> str:
+            operators = [op for plan in optimized for op in topological(plan)]
+            return f"{len(operators)} operators over ~{scanned:,} rows"
+
+        for i, frame in zip(missing, run_all(lowered, expected_rows=scanned, describe=describe), strict=True):
             found[i] = frame
             results.put(plans[i], frame)
         if events.active:
@@ -90,7 +98,9 @@ def _with_result_names(view: View) -> tuple[View, list[str]]:
     if not names:
         # Only the number of rows is asked for: carry any column.
         name = next(iter(schema(view.base)))
-        return View(Project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows), names
+        return View(
+            Project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
+        ), names
     base = Project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
     return View(base, view.values, view.labels, view.index, view.rows), names
 
