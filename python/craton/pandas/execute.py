@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.results import results
 from craton.pandas.convert import Array, from_array, to_array
-from craton.pandas.dtypes import with_missing
+from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
-from craton.plan.expr import Column
+from craton.plan.expr import Call, Column
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
 from craton.plan.order import topological
 from craton.plan.size import estimated_rows
@@ -68,23 +69,53 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
     view, names = _with_result_names(view)
     every = (*view.index.values, *view.values)
     plan = view.base
-    plans = [plan]
-    checks: list[int] = []
-    for i, value in enumerate(every):
-        if value.source is not None and value.source[0] != plan:
-            operator, column = value.source
-            call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
-            plans.append(Aggregate(operator, (), (("missing", call),)))
-            checks.append(i)
-    frames = execute(plans)
+    checks = {i: null_count(value.source) for i, value in enumerate(every) if value.source is not None}
+    frames = execute([plan, *checks.values()])
     promoted = {i: bool(frame.item()) for i, frame in zip(checks, frames[1:], strict=True)}
     frame = frames[0]
     arrays = []
     for i, (value, name) in enumerate(zip(every, names, strict=True)):
-        dtype = with_missing(value.dtype) if promoted.get(i) else value.dtype
+        dtype = with_missing(value.dtype) if promoted.get(i) else value.dtype  # nulls of its own promote in to_array
         arrays.append(to_array(frame.get_column(name), dtype))
     count = len(view.index.values)
     return arrays[count:], make_index(view.index, arrays[:count], frame.height)
+
+
+def null_count(source: tuple[Operator, str]) -> Operator:
+    """The plan that counts the missing values of an operator's column."""
+    operator, column = source
+    call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
+    return Aggregate(operator, (), (("missing", call),))
+
+
+def resolved(view: View) -> View:
+    """The same view with every dtype definite: dtypes that depend on the data are decided by a query.
+
+    Raises
+    ------
+    Unsupported
+        If a boolean column has missing values: it is one of Python objects then.
+    """
+    every = (*view.index.values, *view.values)
+    sources = list(dict.fromkeys(value.source for value in every if value.source is not None))
+    if not sources:
+        return view
+    counts = execute([null_count(source) for source in sources], ordered=False)
+    missing = {source: bool(frame.item()) for source, frame in zip(sources, counts, strict=True)}
+
+    def settle(value: Value) -> Value:
+        if value.source is None:
+            return value
+        if not missing[value.source]:
+            return replace(value, source=None, nulls=False)
+        dtype = with_missing(value.dtype)
+        return Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=True)
+
+    return replace(
+        view,
+        values=tuple(map(settle, view.values)),
+        index=replace(view.index, values=tuple(map(settle, view.index.values))),
+    )
 
 
 def planned(view: View) -> Operator:
