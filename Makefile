@@ -93,7 +93,7 @@ docs: env ## write the generated tables of the documentation again
 .PHONY: wheel
 wheel: $(VENV)/bin/python ## a wheel for this platform, in dist/
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
-	$(VENV)/bin/python -m maturin build --out dist $(ARGS)
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m maturin build --out dist $(ARGS)
 
 .PHONY: sdist
 sdist: $(VENV)/bin/python ## a source archive, in dist/
