@@ -82,8 +82,8 @@ pandas-tests: env ## pandas' own test suite against Craton
 	$(PY) -m tests.pandas_suite $(ARGS)
 
 .PHONY: bench
-bench: env ## benchmarks side by side with peers (SCALE=1)
-	$(PY) -m bench --scale $(SCALE) $(ARGS)
+bench: env ## benchmarks beside peers (SCALE=1, or ARGS="tpch --scale 10")
+	$(PY) -m bench $(if $(ARGS),$(ARGS),--scale $(SCALE))
 
 .PHONY: docs
 docs: env ## write the generated tables of the documentation again
