@@ -26,6 +26,7 @@ LAYERS: list[set[str]] = [
     {"profiling"},
     {"memory"},
     {"pandas"},
+    {"memory"},
     {"lower"},
     {"kernel"},
     {"plan"},
