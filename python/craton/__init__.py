@@ -7,6 +7,7 @@ from typing import Any
 from craton.config import option_context, options
 
 _LAZY = {
+    "explain": "craton.pandas.explain",
     "explain_fallbacks": "craton.fallbacks",
     "install": "craton.accelerate",
     "uninstall": "craton.accelerate",
