@@ -1,0 +1,27 @@
+"""pandas, as plans: ``import craton.pandas as pd``.
+
+Everything that pandas has is here; what Craton plans replaces pandas' own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as _pandas
+
+from craton.pandas.frame import DataFrame
+from craton.pandas.read import read_parquet
+from craton.pandas.series import Series
+
+__version__ = _pandas.__version__
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_pandas, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_pandas)})
+
+
+__all__ = ["DataFrame", "Series", "read_parquet"]

@@ -1,0 +1,176 @@
+"""Runs a view's plan and makes pandas' own data structures of the result."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
+
+from craton import events
+from craton.lower.results import results
+from craton.kernel.run import run_all
+from craton.lower import lower
+from craton.pandas.convert import Array, from_array, to_array
+from craton.pandas.dtypes import with_missing
+from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan.expr import Column
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
+from craton.plan.order import topological
+from craton.plan.sources import MemorySource
+from craton.plan.stages import optimize
+
+
+def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame]:
+    """Run plans together; a plan that was run before gives the remembered result.
+
+    Parameters
+    ----------
+    plans
+        As the front end built them.
+    ordered
+        Whether the row order of the results is seen.
+    """
+    found = [results.get(plan) for plan in plans]
+    missing = [i for i, frame in enumerate(found) if frame is None]
+    if missing:
+        started = time.perf_counter()
+        lowered = [lower(optimize(results.substitute(plans[i])), ordered=ordered) for i in missing]
+        for i, frame in zip(missing, run_all(lowered), strict=True):
+            found[i] = frame
+            results.put(plans[i], frame)
+        if events.active:
+            operators = sum(len(topological(plans[i])) for i in missing)
+            rows = sum(frame.height for frame in found if frame is not None)
+            events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
+    return [frame for frame in found if frame is not None]
+
+
+def materialise(view: View) -> tuple[list[Array], pd.Index]:
+    """Run a view.
+
+    Returns
+    -------
+    tuple of (list of arrays, Index)
+        The columns and the row labels.
+    """
+    view, names = _with_result_names(view)
+    every = (*view.index.values, *view.values)
+    plan = view.base
+    plans = [plan]
+    checks: list[int] = []
+    for i, value in enumerate(every):
+        if value.source is not None and value.source[0] != plan:
+            operator, column = value.source
+            call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
+            plans.append(Aggregate(operator, (), (("missing", call),)))
+            checks.append(i)
+    frames = execute(plans)
+    promoted = {i: bool(frame.item()) for i, frame in zip(checks, frames[1:], strict=True)}
+    frame = frames[0]
+    arrays = []
+    for i, (value, name) in enumerate(zip(every, names, strict=True)):
+        dtype = with_missing(value.dtype) if promoted.get(i) else value.dtype
+        arrays.append(to_array(frame.get_column(name), dtype))
+    count = len(view.index.values)
+    return arrays[count:], make_index(view.index, arrays[:count], frame.height)
+
+
+def _with_result_names(view: View) -> tuple[View, list[str]]:
+    names = column_names([*index_labels(view.index), *view.labels])
+    every = (*view.index.values, *view.values)
+    if not names:
+        # Only the number of rows is asked for: carry any column.
+        name = next(iter(schema(view.base)))
+        return View(Project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows), names
+    base = Project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
+    return View(base, view.values, view.labels, view.index, view.rows), names
+
+
+def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
+    """The pandas Index of a result."""
+    if spec.kind == "default":
+        return pd.RangeIndex(rows, name=spec.names[0])
+    if spec.kind == "multi":
+        return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
+    if spec.kind == "range":
+        labels = pd.RangeIndex(0)._shallow_copy(np.asarray(arrays[0]))  # type: ignore[attr-defined]
+        return labels.rename(spec.names[0])  # type: ignore[no-any-return]
+    return pd.Index(arrays[0], name=spec.names[0], copy=False)
+
+
+def block_manager(arrays: list[Array], index: pd.Index, labels: pd.Index) -> Any:
+    """A pandas block manager over the arrays, one block a column, nothing copied."""
+    return create_block_manager_from_column_arrays(
+        [_ensure(array) for array in arrays], [labels, index], consolidate=False, refs=[None] * len(arrays)
+    )
+
+
+def series_manager(array: Array, index: pd.Index) -> Any:
+    """A pandas manager of one column."""
+    return SingleBlockManager.from_array(_ensure(array), index)
+
+
+def _ensure(array: Any) -> Any:
+    """Datetimes as pandas holds them in blocks."""
+    if isinstance(array, np.ndarray) and array.dtype.kind in "mM":
+        return pd.array(array, copy=False)
+    return array
+
+
+def scalar(view: View, call: AggregateCall) -> Any:
+    """Run one aggregate over a view's base and return the Python value."""
+    plan = Aggregate(view.base, (), (("value", call),))
+    return execute([plan], ordered=False)[0].item()
+
+
+def count_rows(view: View) -> int:
+    """The number of rows, without computing a column."""
+    if view.rows is not None:
+        return view.rows
+    return int(scalar(view, AggregateCall("len", (), pl.Int64())))
+
+
+def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
+    """A view that scans pandas data in memory.
+
+    Parameters
+    ----------
+    columns
+        Arrays.
+    index, labels
+        Row and column labels.
+
+    Raises
+    ------
+    Unsupported
+        If a dtype has no physical form.
+    """
+    levels, spec = _index_spec(index)
+    names = column_names([*index_labels(spec), *labels])
+    series: list[pl.Series] = []
+    values: list[Value] = []
+    for name, array in zip(names, [*levels, *columns], strict=True):
+        column, nulls, nans = from_array(name, array)
+        series.append(column)
+        values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
+    frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
+    source = MemorySource.of(frame)
+    base = Scan(source, tuple(frame.columns))
+    spec = IndexSpec(spec.kind, tuple(values[: len(levels)]), spec.names)
+    return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
+
+
+def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
+    names = tuple(index.names)
+    if isinstance(index, pd.MultiIndex):
+        levels = [index.get_level_values(i).array for i in range(index.nlevels)]
+        return levels, IndexSpec("multi", (None,) * len(levels), names)  # type: ignore[arg-type]
+    if isinstance(index, pd.RangeIndex):
+        if index.start == 0 and index.step == 1:
+            return [], IndexSpec("default", (), names)
+        return [index.to_numpy()], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
+    return [index.array], IndexSpec("labels", (None,), names)  # type: ignore[arg-type]
