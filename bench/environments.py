@@ -47,9 +47,7 @@ PEERS: dict[str, Environment] = {
     "modin": Environment(("modin[ray]==0.37.1", "ray==2.60.0")),
     "dask": Environment(("dask[dataframe,distributed]==2026.8.0", "pyarrow==26.0.1")),
     "fireducks": Environment(("fireducks==1.4.4",)),
-    "pyspark": Environment(
-        ("pyspark[pandas_on_spark]==4.3.0", "setuptools<81"), programs=("java",)
-    ),
+    "pyspark": Environment(("pyspark[pandas_on_spark]==4.3.0", "setuptools<81"), programs=("java",)),
     "bodo": Environment(("bodo==2026.10",), python="3.12"),
     "daft": Environment(("daft==0.7.26", "pandas", "pyarrow")),
 }
@@ -96,23 +94,13 @@ def make(
     python = place / "bin" / "python"
     wanted = json.dumps(asdict(environment), indent=1)
     marker = place / MARKER
-    missing = [
-        program for program in environment.programs if shutil.which(program) is None
-    ]
+    missing = [program for program in environment.programs if shutil.which(program) is None]
     if missing:
-        raise RuntimeError(
-            f"{name} needs {' and '.join(missing)} on the PATH, which is not there; install it"
-        )
-    if (
-        marker.is_file()
-        and marker.read_text(encoding="utf-8") == wanted
-        and python.exists()
-    ):
+        raise RuntimeError(f"{name} needs {' and '.join(missing)} on the PATH, which is not there; install it")
+    if marker.is_file() and marker.read_text(encoding="utf-8") == wanted and python.exists():
         return python
     base = find_python(environment.python)
-    progress(
-        f"{name}: making its environment (Python {environment.python}: {', '.join(environment.packages)})"
-    )
+    progress(f"{name}: making its environment (Python {environment.python}: {', '.join(environment.packages)})")
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     _call(name, [str(base), "-m", "venv", str(place)])
@@ -143,18 +131,11 @@ def find_python(version: str) -> Path:
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return Path(sys.executable)
     candidates = [shutil.which(f"python{version}")]
-    candidates += [
-        str(path)
-        for path in sorted(
-            (Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python")
-        )
-    ]
+    candidates += [str(path) for path in sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))]
     for candidate in candidates:
         if candidate is not None and _is_version(candidate, version):
             return Path(candidate)
-    raise RuntimeError(
-        f"no Python {version} was found on the PATH or among pyenv's versions; install one"
-    )
+    raise RuntimeError(f"no Python {version} was found on the PATH or among pyenv's versions; install one")
 
 
 def _is_version(python: str, version: str) -> bool:
@@ -175,28 +156,18 @@ def _is_version(python: str, version: str) -> bool:
 def _call(name: str, command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = " | ".join(
-            (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
-        )
-        raise RuntimeError(
-            f"`{' '.join(command[1:4])} …` for {name} ended with exit status {done.returncode}: {said}"
-        )
+        said = " | ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-3:])
+        raise RuntimeError(f"`{' '.join(command[1:4])} …` for {name} ended with exit status {done.returncode}: {said}")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Make the environments that are named, or all; say for each whether it is there now."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.environments", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "peers", nargs="*", metavar="PEER", help=f"of {', '.join(PEERS)} (default: all)"
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.environments", description=__doc__.splitlines()[0])
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"of {', '.join(PEERS)} (default: all)")
     chosen: list[str] = parser.parse_args(argv).peers or list(PEERS)
     unknown = [name for name in chosen if name not in PEERS]
     if unknown:
-        parser.error(
-            f"{', '.join(unknown)} has no environment of its own; those that have are {', '.join(PEERS)}"
-        )
+        parser.error(f"{', '.join(unknown)} has no environment of its own; those that have are {', '.join(PEERS)}")
     failed = 0
     for name in chosen:
         try:

@@ -44,10 +44,7 @@ class PandasLike:
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the packages that decide the speed."""
-        return {
-            name: importlib.import_module("importlib.metadata").version(name)
-            for name in self.packages
-        }
+        return {name: importlib.import_module("importlib.metadata").version(name) for name in self.packages}
 
     def forget(self) -> None:
         """Drop results that the engine remembers, so that a repetition computes them again."""
@@ -73,15 +70,18 @@ class Craton(PandasLike):
     def __init__(self) -> None:
         self.pd = importlib.import_module("craton.pandas")
         self._pandas = importlib.import_module("pandas")
+        self._clear_memory = importlib.import_module("craton.memory").clear_memory
 
     def versions(self) -> dict[str, str]:
         """Return the versions of Craton and of what it stands on."""
         return {
-            "craton": getattr(
-                importlib.import_module("craton"), "__version__", "development"
-            ),
+            "craton": getattr(importlib.import_module("craton"), "__version__", "development"),
             **super().versions(),
         }
+
+    def forget(self) -> None:
+        """Drop the results of earlier plans."""
+        self._clear_memory()
 
     def materialise(self, result: Any) -> Any:
         """Run the plan: the result is pandas' own kind of data afterwards."""
@@ -110,9 +110,7 @@ class Dask(PandasLike):
     packages = ("dask", "pandas")
 
     def __init__(self) -> None:
-        self.pd = Namespace(
-            importlib.import_module("dask.dataframe"), importlib.import_module("pandas")
-        )
+        self.pd = Namespace(importlib.import_module("dask.dataframe"), importlib.import_module("pandas"))
 
     def materialise(self, result: Any) -> Any:
         """Call ``compute()``."""
@@ -120,9 +118,7 @@ class Dask(PandasLike):
 
     def from_pandas(self, frame: Any) -> Any:
         """Split into a partition a core, and keep them."""
-        return self.pd.from_pandas(
-            frame, npartitions=os.cpu_count() or 2, sort=False
-        ).persist()
+        return self.pd.from_pandas(frame, npartitions=os.cpu_count() or 2, sort=False).persist()
 
 
 class FireDucks(PandasLike):
@@ -182,9 +178,7 @@ class Bodo(PandasLike):
     packages = ("bodo", "pandas")
 
     def __init__(self) -> None:
-        self.pd = Namespace(
-            importlib.import_module("bodo.pandas"), importlib.import_module("pandas")
-        )
+        self.pd = Namespace(importlib.import_module("bodo.pandas"), importlib.import_module("pandas"))
 
     def materialise(self, result: Any) -> Any:
         """Run the plan."""

@@ -22,9 +22,7 @@ DEFAULT = ("craton", "polars", "duckdb", "pandas")
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line; the exit status is 1 when a query of Craton's failed or was wrong."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.tpch", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.tpch", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--scale",
         type=float,
@@ -42,20 +40,12 @@ def main(argv: list[str] | None = None) -> int:
     names = command.chosen(parser, given.contestants, CONTESTANTS, "contestant")
     queries = list(SQL)
     if given.queries:
-        wanted = ",".join(
-            f"q{number.lstrip('q').zfill(2)}" for number in given.queries.split(",")
-        )
+        wanted = ",".join(f"q{number.lstrip('q').zfill(2)}" for number in given.queries.split(","))
         queries = command.chosen(parser, wanted, list(SQL), "query")
     folder = (given.data or _data(given.scale)).resolve()
-    absent = [
-        table
-        for table in ("lineitem", "orders")
-        if not (folder / f"{table}.parquet").is_file()
-    ]
+    absent = [table for table in ("lineitem", "orders") if not (folder / f"{table}.parquet").is_file()]
     if absent:
-        parser.error(
-            f"--data {folder} holds no {absent[0]}.parquet; give the folder that holds the eight tables"
-        )
+        parser.error(f"--data {folder} holds no {absent[0]}.parquet; give the folder that holds the eight tables")
     benchmark = Benchmark(
         name="tpch",
         title=f"TPC-H, scale factor {given.scale:g}, from Parquet",

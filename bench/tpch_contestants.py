@@ -60,9 +60,7 @@ class PandasQueries:
     def run(self, case: str) -> Any:
         """Run a query to a result in memory."""
         self._engine.forget()
-        return self._engine.materialise(
-            self._queries[case](self._engine.pd, self._folder)
-        )
+        return self._engine.materialise(self._queries[case](self._engine.pd, self._folder))
 
     def answer(self, case: str, result: Any) -> Any:
         """Return the result as a table."""
@@ -106,9 +104,7 @@ class DuckDBQueries:
         self._connection = duckdb.connect()
         for table in TABLES:
             path = str(Path(folder) / f"{table}.parquet").replace("'", "''")
-            self._connection.execute(
-                f"create view {table} as select * from read_parquet('{path}')"
-            )
+            self._connection.execute(f"create view {table} as select * from read_parquet('{path}')")
 
     def versions(self) -> dict[str, str]:
         """Return DuckDB's version."""
@@ -140,10 +136,7 @@ class DaftQueries:
 
     def run(self, case: str) -> Any:
         """Run a query."""
-        tables = {
-            table: self._daft.read_parquet(f"{self._folder}/{table}.parquet")
-            for table in TABLES
-        }
+        tables = {table: self._daft.read_parquet(f"{self._folder}/{table}.parquet") for table in TABLES}
         return self._daft.sql(self._sql[case], **tables).collect()
 
     def answer(self, case: str, result: Any) -> Any:

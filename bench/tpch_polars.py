@@ -67,9 +67,7 @@ def q01(t: Tables) -> pl.LazyFrame:
 
 
 def q02(t: Tables) -> pl.LazyFrame:
-    suppliers = t.supplier.join(
-        _nations_of(t, "EUROPE"), left_on="s_nationkey", right_on="n_nationkey"
-    )
+    suppliers = t.supplier.join(_nations_of(t, "EUROPE"), left_on="s_nationkey", right_on="n_nationkey")
     return (
         t.partsupp.join(
             t.part.filter(col("p_size") == 15, col("p_type").str.ends_with("BRASS")),
@@ -120,11 +118,7 @@ def q03(t: Tables) -> pl.LazyFrame:
 
 def q04(t: Tables) -> pl.LazyFrame:
     return (
-        t.orders.filter(
-            col("o_orderdate").is_between(
-                datetime(1993, 7, 1), datetime(1993, 10, 1), closed="left"
-            )
-        )
+        t.orders.filter(col("o_orderdate").is_between(datetime(1993, 7, 1), datetime(1993, 10, 1), closed="left"))
         .join(
             t.lineitem.filter(col("l_commitdate") < col("l_receiptdate")),
             left_on="o_orderkey",
@@ -141,9 +135,7 @@ def q05(t: Tables) -> pl.LazyFrame:
     nations = _nations_of(t, "ASIA").select("n_nationkey", "n_name")
     customers = t.customer.join(nations, left_on="c_nationkey", right_on="n_nationkey")
     orders = t.orders.filter(
-        col("o_orderdate").is_between(
-            datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left"
-        )
+        col("o_orderdate").is_between(datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left")
     ).join(customers, left_on="o_custkey", right_on="c_custkey")
     return (
         t.lineitem.join(orders, left_on="l_orderkey", right_on="o_orderkey")
@@ -160,29 +152,23 @@ def q05(t: Tables) -> pl.LazyFrame:
 
 def q06(t: Tables) -> pl.LazyFrame:
     return t.lineitem.filter(
-        col("l_shipdate").is_between(
-            datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left"
-        ),
+        col("l_shipdate").is_between(datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left"),
         col("l_discount").is_between(0.05 - 1e-9, 0.07 + 1e-9),
         col("l_quantity") < 24,
     ).select(revenue=(col("l_extendedprice") * col("l_discount")).sum())
 
 
 def q07(t: Tables) -> pl.LazyFrame:
-    nations = t.nation.filter(col("n_name").is_in(["FRANCE", "GERMANY"])).select(
-        "n_nationkey", "n_name"
+    nations = t.nation.filter(col("n_name").is_in(["FRANCE", "GERMANY"])).select("n_nationkey", "n_name")
+    suppliers = t.supplier.join(nations, left_on="s_nationkey", right_on="n_nationkey").select(
+        "s_suppkey", supp_nation="n_name"
     )
-    suppliers = t.supplier.join(
-        nations, left_on="s_nationkey", right_on="n_nationkey"
-    ).select("s_suppkey", supp_nation="n_name")
-    customers = t.customer.join(
-        nations, left_on="c_nationkey", right_on="n_nationkey"
-    ).select("c_custkey", cust_nation="n_name")
+    customers = t.customer.join(nations, left_on="c_nationkey", right_on="n_nationkey").select(
+        "c_custkey", cust_nation="n_name"
+    )
     orders = t.orders.join(customers, left_on="o_custkey", right_on="c_custkey")
     return (
-        t.lineitem.filter(
-            col("l_shipdate").is_between(datetime(1995, 1, 1), datetime(1996, 12, 31))
-        )
+        t.lineitem.filter(col("l_shipdate").is_between(datetime(1995, 1, 1), datetime(1996, 12, 31)))
         .join(suppliers, left_on="l_suppkey", right_on="s_suppkey")
         .join(orders, left_on="l_orderkey", right_on="o_orderkey")
         .filter(col("supp_nation") != col("cust_nation"))
@@ -199,38 +185,26 @@ def q08(t: Tables) -> pl.LazyFrame:
         right_on="n_nationkey",
         how="semi",
     )
-    orders = t.orders.filter(
-        col("o_orderdate").is_between(datetime(1995, 1, 1), datetime(1996, 12, 31))
-    ).join(customers, left_on="o_custkey", right_on="c_custkey", how="semi")
+    orders = t.orders.filter(col("o_orderdate").is_between(datetime(1995, 1, 1), datetime(1996, 12, 31))).join(
+        customers, left_on="o_custkey", right_on="c_custkey", how="semi"
+    )
     parts = t.part.filter(col("p_type") == "ECONOMY ANODIZED STEEL")
-    suppliers = t.supplier.join(
-        t.nation, left_on="s_nationkey", right_on="n_nationkey"
-    ).select("s_suppkey", "n_name")
+    suppliers = t.supplier.join(t.nation, left_on="s_nationkey", right_on="n_nationkey").select("s_suppkey", "n_name")
     volume = _revenue()
     return (
         t.lineitem.join(parts, left_on="l_partkey", right_on="p_partkey", how="semi")
         .join(orders, left_on="l_orderkey", right_on="o_orderkey")
         .join(suppliers, left_on="l_suppkey", right_on="s_suppkey")
         .group_by(o_year=col("o_orderdate").dt.year())
-        .agg(
-            mkt_share=pl.when(col("n_name") == "BRAZIL")
-            .then(volume)
-            .otherwise(0.0)
-            .sum()
-            / volume.sum()
-        )
+        .agg(mkt_share=pl.when(col("n_name") == "BRAZIL").then(volume).otherwise(0.0).sum() / volume.sum())
         .sort("o_year")
     )
 
 
 def q09(t: Tables) -> pl.LazyFrame:
     parts = t.part.filter(col("p_name").str.contains("green", literal=True))
-    costs = t.partsupp.join(
-        parts, left_on="ps_partkey", right_on="p_partkey", how="semi"
-    )
-    suppliers = t.supplier.join(
-        t.nation, left_on="s_nationkey", right_on="n_nationkey"
-    ).select("s_suppkey", "n_name")
+    costs = t.partsupp.join(parts, left_on="ps_partkey", right_on="p_partkey", how="semi")
+    suppliers = t.supplier.join(t.nation, left_on="s_nationkey", right_on="n_nationkey").select("s_suppkey", "n_name")
     return (
         t.lineitem.join(
             costs,
@@ -247,9 +221,7 @@ def q09(t: Tables) -> pl.LazyFrame:
 
 def q10(t: Tables) -> pl.LazyFrame:
     orders = t.orders.filter(
-        col("o_orderdate").is_between(
-            datetime(1993, 10, 1), datetime(1994, 1, 1), closed="left"
-        )
+        col("o_orderdate").is_between(datetime(1993, 10, 1), datetime(1994, 1, 1), closed="left")
     ).select("o_orderkey", "o_custkey")
     top = (
         t.lineitem.filter(col("l_returnflag") == "R")
@@ -284,9 +256,7 @@ def q11(t: Tables) -> pl.LazyFrame:
         how="semi",
     )
     return (
-        t.partsupp.join(
-            suppliers, left_on="ps_suppkey", right_on="s_suppkey", how="semi"
-        )
+        t.partsupp.join(suppliers, left_on="ps_suppkey", right_on="s_suppkey", how="semi")
         .group_by("ps_partkey")
         .agg(value=(col("ps_supplycost") * col("ps_availqty")).sum())
         .join(t.supplier.select(fraction=1 / pl.len()), how="cross")
@@ -298,9 +268,7 @@ def q11(t: Tables) -> pl.LazyFrame:
 
 def q12(t: Tables) -> pl.LazyFrame:
     lines = t.lineitem.filter(
-        col("l_receiptdate").is_between(
-            datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left"
-        ),
+        col("l_receiptdate").is_between(datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left"),
         col("l_shipmode").is_in(["MAIL", "SHIP"]),
         col("l_commitdate") < col("l_receiptdate"),
         col("l_shipdate") < col("l_commitdate"),
@@ -316,9 +284,7 @@ def q12(t: Tables) -> pl.LazyFrame:
 
 def q13(t: Tables) -> pl.LazyFrame:
     counts = (
-        t.orders.filter(~col("o_comment").str.contains("special.*requests"))
-        .group_by("o_custkey")
-        .agg(c_count=pl.len())
+        t.orders.filter(~col("o_comment").str.contains("special.*requests")).group_by("o_custkey").agg(c_count=pl.len())
     )
     return (
         t.customer.join(counts, left_on="c_custkey", right_on="o_custkey", how="left")
@@ -331,18 +297,11 @@ def q13(t: Tables) -> pl.LazyFrame:
 def q14(t: Tables) -> pl.LazyFrame:
     revenue = _revenue()
     return (
-        t.lineitem.filter(
-            col("l_shipdate").is_between(
-                datetime(1995, 9, 1), datetime(1995, 10, 1), closed="left"
-            )
-        )
+        t.lineitem.filter(col("l_shipdate").is_between(datetime(1995, 9, 1), datetime(1995, 10, 1), closed="left"))
         .join(t.part, left_on="l_partkey", right_on="p_partkey")
         .select(
             promo_revenue=100
-            * pl.when(col("p_type").str.starts_with("PROMO"))
-            .then(revenue)
-            .otherwise(0.0)
-            .sum()
+            * pl.when(col("p_type").str.starts_with("PROMO")).then(revenue).otherwise(0.0).sum()
             / revenue.sum()
         )
     )
@@ -350,11 +309,7 @@ def q14(t: Tables) -> pl.LazyFrame:
 
 def q15(t: Tables) -> pl.LazyFrame:
     best = (
-        t.lineitem.filter(
-            col("l_shipdate").is_between(
-                datetime(1996, 1, 1), datetime(1996, 4, 1), closed="left"
-            )
-        )
+        t.lineitem.filter(col("l_shipdate").is_between(datetime(1996, 1, 1), datetime(1996, 4, 1), closed="left"))
         .group_by("l_suppkey")
         .agg(total_revenue=_revenue().sum())
         .filter(col("total_revenue") == col("total_revenue").max())
@@ -372,9 +327,7 @@ def q16(t: Tables) -> pl.LazyFrame:
         ~col("p_type").str.starts_with("MEDIUM POLISHED"),
         col("p_size").is_in([49, 14, 23, 45, 19, 3, 36, 9]),
     )
-    complained = t.supplier.filter(
-        col("s_comment").str.contains("Customer.*Complaints")
-    )
+    complained = t.supplier.filter(col("s_comment").str.contains("Customer.*Complaints"))
     return (
         t.partsupp.join(parts, left_on="ps_partkey", right_on="p_partkey")
         .join(complained, left_on="ps_suppkey", right_on="s_suppkey", how="anti")
@@ -400,11 +353,7 @@ def q17(t: Tables) -> pl.LazyFrame:
 
 
 def q18(t: Tables) -> pl.LazyFrame:
-    large = (
-        t.lineitem.group_by("l_orderkey")
-        .agg(total_qty=col("l_quantity").sum())
-        .filter(col("total_qty") > 300)
-    )
+    large = t.lineitem.group_by("l_orderkey").agg(total_qty=col("l_quantity").sum()).filter(col("total_qty") > 300)
     orders = t.orders.join(large, left_on="o_orderkey", right_on="l_orderkey")
     return (
         t.customer.join(orders, left_on="c_custkey", right_on="o_custkey")
@@ -423,11 +372,7 @@ def q18(t: Tables) -> pl.LazyFrame:
 
 def q19(t: Tables) -> pl.LazyFrame:
     def kind(brand: str, containers: list[str], size: int) -> pl.Expr:
-        return (
-            (col("p_brand") == brand)
-            & col("p_container").is_in(containers)
-            & col("p_size").is_between(1, size)
-        )
+        return (col("p_brand") == brand) & col("p_container").is_in(containers) & col("p_size").is_between(1, size)
 
     first = kind("Brand#12", ["SM CASE", "SM BOX", "SM PACK", "SM PKG"], 5)
     second = kind("Brand#23", ["MED BAG", "MED BOX", "MED PKG", "MED PACK"], 10)
@@ -455,16 +400,12 @@ def q20(t: Tables) -> pl.LazyFrame:
         right_on="n_nationkey",
         how="semi",
     )
-    offers = t.partsupp.join(
-        parts, left_on="ps_partkey", right_on="p_partkey", how="semi"
-    ).join(suppliers, left_on="ps_suppkey", right_on="s_suppkey", how="semi")
+    offers = t.partsupp.join(parts, left_on="ps_partkey", right_on="p_partkey", how="semi").join(
+        suppliers, left_on="ps_suppkey", right_on="s_suppkey", how="semi"
+    )
     keys = ["l_partkey", "l_suppkey"]
     shipped = (
-        t.lineitem.filter(
-            col("l_shipdate").is_between(
-                datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left"
-            )
-        )
+        t.lineitem.filter(col("l_shipdate").is_between(datetime(1994, 1, 1), datetime(1995, 1, 1), closed="left"))
         .join(offers, left_on=keys, right_on=["ps_partkey", "ps_suppkey"])
         .group_by(*keys)
         .agg(half=0.5 * col("l_quantity").sum(), available=col("ps_availqty").first())
@@ -516,9 +457,7 @@ def q21(t: Tables) -> pl.LazyFrame:
 
 
 def q22(t: Tables) -> pl.LazyFrame:
-    customers = t.customer.select(
-        "c_custkey", "c_acctbal", cntrycode=col("c_phone").str.slice(0, 2)
-    ).filter(
+    customers = t.customer.select("c_custkey", "c_acctbal", cntrycode=col("c_phone").str.slice(0, 2)).filter(
         col("cntrycode").is_in(["13", "31", "23", "29", "30", "18", "17"]),
         col("c_acctbal") > 0,
     )

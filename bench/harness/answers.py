@@ -30,9 +30,7 @@ def plain(value: Any) -> Any:
     if value is None or value != value or type(value).__name__ in ("NaTType", "NAType"):
         return None
     if isinstance(value, datetime.datetime):
-        return (
-            value.date().isoformat() if value.time() == MIDNIGHT else value.isoformat()
-        )
+        return value.date().isoformat() if value.time() == MIDNIGHT else value.isoformat()
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
@@ -74,15 +72,9 @@ def difference(
         Relative difference up to which floats are the same.
     """
     if not (_is_table(expected) and _is_table(found)):
-        return (
-            None
-            if _same(expected, found, tolerance)
-            else f"is {_short(found)} and should be {_short(expected)}"
-        )
+        return None if _same(expected, found, tolerance) else f"is {_short(found)} and should be {_short(expected)}"
     if expected["columns"] != found["columns"]:
-        return (
-            f"has the columns {found['columns']} and should have {expected['columns']}"
-        )
+        return f"has the columns {found['columns']} and should have {expected['columns']}"
     ours, theirs = found["rows"], expected["rows"]
     if len(ours) != len(theirs):
         return f"has {len(ours)} rows and should have {len(theirs)}"
@@ -115,13 +107,9 @@ def _arranged(rows: list[list[Any]]) -> list[list[Any]]:
 
 def _same(expected: Any, found: Any, tolerance: float) -> bool:
     if isinstance(expected, dict) and isinstance(found, dict):
-        return expected.keys() == found.keys() and all(
-            _same(expected[k], found[k], tolerance) for k in expected
-        )
+        return expected.keys() == found.keys() and all(_same(expected[k], found[k], tolerance) for k in expected)
     if isinstance(expected, list) and isinstance(found, list):
-        return len(expected) == len(found) and all(
-            map(_same, expected, found, [tolerance] * len(found))
-        )
+        return len(expected) == len(found) and all(map(_same, expected, found, [tolerance] * len(found)))
     if isinstance(expected, (int, float)) and isinstance(found, (int, float)):
         if isinstance(expected, int) and isinstance(found, int):
             return expected == found

@@ -17,9 +17,7 @@ __all__ = ["add_options", "chosen", "entries", "execute", "finish", "memory_limi
 GIB = 1024**3
 
 
-def add_options(
-    parser: argparse.ArgumentParser, *, contestants: Sequence[str], repeat: int = 5
-) -> None:
+def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], repeat: int = 5) -> None:
     """Add the common options to a parser.
 
     Parameters
@@ -87,16 +85,12 @@ def add_options(
     group.add_argument("--no-save", action="store_true", help="print only")
 
 
-def chosen(
-    parser: argparse.ArgumentParser, given: str, known: Sequence[str], what: str
-) -> list[str]:
+def chosen(parser: argparse.ArgumentParser, given: str, known: Sequence[str], what: str) -> list[str]:
     """Return the names in a comma-separated option; a wrong one ends the program with the list of right ones."""
     names = [name for name in given.split(",") if name]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        parser.error(
-            f"{given!r} names no {what} that is known here; there are {', '.join(known)}"
-        )
+        parser.error(f"{given!r} names no {what} that is known here; there are {', '.join(known)}")
     return names
 
 
@@ -109,9 +103,7 @@ def entries(names: Sequence[str], options: Mapping[str, Any]) -> list[measure.En
     return [measure.Entry(name, maker(name), options) for name in names]
 
 
-def execute(
-    given: argparse.Namespace, benchmark: measure.Benchmark, stem: str
-) -> dict[str, Any]:
+def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) -> dict[str, Any]:
     """Run a benchmark, show what happens, and leave its JSON, table and plot.
 
     Parameters
@@ -147,9 +139,7 @@ def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None
     ]
     table = given.output / f"{stem}.txt"
     table.write_text(text + "\n", encoding="utf-8")
-    print(
-        "\nwritten: " + ", ".join(str(place) for place in [*places, table]), flush=True
-    )
+    print("\nwritten: " + ", ".join(str(place) for place in [*places, table]), flush=True)
 
 
 def memory_limit(given: argparse.Namespace) -> int:

@@ -23,9 +23,7 @@ def describe() -> dict[str, Any]:
         "cores": psutil.cpu_count() or os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "load_average": [round(load, 2) for load in os.getloadavg()]
-        if hasattr(os, "getloadavg")
-        else None,
+        "load_average": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
     }
 
 

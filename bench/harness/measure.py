@@ -128,15 +128,11 @@ def measure(
         The report: plain JSON values; ``bench/README.md`` says what its keys mean.
     """
     if benchmark.repeat < 1:
-        raise ValueError(
-            f"repeat is {benchmark.repeat}; a median needs at least 1 timed run"
-        )
+        raise ValueError(f"repeat is {benchmark.repeat}; a median needs at least 1 timed run")
     report: Report = {
         "benchmark": benchmark.name,
         "title": benchmark.title,
-        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(
-            timespec="seconds"
-        ),
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": machine.describe(),
         "settings": {
             "repeat": benchmark.repeat,
@@ -167,9 +163,7 @@ def measure(
 class _Stable:
     """The workers of a run: started when they are first needed and again after one was lost."""
 
-    def __init__(
-        self, benchmark: Benchmark, report: Report, progress: Progress, root: Path
-    ) -> None:
+    def __init__(self, benchmark: Benchmark, report: Report, progress: Progress, root: Path) -> None:
         self._benchmark = benchmark
         self._contestants: dict[str, dict[str, Any]] = report["contestants"]
         self._progress = progress
@@ -210,9 +204,7 @@ class _Stable:
             try:
                 self._interpreters[entry.name] = entry.interpreter()
             except Exception as error:
-                raise WorkerError(
-                    "failed", f"its environment could not be made: {error}"
-                ) from error
+                raise WorkerError("failed", f"its environment could not be made: {error}") from error
         return Worker(
             entry.name,
             self._benchmark.module,
@@ -231,12 +223,9 @@ class _Stable:
         self._workers.clear()
 
 
-def _run_case(
-    benchmark: Benchmark, case: Case, stable: _Stable, progress: Progress
-) -> dict[str, Any]:
+def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progress) -> dict[str, Any]:
     results: dict[str, dict[str, Any]] = {
-        entry.name: {"status": "ok", "seconds": [], "peak_memory": 0}
-        for entry in benchmark.entries
+        entry.name: {"status": "ok", "seconds": [], "peak_memory": 0} for entry in benchmark.entries
     }
     given: dict[str, list[Any]] = {entry.name: [] for entry in benchmark.entries}
     turns = benchmark.warm_up + benchmark.repeat
@@ -263,19 +252,12 @@ def _run_case(
                 min=min(result["seconds"]),
                 max=max(result["seconds"]),
             )
-    progress(
-        f"{case.name}: "
-        + ", ".join(f"{name} {_said(result)}" for name, result in results.items())
-    )
+    progress(f"{case.name}: " + ", ".join(f"{name} {_said(result)}" for name, result in results.items()))
     return results
 
 
 def _said(result: dict[str, Any]) -> str:
-    return (
-        f"{result['median']:.3f} s"
-        if result["status"] == "ok"
-        else str(result["status"])
-    )
+    return f"{result['median']:.3f} s" if result["status"] == "ok" else str(result["status"])
 
 
 def _check_answers(
@@ -286,9 +268,7 @@ def _check_answers(
 ) -> None:
     """Mark those whose answers differ from the reference's, at their first or at their last run."""
     order = [benchmark.reference, benchmark.baseline, *results]
-    known = [
-        name for name in order if name in results and results[name]["status"] == "ok"
-    ]
+    known = [name for name in order if name in results and results[name]["status"] == "ok"]
     if not known:
         return
     reference = known[0]
@@ -298,9 +278,7 @@ def _check_answers(
             continue
         result["checked_against"] = reference
         for number, found in enumerate(given[name]):
-            said = answers.difference(
-                expected, found, order_by=case.order_by, tolerance=benchmark.tolerance
-            )
+            said = answers.difference(expected, found, order_by=case.order_by, tolerance=benchmark.tolerance)
             if said is not None:
                 run = ("first", "last")[number]
                 result.update(
@@ -321,9 +299,7 @@ def summarise(report: Report) -> str:
     str
         The contestant that served as baseline: the named one, or the first with a right answer if it is not there.
     """
-    names: list[str] = list(
-        dict.fromkeys(name for results in report["cases"].values() for name in results)
-    )
+    names: list[str] = list(dict.fromkeys(name for results in report["cases"].values() for name in results))
     right: dict[str, dict[str, float]] = {
         name: {
             case: results[name]["median"]
@@ -355,9 +331,7 @@ def summarise(report: Report) -> str:
             summary.update(
                 total=math.fsum(right[name][case] for case in both),
                 baseline_total=math.fsum(base[case] for case in both),
-                geometric_mean_ratio=math.exp(
-                    statistics.fmean(math.log(ratio) for ratio in ratios.values())
-                ),
+                geometric_mean_ratio=math.exp(statistics.fmean(math.log(ratio) for ratio in ratios.values())),
                 worst_case=worst,
                 worst_ratio=ratios[worst],
             )

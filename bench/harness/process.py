@@ -48,14 +48,10 @@ def memory_of(processes: Sequence[psutil.Process]) -> int:
     private, shared = 0, 0
     for process in processes:
         try:
-            status = Path(f"/proc/{process.pid}/status").read_text(
-                encoding="ascii", errors="replace"
-            )
+            status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii", errors="replace")
         except OSError:
             with contextlib.suppress(psutil.Error):
-                private += (
-                    process.memory_info().rss if not Path("/proc").is_dir() else 0
-                )
+                private += process.memory_info().rss if not Path("/proc").is_dir() else 0
             continue
         for line in status.splitlines():
             if line.startswith("RssAnon:"):
@@ -87,9 +83,7 @@ class MemoryWatch:
         self._lock = threading.Lock()
         self.peak = 0
         self.exceeded = False
-        self._thread = threading.Thread(
-            target=self._follow, name=f"memory of {pid}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._follow, name=f"memory of {pid}", daemon=True)
         self._thread.start()
 
     def _follow(self) -> None:
@@ -108,15 +102,9 @@ class MemoryWatch:
     def refresh(self) -> None:
         """List the processes of the tree again; those that were seen once stay known, whoever adopts them."""
         with self._lock:
-            tree = {
-                pid: process
-                for pid, process in self._tree.items()
-                if process.is_running()
-            }
+            tree = {pid: process for pid, process in self._tree.items() if process.is_running()}
             with contextlib.suppress(psutil.Error):
-                tree.update(
-                    (child.pid, child) for child in self._root.children(recursive=True)
-                )
+                tree.update((child.pid, child) for child in self._root.children(recursive=True))
             self._tree = tree
 
     def restart_peak(self) -> None:
@@ -238,10 +226,7 @@ class Worker:
         self._watch.restart_peak()
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(
-                json.dumps({"do": "run", "case": case, "answer": answer}).encode()
-                + b"\n"
-            )
+            self._process.stdin.write(json.dumps({"do": "run", "case": case, "answer": answer}).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
             raise self._ended() from None
@@ -300,21 +285,12 @@ class Worker:
                 f"used more than the limit of {limit:.3g} GiB of memory and was killed",
             )
         code = self._process.wait()
-        how = (
-            f"was killed by signal {-code}"
-            if code < 0
-            else f"ended with exit status {code}"
-        )
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit status {code}"
         said = self._last_words()
-        return WorkerError(
-            "failed", f"its process {how}" + (f"; it said last: {said}" if said else "")
-        )
+        return WorkerError("failed", f"its process {how}" + (f"; it said last: {said}" if said else ""))
 
     def _last_words(self) -> str:
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - 4096))
-        lines = [
-            line.strip()
-            for line in self._log.read().decode(errors="replace").splitlines()
-        ]
+        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines()]
         return " | ".join([line for line in lines if line][-3:])

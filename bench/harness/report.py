@@ -18,9 +18,7 @@ def save(report: dict[str, Any], folder: Path, stem: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{stem}.json"
     scratch = folder / f"{stem}.json.tmp"
-    scratch.write_text(
-        json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    scratch.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(scratch, target)
     return target
 
@@ -31,9 +29,7 @@ def table(report: dict[str, Any]) -> str:
     baseline = report["baseline"]
     lines = [[report["benchmark"], *names]]
     for case, results in report["cases"].items():
-        lines.append(
-            [case, *(_cell(results.get(name), name == baseline) for name in names)]
-        )
+        lines.append([case, *(_cell(results.get(name), name == baseline) for name in names)])
     lines.append(
         [
             "total",
@@ -43,10 +39,7 @@ def table(report: dict[str, Any]) -> str:
     widths = [max(len(line[at]) for line in lines) for at in range(len(names) + 1)]
     text = [
         line[0].ljust(widths[0])
-        + "".join(
-            "  " + cell.rjust(width)
-            for cell, width in zip(line[1:], widths[1:], strict=True)
-        )
+        + "".join("  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))
         for line in lines
     ]
     text.insert(1, "-" * len(text[0]))
@@ -73,11 +66,7 @@ def _total(summary: dict[str, Any], is_baseline: bool) -> str:
         return f"{summary['right']}/{summary['cases']}"
     if is_baseline:
         return f"{summary['total']:.3f}"
-    part = (
-        ""
-        if summary["compared"] == summary["cases"]
-        else f"{summary['compared']}/{summary['cases']}: "
-    )
+    part = "" if summary["compared"] == summary["cases"] else f"{summary['compared']}/{summary['cases']}: "
     return f"{part}{summary['total']:.3f} {summary['total_ratio']:6.2f}×"
 
 
@@ -87,16 +76,11 @@ def _remarks(report: dict[str, Any]) -> list[str]:
     for case, results in report["cases"].items():
         for name, result in results.items():
             if result["status"] != "ok":
-                cases.setdefault(
-                    (name, f"{result['status']}: {result['message']}"), []
-                ).append(case)
+                cases.setdefault((name, f"{result['status']}: {result['message']}"), []).append(case)
     return (
         [
             "",
-            *(
-                f"{name} ({', '.join(befell)}) {message}"
-                for (name, message), befell in cases.items()
-            ),
+            *(f"{name} ({', '.join(befell)}) {message}" for (name, message), befell in cases.items()),
         ]
         if cases
         else []
@@ -116,12 +100,7 @@ def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
     )
     axes = figure.add_subplot()
     floor = min(
-        (
-            r["min"]
-            for results in report["cases"].values()
-            for r in results.values()
-            if r["status"] == "ok"
-        ),
+        (r["min"] for results in report["cases"].values() for r in results.values() if r["status"] == "ok"),
         default=1e-3,
     )
     for number, name in enumerate(names):
@@ -132,9 +111,7 @@ def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
             if result["status"] == "ok":
                 places.append(place)
                 heights.append(result["median"])
-                spread.append(
-                    (result["median"] - result["min"], result["max"] - result["median"])
-                )
+                spread.append((result["median"] - result["min"], result["max"] - result["median"]))
             else:
                 axes.text(
                     place,
@@ -146,14 +123,10 @@ def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
                     fontsize=6,
                     color="0.35",
                 )
-        axes.bar(
-            places, heights, width, label=_legend(report, name), color=f"C{number % 10}"
-        )
+        axes.bar(places, heights, width, label=_legend(report, name), color=f"C{number % 10}")
         if places:
             ends = tuple(zip(*spread, strict=True))
-            axes.errorbar(
-                places, heights, yerr=ends, fmt="none", ecolor="0.25", elinewidth=0.8
-            )
+            axes.errorbar(places, heights, yerr=ends, fmt="none", ecolor="0.25", elinewidth=0.8)
     axes.set_yscale("log")
     axes.set_ylim(bottom=floor * 0.6)
     axes.set_xticks(range(len(cases)), cases)

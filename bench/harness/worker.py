@@ -52,9 +52,7 @@ def main(arguments: list[str]) -> int:
     module_name, name, options = arguments[0], arguments[1], json.loads(arguments[2])
     began = time.perf_counter()
     try:
-        contestant: Contestant = importlib.import_module(module_name).open_contestant(
-            name, options
-        )
+        contestant: Contestant = importlib.import_module(module_name).open_contestant(name, options)
         opened = {
             "ok": True,
             "seconds": time.perf_counter() - began,
