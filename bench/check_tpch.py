@@ -73,7 +73,7 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
         elif pd.api.types.is_numeric_dtype(column):
             columns[position] = column.to_numpy(dtype="float64", na_value=np.nan)
         else:
-            columns[position] = column.astype(object)
+            columns[position] = column.to_numpy(dtype=object)
     return pd.DataFrame(columns)
 
 
@@ -81,9 +81,10 @@ def _unequal(left: pd.Series, right: pd.Series) -> npt.NDArray[np.bool_]:
     if pd.api.types.is_float_dtype(left) or pd.api.types.is_float_dtype(right):
         expected: npt.NDArray[np.float64] = left.to_numpy(dtype="float64")
         actual: npt.NDArray[np.float64] = right.to_numpy(dtype="float64")
-        return np.logical_not(np.isclose(actual, expected, rtol=RTOL, atol=0, equal_nan=True))
-    same: npt.NDArray[np.bool_] = ((left == right) | (left.isna() & right.isna())).to_numpy(dtype=bool)
-    return np.logical_not(same)
+        same: npt.NDArray[np.bool_] = np.isclose(actual, expected, rtol=RTOL, atol=0, equal_nan=True)
+    else:
+        same = ((left == right) | (left.isna() & right.isna())).to_numpy(dtype=bool)
+    return ~same
 
 
 def _settle_ties(left: pd.DataFrame, right: pd.DataFrame, order: tuple[int, ...]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -79,6 +79,10 @@ class Craton(PandasLike):
             **super().versions(),
         }
 
+    def from_pandas(self, frame: Any) -> Any:
+        """Return a frame over the same arrays."""
+        return self.pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns}, copy=False)
+
     def forget(self) -> None:
         """Drop the results of earlier plans."""
         self._clear_memory()
@@ -98,6 +102,10 @@ class Modin(PandasLike):
         ray = importlib.import_module("ray")
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
         self.pd = importlib.import_module("modin.pandas")
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Hand to Modin."""
+        return self.pd.DataFrame(frame)
 
     def materialise(self, result: Any) -> Any:
         """Return pandas data, as Modin's results are futures until then."""
@@ -128,6 +136,12 @@ class FireDucks(PandasLike):
 
     def __init__(self) -> None:
         self.pd = importlib.import_module("fireducks.pandas")
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Hand to FireDucks."""
+        held = self.pd.DataFrame(frame)
+        held._evaluate()
+        return held
 
     def materialise(self, result: Any) -> Any:
         """Call ``_evaluate()``, which its documentation names for measurements."""
