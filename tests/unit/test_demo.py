@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
 from craton.demo import data, report, run
 from craton.demo.compare import difference, materialise
 from craton.demo.measure import Contestant, Outcome, measure, totals

@@ -24,10 +24,10 @@ _state = threading.local()
 
 def inside_pandas() -> bool:
     """Whether a pandas method is running that a native one fell back to."""
-    return getattr(_state, "depth", 0) > 0
+    return bool(getattr(_state, "depth", 0))
 
 
-class plain_pandas:  # noqa: N801 - reads as a statement
+class plain_pandas:
     """A block in which nothing is planned: pandas' own methods run as they are."""
 
     def __enter__(self) -> None:

@@ -45,12 +45,14 @@ def _scan_parquet(path: Any) -> View:
     physicals = pl.scan_parquet(name).collect_schema()
     status = os.stat(name)
     source = FileSource(
-        tuple(physicals.items()), "parquet", (name,), ((status.st_size, status.st_mtime_ns),), rows=meta.metadata.num_rows
+        tuple(physicals.items()),
+        "parquet",
+        (name,),
+        ((status.st_size, status.st_mtime_ns),),
+        rows=meta.metadata.num_rows,
     )
     base = Scan(source, tuple(physicals))
-    values = [
-        _value(base, column, template.dtypes.iloc[i], nulls[i]) for i, column in enumerate(physicals)
-    ]
+    values = [_value(base, column, template.dtypes.iloc[i], nulls[i]) for i, column in enumerate(physicals)]
     return View(base, tuple(values), template.columns, IndexSpec(), meta.metadata.num_rows)
 
 

@@ -263,4 +263,3 @@ def condition(value: Value) -> Expr:
     if value.source is not None:
         raise Unsupported("a mask whose dtype depends on the data")
     return value.expr
-

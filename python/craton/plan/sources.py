@@ -71,5 +71,3 @@ class MemorySource(Source):
 
     def __repr__(self) -> str:
         return f"memory #{self.token}"
-
-
