@@ -1,0 +1,123 @@
+"""Whose code is calling: the user's program, or a library.
+
+Three parts of Craton need the same answer. The accelerator gives ``craton.pandas`` to the user's imports
+and pandas itself to everybody else's; the profiler and the fallback warnings name the line of the user's
+program, not the line in pandas that happened to make the call.
+
+A module is a library when its file lies in a directory where Python keeps installed code (the standard
+library, ``site-packages``, ``dist-packages``), or when it is pandas or Craton. All else is the user's:
+``__main__``, notebook cells, modules beside the script, packages installed in editable mode. pandas' own
+tests count as the user's, since they are programs that use pandas.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any
+
+__all__ = ["Location", "configure", "is_user", "user_frame", "user_location"]
+
+Location = tuple[str, int]
+
+_MAIN_NAMES = frozenset({"__main__", "__mp_main__", "__console__"})
+_ALWAYS_USER = ("pandas.tests", "pandas.conftest")
+_NEVER_USER = ("pandas", "craton")
+
+_include: tuple[str, ...] = _ALWAYS_USER
+_exclude: tuple[str, ...] = _NEVER_USER
+_verdicts: dict[tuple[Any, Any], bool] = {}
+
+
+def _library_roots() -> tuple[str, ...]:
+    """The directories that hold installed code, each with its trailing separator, symlinks resolved too."""
+    found = [sysconfig.get_paths().get(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    found += [*site.getsitepackages(), site.getusersitepackages()] if hasattr(site, "getsitepackages") else []
+    roots = {os.path.join(form(path), "") for path in found if path for form in (os.path.abspath, os.path.realpath)}
+    return tuple(sorted(roots))
+
+
+_ROOTS = _library_roots()
+_PARTS = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+
+
+def configure(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
+    """Name modules whose kind the rules would get wrong.
+
+    Parameters
+    ----------
+    include
+        Dotted module names that count as the user's code, with everything below them.
+    exclude
+        Dotted module names that count as libraries, with everything below them. Where both match, the
+        longer name decides.
+    """
+    global _include, _exclude
+    _include = (*_ALWAYS_USER, *include)
+    _exclude = (*_NEVER_USER, *exclude)
+    _verdicts.clear()
+
+
+def is_user(namespace: Mapping[str, Any]) -> bool:
+    """Whether the code whose globals these are belongs to the user's program.
+
+    Parameters
+    ----------
+    namespace
+        A module's ``__dict__``, or the globals of a frame.
+    """
+    name = namespace.get("__name__")
+    file = namespace.get("__file__")
+    key = (name, file)
+    try:
+        verdict = _verdicts.get(key)
+    except TypeError:  # a namespace that sets these to something unhashable is no module
+        return True
+    if verdict is None:
+        verdict = _verdicts[key] = _judge(name, file)
+    return verdict
+
+
+def _judge(name: Any, file: Any) -> bool:
+    if not isinstance(name, str) or name in _MAIN_NAMES:
+        return True
+    included, excluded = _longest(name, _include), _longest(name, _exclude)
+    if included or excluded:
+        return included > excluded
+    if not isinstance(file, str):
+        root = sys.modules.get(name.partition(".")[0])
+        file = getattr(root, "__file__", None)
+        if not isinstance(file, str):
+            return name.partition(".")[0] not in sys.stdlib_module_names
+    if file.startswith("<frozen"):
+        return False
+    file = os.path.abspath(file)
+    return not file.startswith(_ROOTS) and not any(part in file for part in _PARTS)
+
+
+def _longest(name: str, prefixes: Iterable[str]) -> int:
+    return max((len(prefix) for prefix in prefixes if name == prefix or name.startswith(prefix + ".")), default=0)
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame of the user's program above the caller, or None when a library started the thread.
+
+    Parameters
+    ----------
+    depth
+        How many frames to leave out first; 1 starts at the caller of this function.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and not is_user(frame.f_globals):
+        frame = frame.f_back
+    return frame
+
+
+def user_location(depth: int = 1) -> Location | None:
+    """File and line of `user_frame`, as ``(filename, line)``."""
+    frame = user_frame(depth + 1)
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)

@@ -1,0 +1,94 @@
+"""Which calls left the engine for plain pandas, how often, and why.
+
+Whatever the front end does not plan still works, because its classes inherit from pandas' own. That is
+right for correctness and invisible for speed, so every such call is counted here, and
+``craton.options.fallback`` says what else happens: nothing ("silent"), a `FallbackWarning` at the user's
+line ("warn"), or a `FallbackError` ("error").
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+
+import pandas as pd
+
+from craton.callers import user_frame
+from craton.config import options
+from craton.errors import FallbackError, FallbackWarning
+
+__all__ = ["count", "explain_fallbacks", "reset"]
+
+_counts: Counter[tuple[str, str]] = Counter()
+_lock = threading.Lock()
+
+
+def count(name: str, reason: str) -> None:
+    """Note that the call `name` ran in pandas, and do what ``options.fallback`` asks for.
+
+    Parameters
+    ----------
+    name
+        The call, as the user knows it: ``"DataFrame.merge"``.
+    reason
+        Why it was not planned, as a short phrase: ``"the key is a function"``.
+
+    Raises
+    ------
+    craton.errors.FallbackError
+        When ``options.fallback`` is "error". The call is counted all the same.
+    """
+    with _lock:
+        _counts[name, reason] += 1
+    mode = options.fallback
+    if mode == "silent":
+        return
+    message = f"{name} runs in pandas, not in the engine: {reason}"
+    if mode == "error":
+        raise FallbackError(f'{message}. Rewrite the call, or set craton.options.fallback to "warn" or "silent".')
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(message, FallbackWarning, stacklevel=2)
+        return
+    warnings.warn_explicit(
+        message,
+        FallbackWarning,
+        filename=frame.f_code.co_filename,
+        lineno=frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def explain_fallbacks() -> pd.DataFrame:
+    """The calls that ran in pandas since the start, or since `reset`, the most frequent first.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``method``, ``reason`` and ``count``.
+
+    Examples
+    --------
+    >>> import craton.fallbacks
+    >>> craton.fallbacks.reset()
+    >>> craton.fallbacks.count("DataFrame.apply", "a Python function")
+    >>> craton.fallbacks.explain_fallbacks().to_dict("records")
+    [{'method': 'DataFrame.apply', 'reason': 'a Python function', 'count': 1}]
+    """
+    with _lock:
+        rows = sorted(_counts.items(), key=lambda item: (-item[1], item[0]))
+    return pd.DataFrame(
+        {
+            "method": pd.Series([name for (name, _), _ in rows], dtype="str"),
+            "reason": pd.Series([reason for (_, reason), _ in rows], dtype="str"),
+            "count": pd.Series([number for _, number in rows], dtype="int64"),
+        }
+    )
+
+
+def reset() -> None:
+    """Forget all that was counted."""
+    with _lock:
+        _counts.clear()
