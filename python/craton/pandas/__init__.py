@@ -1,33 +1,41 @@
-"""Stand-in for the engine's front end: trivial subclasses. Never to be merged."""
+"""pandas, as plans: ``import craton.pandas as pd``.
+
+Everything that pandas has is here; what Craton plans replaces pandas' own.
+"""
 
 from __future__ import annotations
 
-import pandas as _real
-from pandas import *  # noqa: F403
+from typing import Any
+
+import pandas as _pandas
+
+from craton.pandas import native
+from craton.pandas.frame import DataFrame
+from craton.pandas.parquet import read_parquet
+from craton.pandas.series import Series
 
 
-class DataFrame(_real.DataFrame):
-    @property
-    def _constructor(self):
-        return DataFrame
 
-    @property
-    def _constructor_sliced(self):
-        return Series
-
-
-class Series(_real.Series):
-    @property
-    def _constructor(self):
-        return Series
-
-    @property
-    def _constructor_expanddim(self):
-        return DataFrame
+def _crafted(result: Any) -> Any:
+    """A pandas result as an object of Craton's classes that shares its data; anything else as it is."""
+    if type(result) is _pandas.DataFrame:
+        return DataFrame(result)
+    if type(result) is _pandas.Series:
+        return Series(result)
+    return result
 
 
-def __getattr__(name):
-    return getattr(_real, name)
+native.crafted_classes = _crafted
+
+__version__ = _pandas.__version__
 
 
-__all__ = _real.__all__
+def __getattr__(name: str) -> Any:
+    return getattr(_pandas, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_pandas)})
+
+
+__all__ = ["DataFrame", "Series", "read_parquet"]

@@ -1,0 +1,28 @@
+"""Craton: a scalable data science engine. ``import craton.pandas as pd`` runs pandas programs as plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from craton.config import option_context, options
+
+_LAZY = {
+    "explain": "craton.pandas.explain",
+    "explain_fallbacks": "craton.fallbacks",
+    "install": "craton.accelerate",
+    "uninstall": "craton.accelerate",
+    "profile": "craton.profiling",
+    "load_ipython_extension": "craton.accelerate",
+    "clear_memory": "craton.memory",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'craton' has no attribute {name!r}")
+
+
+__all__ = ["option_context", "options", *_LAZY]

@@ -1,0 +1,111 @@
+"""Aggregates and window functions as Polars expressions."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from craton.lower.expressions import Spec, lowers
+
+
+@lowers("sum", "mean", "min", "max", "count", "n_unique", "product", "any", "all", "null_count", "median", "arg_min", "arg_max")
+def _simple(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    match spec.function:
+        case "sum":
+            # 64-bit accumulation; the cast is free where the dtype is the same.
+            return arg.cast(spec.dtype).sum()
+        case "product":
+            return arg.cast(spec.dtype).product()
+        case "mean":
+            return arg.mean()
+        case "count":
+            return arg.count().cast(spec.dtype)
+        case "n_unique":
+            return arg.drop_nulls().n_unique().cast(spec.dtype)
+        case "null_count":
+            return arg.null_count().cast(spec.dtype)
+        case "arg_min" | "arg_max":
+            return getattr(arg, spec.function)().cast(spec.dtype)
+        case "median":
+            return arg.median()
+        case name:
+            return getattr(arg, name)()
+
+
+@lowers("len")
+def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return pl.len().cast(spec.dtype)
+
+
+@lowers("var", "std", "sem")
+def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    ddof = spec.option("ddof", 1)
+    if spec.function == "var":
+        return arg.var(ddof=ddof)
+    if spec.function == "std":
+        return arg.std(ddof=ddof)
+    return arg.std(ddof=ddof) / arg.count().sqrt()
+
+
+@lowers("skew", "kurtosis")
+def _shape(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return getattr(args[0], spec.function)(bias=False)
+
+
+@lowers("quantile")
+def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].quantile(spec.option("q"), interpolation=spec.option("interpolation", "linear"))
+
+
+@lowers("first", "last")
+def _first_last(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """The first or last value that is not null; with two arguments, by the second (a row number)."""
+    value = args[0]
+    if len(args) == 2:
+        order = pl.when(value.is_not_null()).then(args[1]) if spec.option("skip_nulls", True) else args[1]
+        return value.min_by(order) if spec.function == "first" else value.max_by(order)
+    if spec.option("skip_nulls", True):
+        value = value.drop_nulls()
+    return value.first() if spec.function == "first" else value.last()
+
+
+@lowers("nth")
+def _nth(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].get(spec.option("n"), null_on_oob=True)
+
+
+@lowers("row_number")
+def _row_number(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return pl.int_range(pl.len(), dtype=spec.dtype)
+
+
+@lowers("cum_sum", "cum_prod", "cum_min", "cum_max", "cum_count")
+def _cumulative(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    arg = args[0] if spec.function in ("cum_min", "cum_max", "cum_count") else args[0].cast(spec.dtype)
+    return getattr(arg, spec.function)()
+
+
+@lowers("shift", "diff")
+def _shift(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    periods = spec.option("periods", 1)
+    if spec.function == "diff":
+        return args[0].diff(periods)
+    return args[0].shift(periods, fill_value=args[1]) if len(args) == 2 else args[0].shift(periods)
+
+
+@lowers("forward_fill", "backward_fill")
+def _fill(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return getattr(args[0], spec.function)(limit=spec.option("limit"))
+
+
+@lowers("rank", "rank_max", "rank_min", "rank_dense", "rank_average", "rank_ordinal")
+def _rank(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    method = "average" if spec.function == "rank" else spec.function.removeprefix("rank_")
+    return args[0].rank(method, descending=spec.option("descending", False)).cast(spec.dtype)
+
+
+@lowers("is_first_distinct", "is_last_distinct", "is_duplicated")
+def _distinct(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    value = args[0] if len(args) == 1 else pl.struct([arg.alias(str(i)) for i, arg in enumerate(args)])
+    return getattr(value, spec.function)()

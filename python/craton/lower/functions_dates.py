@@ -1,0 +1,3 @@
+"""Date and time functions as Polars expressions."""
+
+from __future__ import annotations

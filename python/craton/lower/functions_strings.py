@@ -1,0 +1,3 @@
+"""String functions as Polars expressions."""
+
+from __future__ import annotations

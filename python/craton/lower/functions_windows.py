@@ -1,0 +1,3 @@
+"""Window functions as Polars expressions."""
+
+from __future__ import annotations

@@ -1,0 +1,137 @@
+"""Between Polars columns and pandas arrays, without copies where the layouts agree.
+
+Numbers, dates and times share their buffers. Missing values are null in a plan and NaN, NaT or NA outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton.pandas.dtypes import OBJECT, DtypeObj, family, physical, with_missing
+
+Array = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
+
+
+def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
+    """The pandas array of a result column.
+
+    Parameters
+    ----------
+    series
+        A column of the physical dtype of ``dtype``, missing values as null.
+    dtype
+        The pandas dtype. An integer or boolean NumPy dtype becomes float64 or object if a value is missing.
+    """
+    if isinstance(dtype, np.dtype):
+        if series.null_count() and with_missing(dtype) != dtype:
+            dtype = with_missing(dtype)
+        return _to_numpy(series, dtype)
+    if isinstance(dtype, pd.StringDtype):
+        return _to_string(series, dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = series.fill_null(-1).to_numpy()
+        return pd.Categorical.from_codes(codes, dtype=dtype)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        naive = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        values = _to_numpy(naive, np.dtype(f"M8[{dtype.unit}]"))
+        return pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(dtype.tz).array
+    if isinstance(dtype, pd.ArrowDtype):
+        target = dtype.pyarrow_dtype
+        chunked = pa.chunked_array(series.to_arrow()).cast(target)
+        return pd.arrays.ArrowExtensionArray(chunked)  # type: ignore[attr-defined,no-any-return]
+    mask = series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=bool)
+    numpy_dtype = dtype.numpy_dtype  # type: ignore[union-attr]
+    filled = series.fill_null(False if series.dtype == pl.Boolean() else 1) if series.null_count() else series
+    values = np.array(filled.to_numpy(), dtype=numpy_dtype)
+    return dtype.construct_array_type()(values, np.array(mask))  # type: ignore[union-attr,no-any-return,call-arg]
+
+
+def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if dtype.kind in "mM":
+        unit = np.datetime_data(dtype)[0]
+        stored = series.to_physical()
+        if stored.null_count():
+            stored = stored.fill_null(np.iinfo(np.int64).min)
+        values = stored.to_numpy()
+        if unit == "s":
+            missing = values == np.iinfo(np.int64).min
+            seconds = np.floor_divide(values, 1000)
+            seconds[missing] = np.iinfo(np.int64).min
+            values = seconds
+        return values.view(dtype)
+    if dtype.kind == "f":
+        values = series.cast(physical(dtype)).to_numpy()
+        return values
+    if dtype == OBJECT:
+        result = np.empty(len(series), dtype=object)
+        result[:] = series.to_list()
+        if series.null_count() and series.dtype == pl.Boolean():
+            result[series.is_null().to_numpy()] = np.nan
+        return result
+    return series.cast(physical(dtype)).to_numpy()
+
+
+def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
+    if dtype.storage == "pyarrow":
+        chunked = pa.chunked_array(series.to_arrow())
+        if chunked.type != pa.large_string():
+            chunked = chunked.cast(pa.large_string())
+        return pd.arrays.ArrowStringArray(chunked, dtype=dtype)  # type: ignore[call-arg]
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    values[series.is_null().to_numpy()] = dtype.na_value
+    return dtype.construct_array_type()._from_sequence(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
+
+
+def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
+    """A plan column of a pandas array.
+
+    Returns
+    -------
+    tuple of (polars.Series, bool, bool)
+        The column; whether it may hold nulls; whether it is a float column that may hold NaN for missing.
+
+    Raises
+    ------
+    Unsupported
+        If no physical dtype carries the array's dtype.
+    """
+    dtype = array.dtype
+    kind = physical(dtype)
+    if isinstance(dtype, np.dtype):
+        values = np.asarray(array)
+        if dtype.kind in "mM":
+            raw = values.view("i8")
+            missing = raw == np.iinfo(np.int64).min
+            if np.datetime_data(dtype)[0] == "s":
+                raw = np.where(missing, 0, raw) * 1000
+            series = pl.Series(name, np.ascontiguousarray(raw)).cast(kind)
+            if missing.any():
+                series = pl.select(pl.when(pl.Series(~missing)).then(series)).to_series().rename(name)
+            return series, bool(series.null_count()), False
+        series = pl.Series(name, np.ascontiguousarray(values), dtype=kind)
+        return series, False, dtype.kind == "f"
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        series, nulls, _ = from_array(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
+        zone = kind.time_zone  # type: ignore[attr-defined]
+        return series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone), nulls, False
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = pl.Series(name, np.asarray(array.codes, dtype="int32"))
+        codes = codes.set(codes < 0, None) if (codes < 0).any() else codes
+        return codes, bool(codes.null_count()), False
+    arrow = getattr(array, "_pa_array", None)
+    if arrow is None:
+        arrow = pa.array(array, from_pandas=True)
+    series = pl.from_arrow(arrow)  # type: ignore[assignment]
+    series = series.rename(name)
+    if family(dtype) == "masked" and series.dtype.is_float():
+        series = series.fill_nan(None)
+    if series.dtype != kind:
+        series = series.cast(kind)
+    return series, bool(series.null_count()), False
+

@@ -1,0 +1,150 @@
+"""pandas dtypes and the physical (Polars) dtypes that carry them inside a plan.
+
+A pandas dtype belongs to a *family* that says how missing values behave: ``numpy`` (NaN/NaT, no missing integers),
+``str`` (pandas 3 strings, NaN), ``masked`` and ``arrow`` (NA), ``category`` (codes inside the plan), ``object``
+(carried, not computed with).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton.errors import Unsupported
+
+DtypeObj = np.dtype[Any] | pd.api.extensions.ExtensionDtype
+
+_NUMPY: dict[str, pl.DataType] = {
+    "bool": pl.Boolean(),
+    "int8": pl.Int8(),
+    "int16": pl.Int16(),
+    "int32": pl.Int32(),
+    "int64": pl.Int64(),
+    "uint8": pl.UInt8(),
+    "uint16": pl.UInt16(),
+    "uint32": pl.UInt32(),
+    "uint64": pl.UInt64(),
+    "float32": pl.Float32(),
+    "float64": pl.Float64(),
+}
+
+STR = pd.StringDtype("pyarrow", na_value=np.nan)
+BOOL = np.dtype("bool")
+INT64 = np.dtype("int64")
+FLOAT64 = np.dtype("float64")
+OBJECT = np.dtype("object")
+
+
+@lru_cache(maxsize=512)
+def physical(dtype: DtypeObj) -> pl.DataType:
+    """The physical dtype that carries a pandas dtype.
+
+    Raises
+    ------
+    Unsupported
+        If no physical dtype carries it exactly.
+    """
+    if isinstance(dtype, np.dtype):
+        if dtype.name in _NUMPY and dtype.isnative:
+            return _NUMPY[dtype.name]
+        if dtype.kind in "mM":
+            unit = np.datetime_data(dtype)[0]
+            if unit in ("s", "ms", "us", "ns"):
+                kind = pl.Datetime if dtype.kind == "M" else pl.Duration
+                return kind("ms" if unit == "s" else unit)  # type: ignore[arg-type]
+        raise Unsupported(f"dtype {dtype} has no physical form")
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        zone = getattr(dtype.tz, "key", None) or getattr(dtype.tz, "zone", None)
+        if zone is None and str(dtype.tz) == "UTC":
+            zone = "UTC"
+        if zone is None:
+            raise Unsupported(f"time zone {dtype.tz!r} has no name")
+        return pl.Datetime("ms" if dtype.unit == "s" else dtype.unit, zone)  # type: ignore[arg-type]
+    if isinstance(dtype, pd.StringDtype):
+        return pl.String()
+    if isinstance(dtype, pd.CategoricalDtype):
+        if dtype.categories is None:
+            raise Unsupported("a categorical dtype without categories")
+        return pl.Int32()
+    if isinstance(dtype, pd.ArrowDtype):
+        return _from_arrow(dtype.pyarrow_dtype)
+    masked = getattr(dtype, "numpy_dtype", None)
+    if isinstance(masked, np.dtype) and masked.name in _NUMPY:
+        return _NUMPY[masked.name]
+    raise Unsupported(f"dtype {dtype} has no physical form")
+
+
+def _from_arrow(kind: pa.DataType) -> pl.DataType:
+    if (
+        pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_duration(kind)
+    ):
+        if pa.types.is_timestamp(kind) and kind.tz is not None and kind.tz[:1] in "+-":
+            raise Unsupported(f"time zone {kind.tz!r} has no name")
+        series = pl.from_arrow(pa.array([], type=kind))
+        assert isinstance(series, pl.Series)
+        return series.dtype
+    raise Unsupported(f"Arrow type {kind} has no physical form")
+
+
+@lru_cache(maxsize=512)
+def family(dtype: DtypeObj) -> str:
+    """``numpy``, ``str``, ``masked``, ``arrow``, ``category`` or ``object``."""
+    if isinstance(dtype, np.dtype):
+        return "object" if dtype == OBJECT else "numpy"
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return "numpy"
+    if isinstance(dtype, pd.StringDtype):
+        return "str" if dtype.na_value is np.nan else "masked"
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if isinstance(dtype, pd.ArrowDtype):
+        return "arrow"
+    return "masked"
+
+
+def kind_of(dtype: DtypeObj) -> str:
+    """NumPy's kind letter of what the dtype holds: ``b i u f M m``, ``T`` for strings, else ``O``."""
+    if isinstance(dtype, np.dtype):
+        return dtype.kind
+    if isinstance(dtype, pd.StringDtype):
+        return "T"
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "O"
+    if isinstance(dtype, pd.ArrowDtype) and (
+        pa.types.is_string(dtype.pyarrow_dtype) or pa.types.is_large_string(dtype.pyarrow_dtype)
+    ):
+        return "T"
+    return str(dtype.kind)
+
+
+def with_missing(dtype: DtypeObj) -> DtypeObj:
+    """What pandas makes of a NumPy-backed column of this dtype when a missing value comes in."""
+    if isinstance(dtype, np.dtype):
+        if dtype.kind in "iu":
+            return FLOAT64
+        if dtype.kind == "b":
+            return OBJECT
+    return dtype
+
+
+def holds_missing(dtype: DtypeObj) -> bool:
+    """Whether a column of this dtype can hold missing values as it is."""
+    return with_missing(dtype) is dtype or with_missing(dtype) == dtype
+
+
+def is_float(dtype: DtypeObj) -> bool:
+    """Whether missing values are NaN in the array itself (NumPy floats)."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "f"

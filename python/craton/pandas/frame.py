@@ -1,0 +1,60 @@
+"""DataFrame: pandas' own class over a plan. The native methods live in one module a family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from craton.pandas.cells import FrameCells
+from craton.pandas.frame_columns import FrameColumns
+from craton.pandas.frame_facts import FrameFacts
+from craton.pandas.grouping import FrameGrouping
+from craton.pandas.lazy import LazyManager
+from craton.pandas.operators import BinaryOperators
+from craton.pandas.reductions import FrameReductions
+from craton.pandas.relational import FrameRelational
+from craton.pandas.selection import FrameSelection
+from craton.pandas.sinks import FrameSinks
+from craton.pandas.windows import FrameWindows
+
+
+class DataFrame(
+    FrameFacts,
+    FrameColumns,
+    FrameSelection,
+    FrameCells,
+    FrameReductions,
+    FrameRelational,
+    FrameGrouping,
+    FrameWindows,
+    FrameSinks,
+    BinaryOperators,
+    pd.DataFrame,
+):
+    __doc__ = pd.DataFrame.__doc__
+
+    _mgr = LazyManager()
+
+    @property
+    def _constructor(self) -> type[DataFrame]:
+        return DataFrame
+
+    def _constructor_from_mgr(self, mgr: Any, axes: Any) -> DataFrame:
+        return DataFrame._from_mgr(mgr, axes)
+
+    def _constructor_sliced_from_mgr(self, mgr: Any, axes: Any) -> pd.Series:
+        from craton.pandas.series import Series
+
+        series = Series._from_mgr(mgr, axes)
+        object.__setattr__(series, "_name", None)
+        return series
+
+    @property
+    def _constructor_sliced(self) -> Any:
+        from craton.pandas.series import Series
+
+        return Series
+
+
+DataFrame.__module__ = "pandas"

@@ -1,0 +1,157 @@
+"""The lazy state of DataFrame and Series: a view instead of a manager, until pandas asks for the manager.
+
+pandas keeps an object's data in ``_mgr``. A lazy object has none in its ``__dict__``; :class:`LazyManager` is found on the
+class instead, runs the view and stores what pandas expects. From then on the object is an ordinary pandas object.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pandas as pd
+from pandas.core.flags import Flags
+
+from craton import events, fallbacks
+from craton.errors import Unsupported
+from craton.pandas.execute import block_manager, materialise, series_manager, view_of
+from craton.pandas.native import inside_pandas
+from craton.pandas.view import View, name_index
+
+
+class LazyManager:
+    """The class-level ``_mgr``: reached only while an instance has none, which is while it is lazy."""
+
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        if obj is None:
+            return self
+        view = obj.__dict__.get("_view")
+        if view is None:
+            raise AttributeError("_mgr")
+        arrays, index = materialise(view)
+        if isinstance(obj, pd.Series):
+            manager = series_manager(arrays[0], index)
+        else:
+            manager = block_manager(arrays, index, view.labels)
+        obj.__dict__["_mgr"] = manager
+        del obj.__dict__["_view"]
+        # The buffers are shared with the result, so they are read-only: as long as this second reference lives,
+        # copy-on-write copies a block before anything writes to it.
+        obj.__dict__["_shared"] = manager.copy(deep=False)
+        if not inside_pandas():
+            _report(type(obj).__name__)
+        return manager
+
+
+_SINKS = frozenset(
+    ["__repr__", "_repr_html_", "to_string", "info", "to_numpy", "values", "__array__", "to_dict", "to_list", "tolist", "item", "items", "iterrows", "itertuples", "__iter__", "__len__", "__reduce__", "__getstate__", "__reduce_ex__", "copy", "to_pandas", "__arrow_c_stream__", "__dataframe__", "equals", "_repr_fits_horizontal_", "to_html", "to_markdown", "to_latex", "to_json", "to_excel", "to_pickle", "to_sql", "to_records", "__deepcopy__", "__copy__", "array", "index"]
+)
+
+
+def _report(kind: str) -> None:
+    """Count the pandas method, not native, that asked for the data; asking for the data itself is no fallback."""
+    frame = sys._getframe(2)
+    name = None
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("pandas.") and not module.startswith("pandas.tests"):
+            name = frame.f_code.co_name
+        elif not module.startswith("craton."):
+            break
+        frame = frame.f_back  # type: ignore[assignment]
+    if name is None or name in _SINKS:
+        return
+    label = f"{kind}.{name}"
+    fallbacks.count(label, "not native")
+    if events.active:
+        events.emit("call", name=label, native=False, reason="not native", seconds=0.0, rows=None)
+
+
+def lazy(cls: type, view: View, like: Any = None) -> Any:
+    """A lazy DataFrame or Series over a view.
+
+    Parameters
+    ----------
+    cls
+        The class of the result; a Series takes its name from the view's label.
+    view
+        What it holds.
+    like
+        Where ``attrs`` and flags come from, as pandas' ``__finalize__`` does.
+    """
+    obj: Any = object.__new__(cls)
+    state = obj.__dict__
+    state["_view"] = view
+    state["_attrs"] = {}
+    state["_flags"] = Flags(obj, allows_duplicate_labels=True)
+    if issubclass(cls, pd.Series):
+        state["_name"] = view.labels[0]
+    if like is not None and (like._attrs or not like._flags._allows_duplicate_labels):
+        obj.__finalize__(like)
+    return obj
+
+
+def view(obj: Any) -> View:
+    """The view of a DataFrame or Series; one that is in memory is scanned.
+
+    Raises
+    ------
+    Unsupported
+        If it holds a dtype that a plan can't carry.
+    """
+    state = obj.__dict__
+    known: View | None = state.get("_view")
+    if known is not None:
+        return known
+    if not isinstance(obj, (pd.DataFrame, pd.Series)):
+        raise Unsupported(f"no view of a {type(obj).__name__}")
+    manager = obj._mgr
+    cached = state.get("_scan")
+    if cached is not None and _fingerprint(manager) == cached[0]:
+        scanned: View = cached[2]
+        if isinstance(obj, pd.Series):
+            return View(scanned.base, scanned.values, name_index(obj._name), scanned.index, scanned.rows)  # type: ignore[attr-defined]
+        return scanned
+    snapshot = manager.copy(deep=False)
+    if isinstance(obj, pd.Series):
+        scanned = view_of([snapshot.array], snapshot.axes[0], name_index(obj._name))  # type: ignore[attr-defined]
+    else:
+        arrays = [snapshot.iget_values(i) for i in range(len(snapshot.axes[0]))]
+        scanned = view_of(arrays, snapshot.axes[1], snapshot.axes[0])
+    # The snapshot shares the blocks, so that copy-on-write keeps what the plan scans from changing.
+    state["_scan"] = (_fingerprint(manager), snapshot, scanned)
+    return scanned
+
+
+class _Same:
+    """Equal to another exactly if both hold the same object, which stays alive meanwhile."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+def _fingerprint(manager: Any) -> tuple[Any, ...]:
+    """What changes when a manager's data or labels change: its arrays and axes by identity, the axes' names."""
+    return (
+        *(_Same(block.values) for block in manager.blocks),
+        *(_Same(axis) for axis in manager.axes),
+        *(tuple(axis.names) for axis in manager.axes),
+    )
+
+
+def replace_state(obj: Any, new: View) -> None:
+    """Make an object hold another view: what an assignment in place does."""
+    state = obj.__dict__
+    for name in ("_mgr", "_scan", "_shared"):
+        state.pop(name, None)
+    state["_view"] = new
+    if isinstance(obj, pd.Series):
+        state["_name"] = new.labels[0]

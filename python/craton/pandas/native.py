@@ -1,0 +1,203 @@
+"""How a method runs as a plan, and what happens when it can't.
+
+A native method takes views and returns a lazy object, or raises :class:`~craton.errors.Unsupported`; then pandas' own
+method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory objects,
+and everything that pandas calls inside its own methods, go to pandas directly.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from craton import events, fallbacks
+from craton.config import options
+from craton.errors import Unsupported
+
+_state = threading.local()
+
+
+def inside_pandas() -> bool:
+    """Whether a pandas method is running that a native one fell back to."""
+    return bool(getattr(_state, "depth", 0))
+
+
+class plain_pandas:
+    """A block in which nothing is planned: pandas' own methods run as they are."""
+
+    def __enter__(self) -> None:
+        _state.depth = getattr(_state, "depth", 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        _state.depth -= 1
+
+
+def is_lazy(obj: Any) -> bool:
+    """Whether an object holds a plan that has not been run."""
+    return "_view" in obj.__dict__
+
+
+def stays_in_pandas(obj: Any) -> bool:
+    """Whether an object's methods run in plain pandas: small and in memory, or called by pandas itself."""
+    state = obj.__dict__
+    if "_view" in state:
+        return False
+    manager = state.get("_mgr")
+    if manager is None or getattr(_state, "depth", 0):
+        return True
+    small = options.small_rows
+    return bool(small) and len(manager.axes[-1]) <= small
+
+
+def native(base: type, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the native implementation of a method of a pandas class.
+
+    Parameters
+    ----------
+    base
+        The pandas class that has the method, for the signature, the docstring and the fallback.
+    name
+        The method's name, if it is not the function's.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        method = name or function.__name__
+        fallback = getattr(base, method)
+        label = f"{base.__name__}.{method}"
+
+        @functools.wraps(fallback)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if stays_in_pandas(self):
+                return fallback(self, *args, **kwargs)
+            return dispatch(label, function, fallback, self, args, kwargs)
+
+        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def native_property(base: type, name: str | None = None) -> Callable[[Callable[[Any], Any]], property]:
+    """Decorate the native implementation of a property of a pandas class; settable and deletable as pandas' own."""
+
+    def decorate(function: Callable[[Any], Any]) -> property:
+        attribute = name or function.__name__
+        descriptor = getattr_static(base, attribute)
+        label = f"{base.__name__}.{attribute}"
+
+        def pandas_get(self: Any) -> Any:
+            return descriptor.__get__(self, type(self))
+
+        def getter(self: Any) -> Any:
+            if stays_in_pandas(self):
+                return pandas_get(self)
+            return dispatch(label, function, pandas_get, self, (), {})
+
+        def setter(self: Any, value: Any) -> None:
+            descriptor.__set__(self, value)
+
+        getter.__doc__ = getattr(descriptor, "__doc__", None)
+        getter.__craton_native__ = function  # type: ignore[attr-defined]
+        return property(getter, setter if hasattr(descriptor, "__set__") else None)
+
+    return decorate
+
+
+def getattr_static(owner: type, name: str) -> Any:
+    """A class attribute as it is stored, descriptors not called."""
+    for cls in owner.__mro__:
+        if name in cls.__dict__:
+            return cls.__dict__[name]
+    raise AttributeError(name)
+
+
+def dispatch(
+    label: str,
+    function: Callable[..., Any],
+    fallback: Callable[..., Any],
+    self: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Run the native implementation, or pandas' own if it refuses; count and report which."""
+    if not events.active:
+        try:
+            return function(self, *args, **kwargs)
+        except Unsupported as refusal:
+            reason = str(refusal)
+        return _in_pandas(label, reason, fallback, self, args, kwargs)
+    started = time.perf_counter()
+    refused: str | None = None
+    try:
+        result = function(self, *args, **kwargs)
+    except Unsupported as refusal:
+        refused = str(refusal)
+    if refused is not None:
+        result = _in_pandas(label, refused, fallback, self, args, kwargs)
+    events.emit(
+        "call",
+        name=label,
+        native=refused is None,
+        reason=refused,
+        seconds=time.perf_counter() - started,
+        rows=known_rows(result),
+    )
+    return result
+
+
+def _in_pandas(
+    label: str, reason: str, fallback: Callable[..., Any], self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    fallbacks.count(label, reason)
+    with plain_pandas():
+        return fallback(self, *args, **kwargs)
+
+
+def known_rows(result: Any) -> int | None:
+    """The rows of a result, where they are known without running anything."""
+    if isinstance(result, (pd.DataFrame, pd.Series)):
+        view = result.__dict__.get("_view")
+        if view is not None:
+            return view.rows  # type: ignore[no-any-return]
+        return len(result)
+    return None
+
+
+def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the native implementation of one of pandas' top-level functions that return frames."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        label = base.__name__
+
+        @functools.wraps(base)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if inside_pandas():
+                return _crafted(base(*args, **kwargs))
+            return dispatch(label, _ignoring_self(function), _crafted_result(base), None, args, kwargs)
+
+        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def _ignoring_self(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, *args, **kwargs: function(*args, **kwargs)
+
+
+def _crafted_result(base: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, *args, **kwargs: _crafted(base(*args, **kwargs))
+
+
+def _crafted(result: Any) -> Any:
+    """A pandas result as a Craton object that shares its data."""
+    return crafted_classes(result)
+
+
+#: Set by the front end's package once its classes exist.
+crafted_classes: Callable[[Any], Any] = lambda result: result  # noqa: E731

@@ -1,0 +1,55 @@
+"""Series: pandas' own class over a plan. The native methods live in one module a family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from craton.pandas.cells import SeriesCells
+from craton.pandas.frame import DataFrame
+from craton.pandas.grouping import SeriesGrouping
+from craton.pandas.lazy import LazyManager
+from craton.pandas.operators import BinaryOperators
+from craton.pandas.reductions import SeriesReductions
+from craton.pandas.relational import SeriesRelational
+from craton.pandas.selection import SeriesSelection
+from craton.pandas.series_facts import SeriesFacts
+from craton.pandas.sinks import SeriesSinks
+from craton.pandas.windows import SeriesWindows
+
+
+class Series(
+    SeriesFacts,
+    SeriesSelection,
+    SeriesCells,
+    SeriesReductions,
+    SeriesRelational,
+    SeriesGrouping,
+    SeriesWindows,
+    SeriesSinks,
+    BinaryOperators,
+    pd.Series,
+):
+    __doc__ = pd.Series.__doc__
+
+    _mgr = LazyManager()
+
+    @property
+    def _constructor(self) -> type[Series]:
+        return Series
+
+    def _constructor_from_mgr(self, mgr: Any, axes: Any) -> Series:
+        series = Series._from_mgr(mgr, axes)
+        object.__setattr__(series, "_name", None)
+        return series
+
+    @property
+    def _constructor_expanddim(self) -> Any:
+        return DataFrame
+
+    def _constructor_expanddim_from_mgr(self, mgr: Any, axes: Any) -> DataFrame:
+        return DataFrame._from_mgr(mgr, axes)
+
+
+Series.__module__ = "pandas"

@@ -1,0 +1,265 @@
+"""What a lazy pandas object is: columns with pandas dtypes, and an index, over a plan.
+
+A :class:`View` never changes. ``base`` is an operator; each :class:`Value` is an expression over its rows. Two objects
+whose views have the same base have the same rows in the same order, so their values can be put together without any
+alignment: that is how ``df[df.a > 5]`` and ``df["c"] = df.a + df.b`` become one plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal as OneOf
+
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import BOOL, INT64, DtypeObj
+from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window
+from craton.plan.operators import Filter, Operator, Project, RowNumber, schema
+
+ROW = "__row__"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One column: an expression, the pandas dtype that it has for the user, and what is known of missing values.
+
+    Parameters
+    ----------
+    expr
+        Over the columns of the view's base.
+    dtype
+        The pandas dtype.
+    nulls
+        Whether the expression may be null. For an integer or boolean NumPy dtype that may: the dtype is what it is
+        *without* missing values; with some, it is :func:`~craton.pandas.dtypes.with_missing` of it, decided by ``source``.
+    nans
+        Whether a float expression may hold NaN where pandas means a missing value; :meth:`clean` turns them to null.
+    source
+        For a dtype that depends on the data: the operator and column whose missing values decide.
+    """
+
+    expr: Expr
+    dtype: DtypeObj
+    nulls: bool = True
+    nans: bool = False
+    source: tuple[Operator, str] | None = None
+
+    @property
+    def physical(self) -> pl.DataType:
+        """The physical dtype."""
+        return dtype_of(self.expr)
+
+    @property
+    def clean(self) -> Value:
+        """The same column with every missing value as null."""
+        if not self.nans:
+            return self
+        expr = Call("fill_nan", (self.expr, Literal(None, self.physical)), self.physical)
+        return replace(self, expr=expr, nulls=True, nans=False)
+
+    @property
+    def definite(self) -> bool:
+        """Whether the dtype is known without looking at the data."""
+        return self.source is None
+
+    def at(self, name: str) -> Value:
+        """The same column, when its expression has become a column of the base."""
+        return replace(self, expr=Column(name, self.physical))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """The row labels.
+
+    Parameters
+    ----------
+    kind
+        ``default``: RangeIndex from 0, not stored. ``range``: taken from a RangeIndex, so pandas makes it a RangeIndex again
+        where the labels are evenly spaced. ``labels``: one column. ``multi``: a MultiIndex.
+    values
+        The label columns; none for ``default``.
+    names
+        The names of the levels (one for ``default``).
+    """
+
+    kind: OneOf["default", "range", "labels", "multi"] = "default"
+    values: tuple[Value, ...] = ()
+    names: tuple[Hashable, ...] = (None,)
+
+    def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
+        """The same labels under other names."""
+        return replace(self, names=tuple(names))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The immutable state of a lazy DataFrame or Series (one value; its name is the label).
+
+    Parameters
+    ----------
+    base
+        The rows.
+    values
+        The columns, in order.
+    labels
+        The column labels, a pandas Index as long as ``values``.
+    index
+        The row labels.
+    rows
+        The number of rows, where known without running anything.
+    """
+
+    base: Operator
+    values: tuple[Value, ...]
+    labels: pd.Index
+    index: IndexSpec = field(default_factory=IndexSpec)
+    rows: int | None = None
+
+    # -- columns -----------------------------------------------------------------------------------------------------
+
+    def positions(self, label: Hashable) -> list[int]:
+        """Where a label stands among the columns; several for duplicates, empty if it is unknown."""
+        try:
+            found = self.labels.get_loc(label)
+        except (KeyError, TypeError):
+            return []
+        if isinstance(found, slice):
+            return list(range(len(self.values)))[found]
+        if isinstance(found, int):
+            return [found]
+        return [i for i, hit in enumerate(found) if hit]
+
+    def position(self, label: Hashable) -> int:
+        """Where exactly one column has the label.
+
+        Raises
+        ------
+        KeyError
+            As pandas raises it, if there is none.
+        Unsupported
+            If there are several.
+        """
+        found = self.positions(label)
+        if not found:
+            raise KeyError(label)
+        if len(found) > 1:
+            raise Unsupported(f"several columns are named {label!r}")
+        return found[0]
+
+    def take(self, positions: Sequence[int]) -> View:
+        """Some of the columns."""
+        return replace(self, values=tuple(self.values[i] for i in positions), labels=self.labels.take(list(positions)))
+
+    def with_values(self, values: Sequence[Value], labels: pd.Index | None = None) -> View:
+        """Other columns over the same rows."""
+        return replace(self, values=tuple(values), labels=self.labels if labels is None else labels)
+
+    def series(self, value: Value, name: Hashable) -> View:
+        """A one-column view of the same rows."""
+        return replace(self, values=(value,), labels=name_index(name))
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def numbered(self) -> View:
+        """The same, with default row labels made into a column: what a selection of rows leaves behind.
+
+        Expressions over the base stay valid.
+        """
+        if self.index.kind != "default":
+            return self
+        name, taken = ROW, schema(self.base)
+        while name in taken:
+            name += "_"
+        label = Value(Call("cast", (Column(name, pl.UInt32()),), pl.Int64()), INT64, nulls=False)
+        return replace(self, base=RowNumber(self.base, name), index=IndexSpec("range", (label,), self.index.names))
+
+    def filtered(self, predicate: Expr) -> View:
+        """The rows where a predicate over the base holds."""
+        view = self.numbered()
+        if any(has_window(value.expr) for value in (*view.values, *view.index.values)) or has_window(predicate):
+            view, (predicate,) = view.sealed_with([predicate])
+        return replace(view, base=Filter(view.base, conjunction(conjuncts(predicate))), rows=None)
+
+    def sealed(self) -> View:
+        """The same view over a projection to exactly its own columns, so that every value is a bare column."""
+        return self.sealed_with([])[0]
+
+    def sealed_with(self, extra: Sequence[Expr]) -> tuple[View, list[Expr]]:
+        """Seal the view together with more expressions over its base; they come back as columns of the new base."""
+        every = [*self.index.values, *self.values]
+        names = column_names([*index_labels(self.index), *self.labels])
+        taken = set(names)
+        extra_names = []
+        for i in range(len(extra)):
+            name = f"__key{i}__"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            extra_names.append(name)
+        exprs = [value.expr for value in every] + list(extra)
+        all_names = names + extra_names
+        columns = tuple(zip(all_names, exprs, strict=True))
+        if not columns:
+            return self, []
+        identity = tuple((name, Column(name, dtype)) for name, dtype in schema(self.base).items())
+        base = self.base if columns == identity else Project(self.base, columns)
+        count = len(self.index.values)
+        return (
+            replace(
+                self,
+                base=base,
+                values=tuple(value.at(name) for value, name in zip(self.values, names[count:], strict=True)),
+                index=replace(
+                    self.index,
+                    values=tuple(v.at(name) for v, name in zip(self.index.values, names[:count], strict=True)),
+                ),
+            ),
+            [Column(name, dtype_of(expr)) for name, expr in zip(extra_names, extra, strict=True)],
+        )
+
+
+def name_index(name: Hashable) -> pd.Index:
+    """An Index with one label, whatever it is (a tuple is one label)."""
+    values = pd.Index([None], dtype=object).to_numpy().copy()
+    values[0] = name
+    return pd.Index(values, dtype=object, tupleize_cols=False)
+
+
+def index_labels(index: IndexSpec) -> list[str]:
+    """Readable plan names for the index columns."""
+    if not index.values:
+        return []
+    return [f"index:{name}" if name is not None else f"index{i}" for i, name in enumerate(index.names)]
+
+
+def column_names(labels: Sequence[Hashable]) -> list[str]:
+    """Unique, readable plan names for labels."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for label in labels:
+        stem = name = label if isinstance(label, str) and label else repr(label)
+        count = 1
+        while name in taken:
+            count += 1
+            name = f"{stem}#{count}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def condition(value: Value) -> Expr:
+    """A boolean value as a predicate: missing is false.
+
+    Raises
+    ------
+    Unsupported
+        If it is not boolean.
+    """
+    if value.dtype != BOOL and str(value.dtype) not in ("boolean", "bool[pyarrow]"):
+        raise Unsupported(f"a mask of dtype {value.dtype}")
+    if value.source is not None:
+        raise Unsupported("a mask whose dtype depends on the data")
+    return value.expr

@@ -1,0 +1,1 @@
+"""The immutable operator tree, its expressions and its rewrite rules."""

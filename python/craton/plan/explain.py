@@ -1,0 +1,176 @@
+"""A plan as text and as a drawing, at any stage of planning.
+
+Each operator is one line: what it does, how many rows it is expected to produce, and whether somebody sees their order.
+An operator that several others read is written once and referred to by number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+
+from craton.plan.operators import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Operator,
+    Project,
+    RowNumber,
+    Scan,
+    Slice,
+    Sort,
+    Union,
+    Unpivot,
+    schema,
+)
+from craton.plan.order import observed_order, topological
+from craton.plan.size import estimated_rows
+
+
+def describe(op: Operator) -> tuple[str, str]:
+    """The operator's name and, in one line, what it does."""
+    match op:
+        case Scan():
+            detail = f"{op.source!r}: {_names(op.columns)}"
+            if op.row_number:
+                detail += f", rows numbered as {op.row_number}"
+            return "Scan", detail if op.predicate is None else f"{detail} where {op.predicate!r}"
+        case Project():
+            parts = [name if repr(expr) == name else f"{name} = {expr!r}" for name, expr in op.columns]
+            return "Project", ", ".join(parts)
+        case Filter():
+            return "Filter", repr(op.predicate)
+        case RowNumber():
+            return "RowNumber", op.name
+        case Join():
+            keys = ", ".join(f"{a!r} = {b!r}" for a, b in zip(op.left_on, op.right_on, strict=True))
+            return "Join", f"{op.how} on {keys}" if keys else op.how
+        case Aggregate():
+            calls = ", ".join(f"{name} = {call!r}" for name, call in op.aggregates)
+            keys = ", ".join(name if repr(expr) == name else f"{name} = {expr!r}" for name, expr in op.keys)
+            order = "" if not op.keys else (", sorted" if op.sort else ", by first row")
+            return "Aggregate", f"{calls or 'nothing'} by {keys or 'all rows'}{order}"
+        case Sort():
+            return "Sort", ", ".join(map(repr, op.keys))
+        case Slice():
+            return "Slice", f"{'all' if op.length is None else op.length} rows from {op.offset}"
+        case Distinct():
+            return "Distinct", f"{op.keep} of {_names(op.subset)}"
+        case Union():
+            return "Union", f"{len(op.parts)} inputs"
+        case Unpivot():
+            return "Unpivot", f"{_names(op.values)} keeping {_names(op.keep)}"
+        case _:
+            return type(op).__name__, ""
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return f"[{', '.join(names)}]"
+
+
+def _rows(count: int) -> str:
+    for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.3g} {suffix}"
+    return str(count)
+
+
+def explain_text(root: Operator, *, ordered: bool = True) -> str:
+    """The plan as indented text, the last operator first."""
+    readers = Counter(child for op in topological(root) for child in op.inputs)
+    seen_order = observed_order(root, ordered)
+    numbers: dict[Operator, int] = {}
+    lines: list[str] = []
+
+    def visit(op: Operator, depth: int) -> None:
+        indent = "  " * depth
+        if op in numbers:
+            lines.append(f"{indent}↑ shared #{numbers[op]}")
+            return
+        mark = ""
+        if readers[op] > 1:
+            numbers[op] = len(numbers) + 1
+            mark = f"#{numbers[op]} "
+        name, detail = describe(op)
+        order = "" if seen_order.get(op) else ", any order"
+        lines.append(f"{indent}{mark}{name} {detail}  (~{_rows(estimated_rows(op))} rows{order})")
+        for child in op.inputs:
+            visit(child, depth + 1)
+
+    visit(root, 0)
+    return "\n".join(lines)
+
+
+def explain_svg(root: Operator, *, ordered: bool = True) -> str:
+    """The plan as an SVG drawing: inputs below, result on top, arrows along the flow of rows."""
+    seen_order = observed_order(root, ordered)
+    depth: dict[Operator, int] = {}
+    for op in topological(root):
+        depth.setdefault(op, 0)
+        for child in op.inputs:
+            depth[child] = max(depth.get(child, 0), depth[op] + 1)
+    columns: dict[Operator, float] = {}
+    next_leaf = 0.0
+
+    def place(op: Operator) -> float:
+        nonlocal next_leaf
+        if op in columns:
+            return columns[op]
+        if not op.inputs:
+            columns[op] = next_leaf
+            next_leaf += 1
+        else:
+            spots = [place(child) for child in op.inputs]
+            columns[op] = sum(spots) / len(spots)
+        return columns[op]
+
+    place(root)
+    box_width, box_height, gap_x, gap_y = 300, 62, 30, 46
+    width = int(max(next_leaf, 1) * (box_width + gap_x) + gap_x)
+    height = (max(depth.values()) + 1) * (box_height + gap_y) + gap_y
+
+    def corner(op: Operator) -> tuple[float, float]:
+        return gap_x + columns[op] * (box_width + gap_x), gap_y + depth[op] * (box_height + gap_y)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="12">',
+        '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
+        'orient="auto-start-reverse"><path d="M0 0 L10 5 L0 10 z" fill="#556"/></marker></defs>',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    ]
+    for op in columns:
+        x, y = corner(op)
+        for child in op.inputs:
+            cx, cy = corner(child)
+            parts.append(
+                f'<line x1="{cx + box_width / 2:.0f}" y1="{cy:.0f}" x2="{x + box_width / 2:.0f}" '
+                f'y2="{y + box_height:.0f}" stroke="#556" stroke-width="1.4" marker-end="url(#arrow)"/>'
+            )
+    for op in columns:
+        x, y = corner(op)
+        name, detail = describe(op)
+        short = detail if len(detail) <= 46 else detail[:45] + "…"
+        order = "in order" if seen_order.get(op) else "any order"
+        parts.append(
+            f"<g><title>{escape(f'{name} {detail}')}</title>"
+            f'<rect x="{x:.0f}" y="{y:.0f}" width="{box_width}" height="{box_height}" rx="6" '
+            f'fill="{_COLOURS.get(name, "#eef1f6")}" stroke="#556"/>'
+            f'<text x="{x + 10:.0f}" y="{y + 19:.0f}" font-weight="bold">{name}</text>'
+            f'<text x="{x + box_width - 10:.0f}" y="{y + 19:.0f}" text-anchor="end" fill="#556">'
+            f"~{_rows(estimated_rows(op))} rows, {order}</text>"
+            f'<text x="{x + 10:.0f}" y="{y + 37:.0f}" font-size="11">{escape(short)}</text>'
+            f'<text x="{x + 10:.0f}" y="{y + 53:.0f}" font-size="10" fill="#556">{len(schema(op))} columns</text></g>'
+        )
+    parts.append("</svg>")
+    return "\n".join(parts)
+
+
+_COLOURS = {
+    "Scan": "#dcebd7",
+    "Join": "#fde6cf",
+    "Aggregate": "#e3dcf2",
+    "Sort": "#d6e6f5",
+    "Filter": "#fbf3c9",
+}

@@ -1,0 +1,219 @@
+"""Expressions: what one operator computes for a column.
+
+Four kinds: a :class:`Column` of the input, a :class:`Literal`, a row-wise :class:`Call`, and a :class:`Window` whose
+value on a row depends on other rows. Expressions carry their physical (Polars) dtype, hold missing values as null,
+and name their functions, so that rules can look inside and tiles can compute aggregates in phases. What a function
+means is in :mod:`craton.plan.functions`; how it runs is in :mod:`craton.lower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from craton.errors import PlanError
+from craton.plan.functions import FUNCTIONS, Kind
+from craton.plan.node import Node
+
+Options = tuple[tuple[str, Hashable], ...]
+
+
+def options(**named: Hashable) -> Options:
+    """Named options in canonical order."""
+    return tuple(sorted(named.items()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr(Node):
+    """The base of all expressions."""
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The expressions that this one reads."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column(Expr):
+    """A column of the operator's input, by name."""
+
+    name: str
+    dtype: pl.DataType
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal(Expr):
+    """A constant; ``None`` is the null of its dtype."""
+
+    value: Any
+    dtype: pl.DataType
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Expr):
+    """A row-wise function of other expressions."""
+
+    function: str
+    args: tuple[Expr, ...]
+    dtype: pl.DataType
+    options: Options = ()
+    payload: Any = field(default=None, repr=False)
+
+    def _validate(self) -> None:
+        spec = FUNCTIONS.get(self.function)
+        if spec is None:
+            raise PlanError(f"unknown function {self.function!r}")
+        if spec.kind is not Kind.ROWWISE:
+            raise PlanError(f"{self.function!r} is {spec.kind.value}, not row-wise: use Window or Aggregate")
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The arguments."""
+        return self.args
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """The named option's value."""
+        return dict(self.options).get(name, default)
+
+    def __repr__(self) -> str:
+        named = [f"{key}={value!r}" for key, value in self.options]
+        return f"{self.function}({', '.join([*map(repr, self.args), *named])})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window(Expr):
+    """A function over the rows that share ``partition`` (over all rows if it is empty), one value a row.
+
+    ``function`` is an aggregate, broadcast to its rows, or a window function such as ``cum_sum`` or ``shift``.
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    dtype: pl.DataType
+    partition: tuple[Expr, ...] = ()
+    options: Options = ()
+
+    def _validate(self) -> None:
+        spec = FUNCTIONS.get(self.function)
+        if spec is None or spec.kind is Kind.ROWWISE:
+            raise PlanError(f"{self.function!r} is no window or aggregate function")
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The arguments, then the partition."""
+        return self.args + self.partition
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the value depends on the order of the rows."""
+        return FUNCTIONS[self.function].ordered
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """The named option's value."""
+        return dict(self.options).get(name, default)
+
+    def __repr__(self) -> str:
+        inner = ", ".join([*map(repr, self.args), *(f"{key}={value!r}" for key, value in self.options)])
+        over = f" over {list(self.partition)!r}" if self.partition else " over ()"
+        return f"{self.function}({inner}){over}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values(Expr):
+    """A column of constants that belongs to the plan: the list of an ``is_in``, the two sides of a mapping.
+
+    ``series`` is compared by content through ``key``, a digest of it.
+    """
+
+    key: bytes
+    series: pl.Series = field(compare=False, repr=False)
+    dtype: pl.DataType = field(compare=False)
+
+    @classmethod
+    def of(cls, series: pl.Series) -> Values:
+        """Wrap a Polars series."""
+        import hashlib
+        import io
+
+        sink = io.BytesIO()
+        series.rename("v").to_frame().write_ipc(sink)
+        return cls(hashlib.blake2b(sink.getvalue(), digest_size=16).digest(), series, series.dtype)
+
+    def __repr__(self) -> str:
+        head = ", ".join(map(repr, self.series.head(3).to_list()))
+        return f"[{head}{', …' if len(self.series) > 3 else ''}]"
+
+
+def dtype_of(expr: Expr) -> pl.DataType:
+    """The physical dtype of an expression."""
+    return expr.dtype  # type: ignore[attr-defined, no-any-return]
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Yield an expression and everything below it, parents first."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(node.children)
+
+
+def roots(expr: Expr) -> set[str]:
+    """Names of the input columns that an expression reads."""
+    return {node.name for node in walk(expr) if isinstance(node, Column)}
+
+
+def has_window(expr: Expr) -> bool:
+    """Whether the value on a row depends on other rows."""
+    return any(isinstance(node, Window) for node in walk(expr))
+
+
+def rebuild(expr: Expr, recurse: Callable[[Expr], Expr]) -> Expr:
+    """The same expression over ``recurse(child)`` for each child; itself if nothing changed."""
+    if isinstance(expr, Call):
+        args = tuple(recurse(arg) for arg in expr.args)
+        if all(new is old for new, old in zip(args, expr.args, strict=True)):
+            return expr
+        return Call(expr.function, args, expr.dtype, expr.options, expr.payload)
+    if isinstance(expr, Window):
+        args = tuple(recurse(arg) for arg in expr.args)
+        keys = tuple(recurse(key) for key in expr.partition)
+        return Window(expr.function, args, expr.dtype, keys, expr.options)
+    return expr
+
+
+def substitute(expr: Expr, mapping: Mapping[str, Expr]) -> Expr:
+    """Replace input columns by expressions."""
+    if isinstance(expr, Column):
+        return mapping.get(expr.name, expr)
+    return rebuild(expr, lambda child: substitute(child, mapping))
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    """Split a predicate at its top-level ``and``; rows where a conjunct is null or false are dropped.
+
+    In that position ``fill_null(x, False)`` means ``x``, and is taken off.
+    """
+    if isinstance(expr, Call):
+        if expr.function == "and":
+            return [part for arg in expr.args for part in conjuncts(arg)]
+        if expr.function == "fill_null" and isinstance(expr.args[1], Literal) and expr.args[1].value is False:
+            return conjuncts(expr.args[0])
+    return [expr]
+
+
+def conjunction(parts: list[Expr]) -> Expr:
+    """Join predicates with ``and``."""
+    result = parts[0]
+    for part in parts[1:]:
+        result = Call("and", (result, part), pl.Boolean())
+    return result

@@ -1,0 +1,98 @@
+"""Content identity for plan nodes.
+
+Every expression and operator is a frozen, slotted dataclass that derives from :class:`Node`. Its identity is a
+128-bit digest of its content, computed once when it is built from the digests of its children. Two plans that were
+built separately but mean the same have the same digest, in every process: that is what lets a result be remembered
+and a subplan be shared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import hashlib
+import struct
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import PlanError
+
+
+class Node:
+    """A frozen value with a content digest.
+
+    Attributes
+    ----------
+    digest : bytes
+        16 bytes, equal for equal content, independent of the process.
+    """
+
+    __slots__ = ("__weakref__", "digest")
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        self._validate()
+        object.__setattr__(self, "digest", _digest(self))
+
+    def _validate(self) -> None:
+        """Check integrity; subclasses raise :class:`PlanError`."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and self.digest == other.digest)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return int.from_bytes(self.digest[:8], "little", signed=True)
+
+
+def _digest(node: Node) -> bytes:
+    hasher = hashlib.blake2b(type(node).__name__.encode(), digest_size=16)
+    for field in dataclasses.fields(node):  # type: ignore[arg-type]
+        if field.compare:
+            hasher.update(encode(getattr(node, field.name)))
+    return hasher.digest()
+
+
+def encode(value: Any) -> bytes:
+    """Encode a field's value as bytes that are equal exactly when the values are.
+
+    Parameters
+    ----------
+    value
+        A node, a tuple of values, or a scalar that may stand in a plan.
+
+    Raises
+    ------
+    PlanError
+        If the value's type has no stable encoding.
+    """
+    if isinstance(value, Node):
+        return b"N" + value.digest
+    if isinstance(value, tuple):
+        parts = [encode(item) for item in value]
+        return b"(" + b"".join(struct.pack("<I", len(part)) + part for part in parts) + b")"
+    if isinstance(value, enum.Enum):
+        return f"E{type(value).__name__}.{value.name}".encode()
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return f"b{value}".encode()
+    if isinstance(value, (int, np.integer)):
+        return f"i{type(value).__name__}{int(value)}".encode()
+    if isinstance(value, (float, np.floating)):
+        return b"f" + type(value).__name__.encode() + struct.pack("<d", float(value))
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"y" + value
+    if isinstance(value, (dt.datetime, dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64, decimal.Decimal)):
+        unit = getattr(value, "unit", "")
+        return f"t{type(value).__name__}{value!r}{unit}".encode()
+    if isinstance(value, pl.DataType) or (isinstance(value, type) and issubclass(value, pl.DataType)):
+        return f"d{value!r}".encode()
+    if isinstance(value, (np.dtype, pd.api.extensions.ExtensionDtype)):
+        return f"p{value!r}".encode()
+    raise PlanError(f"a value of type {type(value).__name__} can't stand in a plan: {value!r}")

@@ -1,0 +1,77 @@
+"""Where a scan reads: files, or data that is in memory already."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from craton.plan.expr import Options
+from craton.plan.node import Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source(Node):
+    """The base of sources; ``columns`` are (name, physical dtype) pairs in file order."""
+
+    columns: tuple[tuple[str, pl.DataType], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSource(Source):
+    """Files of one format that hold one dataset, in the order in which they are read.
+
+    Parameters
+    ----------
+    format
+        ``parquet``, ``csv``, ``ndjson`` or ``ipc``.
+    paths
+        Paths or URLs.
+    versions
+        What tells that a file changed: one (size, mtime in ns) a path, or an etag.
+    options
+        Options for the reader, as :mod:`craton.lower` knows them.
+    rows
+        Rows in all files, if the metadata tells.
+    reopen
+        Lets pandas read the same; called when a run fails, so that the user gets pandas' error.
+    """
+
+    format: str
+    paths: tuple[str, ...]
+    versions: tuple[Any, ...] = ()
+    options: Options = ()
+    rows: int | None = field(default=None, compare=False)
+    reopen: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
+    storage_options: Any = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return f"{self.format} {self.paths[0] if self.paths else '(no file)'}{more}"
+
+
+_tokens = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemorySource(Source):
+    """A Polars frame in memory; its identity is a token, unique in the process."""
+
+    token: int
+    frame: pl.DataFrame = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> MemorySource:
+        """Wrap a frame that nobody will change."""
+        return cls(tuple(frame.schema.items()), next(_tokens), frame)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the frame."""
+        return self.frame.height
+
+    def __repr__(self) -> str:
+        return f"memory #{self.token}"

@@ -1,0 +1,45 @@
+"""The named stages of planning: what a user can stop at and look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from craton.plan.operators import Operator
+from craton.plan.rules.fuse import fuse
+from craton.plan.rules.prune import prune_columns
+from craton.plan.rules.pushdown import push_predicates
+
+Rule = Callable[[Operator], Operator]
+
+STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
+    ("logical", ()),
+    ("pruned", (prune_columns, fuse)),
+    ("pushed", (push_predicates, fuse)),
+    ("optimized", (prune_columns,)),
+)
+
+
+def optimize(root: Operator, stage: str = "optimized") -> Operator:
+    """Run the rewrite rules up to a stage.
+
+    Parameters
+    ----------
+    root
+        A plan as the front end built it.
+    stage
+        ``logical`` (as built), ``pruned``, ``pushed`` or ``optimized``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such stage.
+    """
+    names = [name for name, _ in STAGES]
+    if stage not in names:
+        raise ValueError(f"unknown stage {stage!r}; stages are {names}")
+    for name, rules in STAGES:
+        for rule in rules:
+            root = rule(root)
+        if name == stage:
+            break
+    return root

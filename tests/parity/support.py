@@ -1,0 +1,98 @@
+"""Differential testing: a program runs under pandas and under Craton, and everything that a user can see is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pandas.testing as pt
+
+import craton
+import craton.pandas
+from craton import fallbacks
+
+
+def to_craton(data: Any) -> Any:
+    """The same data as a Craton object."""
+    if isinstance(data, pandas.DataFrame):
+        return craton.pandas.DataFrame(data)
+    if isinstance(data, pandas.Series):
+        return craton.pandas.Series(data)
+    return data
+
+
+def outcome(program: Callable[..., Any], module: Any, args: list[Any]) -> tuple[Any, BaseException | None]:
+    """What a program returns, or raises."""
+    try:
+        return settle(program(module, *args)), None
+    except Exception as error:
+        return None, error
+
+
+def settle(result: Any) -> Any:
+    """A result with every plan in it run."""
+    if isinstance(result, (pandas.DataFrame, pandas.Series)):
+        _ = result._mgr  # type: ignore[union-attr]
+    if isinstance(result, (tuple, list)):
+        return type(result)(settle(item) for item in result)
+    return result
+
+
+def check(program: Callable[..., Any], *data: Any, native: bool | None = True, rtol: float = 1e-12) -> Any:
+    """Run ``program(pd, *data)`` both ways, small-data path off, and compare.
+
+    Parameters
+    ----------
+    native
+        ``True``: no call may fall back. ``False``: some call must. ``None``: either.
+    rtol
+        The relative tolerance of float values, for reassociated sums only.
+    """
+    expected, expected_error = outcome(program, pandas, [_copy(item) for item in data])
+    with craton.option_context(small_rows=0):
+        fallbacks.reset()
+        got, got_error = outcome(program, craton.pandas, [to_craton(_copy(item)) for item in data])
+        used = fallbacks.explain_fallbacks()
+    if expected_error is not None or got_error is not None:
+        assert type(got_error) is type(expected_error), (got_error, expected_error)
+        assert str(got_error) == str(expected_error)
+        return got_error
+    same(got, expected, rtol)
+    if native is True:
+        assert used.empty, f"fell back:\n{used.to_string()}"
+    if native is False:
+        assert not used.empty, "nothing fell back"
+    return got
+
+
+def _copy(item: Any) -> Any:
+    return item.copy() if isinstance(item, (pandas.DataFrame, pandas.Series)) else item
+
+
+def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
+    """Assert that two results are the same to a user: class, values, dtypes, index, order, names."""
+    if isinstance(expected, pandas.DataFrame):
+        assert isinstance(got, pandas.DataFrame), type(got)
+        pt.assert_frame_equal(pandas.DataFrame(got), pandas.DataFrame(expected), rtol=rtol, atol=0, check_freq=False)
+    elif isinstance(expected, pandas.Series):
+        assert isinstance(got, pandas.Series), type(got)
+        pt.assert_series_equal(pandas.Series(got), pandas.Series(expected), rtol=rtol, atol=0, check_freq=False)
+    elif isinstance(expected, pandas.Index):
+        pt.assert_index_equal(got, expected)
+    elif isinstance(expected, (tuple, list)):
+        assert type(got) is type(expected) and len(got) == len(expected)
+        for one, other in zip(got, expected, strict=True):
+            same(one, other, rtol)
+    elif isinstance(expected, np.ndarray):
+        np.testing.assert_array_equal(got, expected)
+        assert got.dtype == expected.dtype
+    elif isinstance(expected, pandas.api.extensions.ExtensionArray):
+        pt.assert_extension_array_equal(got, expected)
+    elif isinstance(expected, float | np.floating):
+        assert type(got) is type(expected), (type(got), type(expected))
+        assert got == expected or (got != got and expected != expected) or abs(got - expected) <= rtol * abs(expected)
+    else:
+        assert type(got) is type(expected), (type(got), type(expected))
+        assert got is expected or got == expected or (got is pandas.NaT) == (expected is pandas.NaT)
