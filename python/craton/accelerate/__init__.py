@@ -10,5 +10,6 @@ them and an attribute access costs what it always did.
 from __future__ import annotations
 
 from craton.accelerate.install import install, installed, uninstall
+from craton.accelerate.ipython import load_ipython_extension, unload_ipython_extension
 
-__all__ = ["install", "installed", "uninstall"]
+__all__ = ["install", "installed", "load_ipython_extension", "uninstall", "unload_ipython_extension"]
