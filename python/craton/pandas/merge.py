@@ -20,17 +20,27 @@ from craton.pandas.dtypes import holds_missing, is_float
 from craton.pandas.merge_keys import (
     KeyPair,
     KeyRef,
-    as_list,
-    common_labels,
+    Keys,
     compared,
-    definite,
     key_pair,
-    key_refs,
+    resolve_keys,
     unique_keys,
 )
-from craton.pandas.view import IndexSpec, Value, View, column_names
-from craton.plan.expr import Call, Column, Expr, Literal
-from craton.plan.operators import Filter, Join, JoinHow, Operator, Project, Sort, SortKey, Union, schema
+from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan.expr import Call, Column, Expr, Literal, roots, substitute
+from craton.plan.operators import (
+    Filter,
+    Join,
+    JoinHow,
+    Operator,
+    Project,
+    RowNumber,
+    Slice,
+    Sort,
+    SortKey,
+    Union,
+    schema,
+)
 
 INDICATOR = pd.Categorical([1], categories=[1, 2, 3]).rename_categories(["left_only", "right_only", "both"]).dtype
 
@@ -69,80 +79,52 @@ def merge(
     Unsupported
         For what pandas must do, errors included.
     """
-    if isinstance(left.labels, pd.MultiIndex) or isinstance(right.labels, pd.MultiIndex):
-        raise Unsupported("MultiIndex columns")
-    if not isinstance(sort, bool) or not isinstance(indicator, (bool, str)):
-        raise Unsupported("an odd parameter")
-    if left_index or right_index:
-        raise Unsupported("a merge on the index")
-    if how == "cross":
-        if on is not None or left_on is not None or right_on is not None:
-            raise Unsupported("a cross merge with keys")
-        left_refs: list[KeyRef] = []
-        right_refs: list[KeyRef] = []
-    elif how in ("inner", "left", "right", "outer", "left_anti", "right_anti"):
-        left_refs, right_refs = _refs(left, right, on, left_on, right_on)
-    else:
-        raise Unsupported(f"how={how!r}")
+    _check(left, right, how, left_index, right_index, sort, indicator)
+    anti = how.endswith("_anti")
     kind: JoinHow = how.removesuffix("_anti")  # type: ignore[assignment]
+    if left_index or right_index:
+        left, right = left.numbered(), right.numbered()
+    keys = resolve_keys(left, right, how, on, left_on, right_on, left_index, right_index)
     pairs = [
         key_pair(one.value(left), other.value(right), left, right)
-        for one, other in zip(left_refs, right_refs, strict=True)
+        for one, other in zip(keys.left, keys.right, strict=True)
     ]
     _validated(validate, left, right, pairs)
-    shared = [_filled(one, other) for one, other in zip(left_refs, right_refs, strict=True)]
-    labels, kept = _labels(left, right, right_refs, shared, suffixes, indicator)
-    if kind in ("right", "outer"):
-        for pair, filled in zip(pairs, shared, strict=True):
-            if filled and pair.left.dtype != pair.right.dtype:
-                raise Unsupported("keys of two dtypes, to be filled from each other")
-            if filled:
-                definite(pair.left), definite(pair.right)
-    elif any(one.label != other.label and f for one, other, f in zip(left_refs, right_refs, shared, strict=True)):
-        if any(one.label in right.labels for one in left_refs if not isinstance(one.label, str)):
-            raise Unsupported("keys whose labels are not strings and overlap")
-    marked = bool(indicator) or how.endswith("_anti")
-    one, other = _sides(left, right, left_refs, right_refs, marked)
-    join = _join(one, other, kind, pairs)
-    base = join
+    if keys.labels_from is not None:
+        check_labels(left, right, keys, kind, pairs, anti)
+    labels, kept = _labels(left, right, keys, suffixes, indicator)
+    one, other = _sides(left, right, keys, marked=bool(indicator) or anti)
+    base: Operator = _join(one, other, kind, pairs)
     if (sort or kind == "outer") and pairs:
-        base = Sort(join, tuple(SortKey(e, False, p.nulls_last) for e, p in zip(_order(one, other, kind), pairs, strict=True)))
-    if how.endswith("_anti"):
-        return _anti(base, one, other, kind, kept, shared, labels)
+        order = zip(_order(one, other, kind), pairs, strict=True)
+        base = Sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
+    index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
+    if anti:
+        if indicator:
+            raise Unsupported("an anti merge with an indicator")
+        # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
+        numbered = View(base, (), labels[:0], index).numbered()
+        base, index = Filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)), numbered.index
     lefts = [_met(value, base, kind in ("right", "outer")) for value in one.view.values]
     rights = [_met(value, base, kind in ("left", "outer")) for value in other.view.values]
-    for i, filled in enumerate(shared):
-        if filled and kind in ("right", "outer"):
-            lefts[left_refs[i].position] = _coalesced(one.key(i), other.key(i), kind)
+    for i, shared in enumerate(keys.shared):
+        if shared and kind in ("right", "outer"):
+            lefts[keys.left[i].position] = coalesced(one.key(i), other.key(i), kind)
     values = [*lefts, *(rights[i] for i in kept)]
     if indicator:
         values.append(_indicator(one, other))
     rows = left.rows * right.rows if kind == "cross" and left.rows is not None and right.rows is not None else None
-    return View(base, tuple(values), labels, IndexSpec(), rows)
+    return View(base, tuple(values), labels, index, rows)
 
 
-def _refs(left: View, right: View, on: Any, left_on: Any, right_on: Any) -> tuple[list[KeyRef], list[KeyRef]]:
-    if on is not None:
-        if left_on is not None or right_on is not None:
-            raise Unsupported("keys given twice")
-        left_on = right_on = as_list(on)
-    elif left_on is None and right_on is None:
-        left_on = right_on = common_labels(left, right)
-    elif left_on is None or right_on is None:
-        raise Unsupported("keys of one side only")
-    left_labels, right_labels = as_list(left_on), as_list(right_on)
-    if not left_labels or not right_labels or len(left_labels) != len(right_labels):
-        raise Unsupported("another number of keys on the left than on the right")
-    return key_refs(left, left_labels), key_refs(right, right_labels)
-
-
-def _filled(left: KeyRef, right: KeyRef) -> bool:
-    """Whether pandas fills the left key column from the right one; labels that are no strings it does not compare."""
-    if isinstance(left.label, str) and isinstance(right.label, str):
-        return left.label == right.label
-    if left.label == right.label:
-        return True
-    raise Unsupported("keys of two labels that are not strings")
+def _check(left: View, right: View, how: Any, *flags: Any) -> None:
+    if isinstance(left.labels, pd.MultiIndex) or isinstance(right.labels, pd.MultiIndex):
+        raise Unsupported("MultiIndex columns")
+    if how not in ("inner", "left", "right", "outer", "left_anti", "right_anti", "cross"):
+        raise Unsupported(f"how={how!r}")
+    *booleans, indicator = flags
+    if not all(isinstance(flag, bool) for flag in booleans) or not isinstance(indicator, (bool, str)):
+        raise Unsupported("an odd parameter")
 
 
 def _validated(validate: str | None, left: View, right: View, pairs: Sequence[KeyPair]) -> None:
@@ -159,15 +141,14 @@ def _validated(validate: str | None, left: View, right: View, pairs: Sequence[Ke
         raise Unsupported("merge keys that are not unique on the right")
 
 
-def _labels(
-    left: View, right: View, refs: Sequence[KeyRef], shared: Sequence[bool], suffixes: Any, indicator: Any
-) -> tuple[pd.Index, list[int]]:
+def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
     """The labels of the result, and which of the right's columns stay."""
-    dropped = {ref.position for ref, drop in zip(refs, shared, strict=True) if drop}
+    dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared}
     kept = [i for i in range(len(right.values)) if i not in dropped]
     labels = right.labels.take(kept)
     name = indicator if isinstance(indicator, str) else "_merge"
-    if indicator and any(taken in left.labels or taken in right.labels for taken in (name, "_left_indicator", "_right_indicator")):
+    taken = (name, "_left_indicator", "_right_indicator")
+    if indicator and any(label in left.labels or label in right.labels for label in taken):
         raise Unsupported("the indicator's name is taken")
     try:
         ours, theirs = _items_overlap_with_suffix(left.labels, labels, suffixes)
@@ -177,33 +158,37 @@ def _labels(
     return (result.insert(len(result), name) if indicator else result), kept
 
 
-def _sides(left: View, right: View, left_refs: list[KeyRef], right_refs: list[KeyRef], marked: bool) -> tuple[Side, Side]:
+def _sides(left: View, right: View, keys: Keys, marked: bool) -> tuple[Side, Side]:
     taken: set[str] = set()
-    one = _side(left, left_refs, taken, "left" if marked else None)
-    other = _side(right, right_refs, taken, "right" if marked else None)
+    one = _side(left, keys.left, taken, "left" if marked else None, keys.labels_from is not None)
+    other = _side(right, keys.right, taken, "right" if marked else None, keys.labels_from is not None)
     return one, other
 
 
-def _side(held: View, refs: Sequence[KeyRef], taken: set[str], marker: str | None) -> Side:
+def _side(held: View, refs: tuple[KeyRef, ...], taken: set[str], marker: str | None, labelled: bool) -> Side:
     """Project a side to its columns, under names that are not ``taken``, which is added to."""
-    names = []
-    for stem in column_names(held.labels):
-        name, count = stem, 1
-        while name in taken:
-            count += 1
-            name = f"{stem}@{count}"
-        taken.add(name)
-        names.append(name)
-    columns: list[tuple[str, Expr]] = [(name, value.expr) for name, value in zip(names, held.values, strict=True)]
+    if not labelled:
+        held = replace(held, index=IndexSpec())
+    values = [*held.index.values, *held.values]
+    names = [_free(name, taken) for name in column_names([*index_labels(held.index), *held.labels])]
+    columns: list[tuple[str, Expr]] = [(name, value.expr) for name, value in zip(names, values, strict=True)]
     mark = None
     if marker or not columns:
-        mark = f"__{marker}__"
-        while mark in taken:
-            mark += "_"
-        taken.add(mark)
+        mark = _free(f"__{marker}__", taken)
         columns.append((mark, Literal(True, pl.Boolean())))
-    values = tuple(value.at(name) for value, name in zip(held.values, names, strict=True))
-    return Side(View(named(held.base, columns), values, held.labels), tuple(refs), mark)
+    bare = [value.at(name) for value, name in zip(values, names, strict=True)]
+    count = len(held.index.values)
+    index = replace(held.index, values=tuple(bare[:count]))
+    return Side(View(named(held.base, columns), tuple(bare[count:]), held.labels, index), refs, mark)
+
+
+def _free(stem: str, taken: set[str]) -> str:
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}@{count}"
+    taken.add(name)
+    return name
 
 
 def named(base: Operator, columns: Sequence[tuple[str, Expr]]) -> Operator:
@@ -254,8 +239,10 @@ def missing_may_come(value: Value, base: Operator) -> Value:
     return replace(value, nulls=True, source=source)
 
 
-def _coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
+def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
     """A key column of a right or outer join: the left's where there is one, else the right's."""
+    if left.dtype != right.dtype or not left.definite or not right.definite:
+        raise Unsupported("keys of two dtypes, to be filled from each other")
     if kind == "right" and not is_float(left.dtype):
         return right
     expr = Call("coalesce", (left.clean.expr, right.clean.expr), left.physical)
@@ -274,24 +261,59 @@ def _indicator(one: Side, other: Side) -> Value:
     return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), INDICATOR, nulls=False)
 
 
-def _anti(
-    base: Operator, one: Side, other: Side, kind: JoinHow, kept: Sequence[int], shared: Sequence[bool], labels: pd.Index
-) -> View:
-    """The rows of one side without a match; the other side's columns are there, with nothing but missing values.
+def check_labels(left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], anti: bool) -> None:
+    """Refuse index joins whose row labels or order pandas decides by the data.
 
-    The row labels are positions in the join that the rows come from.
+    Raises
+    ------
+    Unsupported
+        If it would.
     """
-    if len(labels) != len(one.view.values) + len(kept):
-        raise Unsupported("an anti merge with an indicator")
-    held = View(base, (*one.view.values, *other.view.values), labels).numbered()
-    rows = Filter(held.base, _missing(other.marker if kind == "left" else one.marker))
-    lefts = [_met(value, rows, kind == "right") for value in one.view.values]
-    rights = [_met(value, rows, kind == "left") for value in other.view.values]
-    if kind == "right":
-        for i, filled in enumerate(shared):
-            if filled:
-                lefts[one.keys[i].position] = _coalesced(one.key(i), other.key(i), kind)
-    return View(rows, (*lefts, *(rights[i] for i in kept)), labels, held.index)
+    ours, theirs = left.index, right.index
+    if keys.labels_from != "both":
+        side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
+        if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
+            raise Unsupported("an index that may get missing labels")
+        if kind == "inner" and _types(side) != _types(other):
+            raise Unsupported("an inner join of columns with an index: without rows, the labels are the other side's")
+        return
+    if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
+        raise Unsupported("indexes of two dtypes")
+    if kind in ("inner", "outer") and ours.names != theirs.names:
+        raise Unsupported("indexes of two names")
+    if kind == "inner" and ours.kind == "range" and not _ascending(left):
+        raise Unsupported("a range of labels that may descend")
+    several = len(pairs) > 1
+    if kind == "outer" and any(not pair.nulls_last or (several and pair.may_miss) for pair in pairs):
+        raise Unsupported("missing labels in an order that pandas decides")
+    if anti and several:
+        raise Unsupported("an anti merge of MultiIndexes")
+
+
+def _types(index: IndexSpec) -> list[Any]:
+    return [index.kind == "multi", index.names, [value.dtype for value in index.values]]
+
+
+def _ascending(held: View) -> bool:
+    """Whether row labels are numbers that the rows were given, in the order that they still have."""
+    base, label = held.base, held.index.values[0].expr
+    while isinstance(base, (Project, Filter, Slice)):
+        if isinstance(base, Project):
+            label = substitute(label, dict(base.columns))
+        base = base.input
+    return isinstance(base, RowNumber) and roots(label) == {base.name}
+
+
+def result_index(one: Side, other: Side, keys: Keys, kind: JoinHow) -> IndexSpec:
+    """The row labels after a join on an index."""
+    ours, theirs = one.view.index, other.view.index
+    if keys.labels_from == "left" or (keys.labels_from == "both" and kind in ("left", "inner")):
+        return ours
+    if keys.labels_from == "right" or kind == "right":
+        return theirs
+    both = "range" if ours.kind == theirs.kind == "range" else "multi" if ours.kind == "multi" else "labels"
+    values = tuple(coalesced(one.key(i), other.key(i), kind) for i in range(len(keys.left)))
+    return IndexSpec(both, values, ours.names)  # type: ignore[arg-type]
 
 
 def as_frame(held: View, name: Hashable) -> View:

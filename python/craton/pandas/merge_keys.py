@@ -7,8 +7,9 @@ left to pandas: resolving raises :class:`~craton.errors.Unsupported`, and pandas
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+from typing import Literal as OneOf
 
 import numpy as np
 import pandas as pd
@@ -59,15 +60,98 @@ def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
         if not is_hashable(label) or isinstance(label, (pd.Series, pd.Index, np.ndarray)):
             raise Unsupported("a key that is an array")
         found = held.positions(label)
-        levels = [i for i, name in enumerate(held.index.names) if label is not None and name == label]
-        if len(found) + len(levels) != 1:
+        if len(found) != 1 or (label is not None and label in held.index.names):
             raise Unsupported(f"the key {label!r}, which is not exactly one column")
-        if levels:
-            raise Unsupported("a key that is a level of the index")
         refs.append(KeyRef(label, found[0]))
     if len({ref.label for ref in refs}) != len(refs):
         raise Unsupported("a key that is given twice")
     return refs
+
+
+def level_refs(held: View) -> list[KeyRef]:
+    """All levels of an index, which is joined as a whole."""
+    return [KeyRef(None, i, level=True) for i in range(len(held.index.values))]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a merge.
+
+    Parameters
+    ----------
+    left, right
+        As many on both sides; none for a cross join.
+    labels_from
+        Whose row labels the result has: ``left``, ``right``, ``both`` (indexes joined to each other), or ``None`` for
+        new ones.
+    """
+
+    left: tuple[KeyRef, ...]
+    right: tuple[KeyRef, ...]
+    labels_from: OneOf["left", "right", "both"] | None = None
+
+    @property
+    def shared(self) -> list[bool]:
+        """For each pair of columns whether they become one column, the left's."""
+        return [
+            not one.level and not other.level and one.label == other.label
+            for one, other in zip(self.left, self.right, strict=True)
+        ]
+
+
+def resolve_keys(
+    left: View, right: View, how: str, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
+) -> Keys:
+    """The keys that a merge's arguments name; the views' row labels are columns if they are joined on.
+
+    Raises
+    ------
+    Unsupported
+        For arguments that pandas refuses, and keys that a plan doesn't join on.
+    """
+    if how == "cross":
+        if left_index or right_index or on is not None or left_on is not None or right_on is not None:
+            raise Unsupported("a cross merge with keys")
+        return Keys((), ())
+    if left_index or right_index:
+        return _index_keys(left, right, on, left_on, right_on, left_index, right_index)
+    if on is not None:
+        if left_on is not None or right_on is not None:
+            raise Unsupported("keys given twice")
+        left_on = right_on = on
+    elif left_on is None and right_on is None:
+        left_on = right_on = common_labels(left, right)
+    elif left_on is None or right_on is None:
+        raise Unsupported("keys of one side only")
+    ours, theirs = as_list(left_on), as_list(right_on)
+    if not ours or not theirs or len(ours) != len(theirs):
+        raise Unsupported("another number of keys on the left than on the right")
+    keys = Keys(tuple(key_refs(left, ours)), tuple(key_refs(right, theirs)))
+    for one, other, shared in zip(keys.left, keys.right, keys.shared, strict=True):
+        if not shared and not (isinstance(one.label, str) and isinstance(other.label, str)):
+            raise Unsupported("keys of two labels that are not both strings, which pandas fills from each other")
+    return keys
+
+
+def _index_keys(
+    left: View, right: View, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
+) -> Keys:
+    if on is not None or (left_index and left_on is not None) or (right_index and right_on is not None):
+        raise Unsupported("keys given twice")
+    if left_index and right_index:
+        if left_on is not None or right_on is not None:
+            raise Unsupported("keys given twice")
+        if (left.index.kind == "multi" or right.index.kind == "multi") and left.index.names != right.index.names:
+            raise Unsupported("MultiIndexes with other names")
+        return Keys(tuple(level_refs(left)), tuple(level_refs(right)), "both")
+    columns, labels = (right, left) if left_index else (left, right)
+    names = as_list(right_on if left_index else left_on)
+    if not names or len(names) != len(labels.index.values):
+        raise Unsupported("as many keys as the index has levels")
+    refs, levels = tuple(key_refs(columns, names)), tuple(level_refs(labels))
+    if any(ref.label in labels.labels for ref in refs):
+        raise Unsupported("a key whose label the other side has too, beside an index")
+    return Keys(levels, refs, "right") if left_index else Keys(refs, levels, "left")
 
 
 def as_list(labels: Any) -> list[Any] | None:
@@ -97,6 +181,11 @@ class KeyPair:
     def may_both_miss(self) -> bool:
         """Whether a missing value may meet a missing value, which pandas takes for a match."""
         return self.left.clean.nulls and self.right.clean.nulls
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether either side may have missing values."""
+        return self.left.clean.nulls or self.right.clean.nulls
 
     @property
     def nulls_last(self) -> bool:
@@ -174,10 +263,3 @@ def unique_keys(keys: Sequence[Value], held: View) -> bool:
     most = AggregateCall("max", (groups.column("n"),), pl.Int64())
     top = execute([Aggregate(groups, (), (("most", most),))], ordered=False)[0].item()
     return top is None or top <= 1
-
-
-def definite(value: Value) -> Value:
-    """The value, if its dtype is known."""
-    if not value.definite:
-        raise Unsupported("a key whose dtype depends on the data")
-    return replace(value)

@@ -123,6 +123,26 @@ class FrameRelational:
             raise Unsupported("copy, which pandas warns of")
         return merged(self, right, how, on, left_on, right_on, left_index, right_index, sort, suffixes, indicator, validate)
 
+    @native_pair(pd.DataFrame, "join")
+    def join(
+        self: Any,
+        other: Any,
+        on: Any = None,
+        how: Any = "left",
+        lsuffix: Any = no_default,
+        rsuffix: Any = no_default,
+        sort: Any = False,
+        validate: Any = None,
+        *,
+        suffixes: Any = no_default,
+    ) -> Any:
+        if lsuffix is not no_default or rsuffix is not no_default:
+            raise Unsupported("lsuffix or rsuffix, which pandas warns of")
+        pair = ("", "") if suffixes is no_default else suffixes
+        if how == "cross":
+            return merged(self, other, how, on, None, None, False, False, sort, pair, False, validate)
+        return merged(self, other, how, None, on, None, on is None, True, sort, pair, False, validate)
+
     @native(pd.DataFrame)
     def sort_values(
         self: Any,
