@@ -240,7 +240,7 @@ def _ends(name: str) -> Callable[..., Any]:
 
 
 def _getitem(self: Any, key: Any) -> Any:
-    plan = self.__dict__["_plan"]
+    plan = self._current()
     if self._selection is not None or plan.single:
         raise Unsupported("a selection of a selection")
     if isinstance(key, list):
