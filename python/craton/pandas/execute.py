@@ -172,10 +172,10 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
 def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     names = tuple(index.names)
     if isinstance(index, pd.MultiIndex):
-        levels = [index.get_level_values(i).array for i in range(index.nlevels)]
+        levels = [index.get_level_values(i)._values for i in range(index.nlevels)]
         return levels, IndexSpec("multi", (None,) * len(levels), names)  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):
         if index.start == 0 and index.step == 1:
             return [], IndexSpec("default", (), names)
         return [index.to_numpy()], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
-    return [index.array], IndexSpec("labels", (None,), names)  # type: ignore[arg-type]
+    return [index._values], IndexSpec("labels", (None,), names)  # type: ignore[arg-type]
