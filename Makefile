@@ -1,0 +1,142 @@
+# Everything that is done with this repository is a target here; continuous integration calls the same ones.
+# Needed: Python 3.11 or newer, Rust, a C compiler and make. Nothing has to be set up before.
+
+PYTHON ?= python3
+VENV   := .venv
+# The interpreter that the targets use. Give your own (make test PY=…) to leave .venv out of it.
+PY     ?= $(VENV)/bin/python
+JOBS   ?= 2
+SCALE  ?= 1
+ARGS   ?=
+WHEEL_TOOLS ?= maturin
+
+SHELL       := /bin/sh
+MAKEFLAGS   += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+INSTALLED := $(if $(filter $(VENV)/bin/python,$(PY)),$(VENV)/.installed)
+NATIVE    := python/craton/_native.abi3.so
+RUST      := Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find crates -name '*.rs')
+EXTRAS    := demo,bench,dev
+
+# The module uses the stable ABI of Python 3.11, so compiling it asks no interpreter.
+export PYO3_NO_PYTHON := 1
+export PYO3_BUILD_EXTENSION_MODULE := 1
+export CARGO_TARGET_DIR := $(CURDIR)/target
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+CARGO_FLAGS := --release --workspace
+
+# Python modules that rewrite generated tables under docs/, each run as `python -m MODULE`.
+DOC_GENERATORS :=
+
+##@ Using it
+.PHONY: help
+help: ## print this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\nVariables: PYTHON=%s (makes .venv), PY=%s, JOBS=%s, SCALE=%s, ARGS=…\n' "$(PYTHON)" "$(PY)" "$(JOBS)" "$(SCALE)"
+
+.PHONY: demo
+demo: env ## TPC-H under pandas and under Craton, compared (SCALE=1)
+	$(PY) -m craton demo --scale $(SCALE) $(ARGS)
+
+.PHONY: test
+test: env ## what must pass: Rust tests, then Python's without the slow ones
+	cargo test $(CARGO_FLAGS)
+	$(PY) -m pytest -n $(JOBS) -m "not slow and not peer and not gpu and not cluster" tests $(ARGS)
+
+##@ Working on it
+.PHONY: env
+env: build ## make .venv with Craton, editable, and all tools
+
+.PHONY: build
+build: $(INSTALLED) $(NATIVE) ## build the native module where its sources changed
+
+# For trees that bring their own interpreter: make native PY=…
+.PHONY: native
+native: $(NATIVE) ## only the native module, into python/craton
+
+.PHONY: lint
+lint: env ## ruff, mypy, rustfmt, clippy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	cargo fmt --check
+	cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
+
+.PHONY: format
+format: $(INSTALLED) ## rewrite the sources in the house format
+	$(PY) -m ruff check --fix-only --quiet .
+	$(PY) -m ruff format .
+	cargo fmt
+
+.PHONY: test-all
+test-all: env ## every test, slow ones too
+	cargo test $(CARGO_FLAGS)
+	$(PY) -m pytest -n $(JOBS) tests $(ARGS)
+
+.PHONY: pandas-tests
+pandas-tests: env ## pandas' own test suite against Craton
+	$(PY) -m tests.pandas_suite $(ARGS)
+
+.PHONY: bench
+bench: env ## benchmarks beside peers (SCALE=1, or ARGS="tpch --scale 10")
+	$(PY) -m bench $(if $(ARGS),$(ARGS),--scale $(SCALE))
+
+.PHONY: docs
+docs: env ## write the generated tables of the documentation again
+	@set -e; for module in $(DOC_GENERATORS); do echo "$(PY) -m $$module"; $(PY) -m $$module; done
+
+##@ Shipping it
+.PHONY: wheel
+wheel: $(VENV)/bin/python ## a wheel for this platform, in dist/
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m maturin build --out dist $(ARGS)
+
+.PHONY: sdist
+sdist: $(VENV)/bin/python ## a source archive, in dist/
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
+	$(VENV)/bin/python -m maturin sdist --out dist
+
+.PHONY: wheel-test
+wheel-test: ## install the wheel of dist/ into a fresh environment and use it
+	rm -rf build/wheel-test && $(PYTHON) -m venv build/wheel-test
+	build/wheel-test/bin/python -m pip install --quiet -c constraints.txt dist/craton-*.whl pytest
+	build/wheel-test/bin/python -m pytest -c /dev/null --rootdir build/wheel-test -p no:cacheprovider tests/unit/test_native.py
+
+.PHONY: constraints
+constraints: ## resolve every dependency afresh and pin what was found
+	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet '.[$(EXTRAS)]'
+	{ echo "# What was tested together. Written by 'make constraints'; pip reads it with -c."; \
+	  build/constraints/bin/python -m pip freeze --exclude craton; } > constraints.txt
+
+.PHONY: clean
+clean: ## remove everything that was built, .venv too
+	cargo clean --quiet
+	rm -rf $(VENV) build dist python/craton/_native.*so .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---- files ----
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Craton needs Python 3.11 or newer; '$(PYTHON)' is not, or does not run. Name another: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments: its modules venv and ensurepip are missing. Install them" >&2; \
+	  echo "(Debian and Ubuntu: the package python3-venv), or name another Python: make PYTHON=python3.12 …" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+
+# The build backend is installed first, and used from here instead of from an isolated environment: that
+# spares a download, and keeps cargo's outputs valid from one build to the next.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt maturin
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
+	@touch $@
+
+# cargo decides what is stale; on macOS the flags leave Python's own symbols to be found when it is loaded.
+$(NATIVE): $(RUST) | $(INSTALLED)
+	cargo rustc --release -p craton-py --lib $(if $(filter Darwin,$(shell uname -s)),-- -C link-arg=-undefined -C link-arg=dynamic_lookup)
+	@cp -f "$$(ls -t target/release/lib_native.so target/release/lib_native.dylib 2>/dev/null | head -n 1)" $@.new && mv -f $@.new $@

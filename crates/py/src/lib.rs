@@ -1,0 +1,38 @@
+//! `craton._native`: the Python face of the workspace's pure crates.
+//!
+//! This is the only crate that knows Python. It converts arguments, lets go of the interpreter around long
+//! work, and maps errors; whatever it does beyond that belongs into a pure crate.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Below this many bytes hashing takes less time than letting go of the interpreter and taking it again.
+const DETACH_FROM: usize = 1 << 16;
+
+/// Return the 128-bit content hash of `data` as 16 bytes; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(data, /)", signature = (data, /))]
+fn content_hash<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let Ok(bytes) = data.cast::<PyBytes>() else {
+        let given = data.get_type().qualname()?;
+        return Err(PyTypeError::new_err(format!(
+            "content_hash() takes bytes, got {given}: encode text with .encode(), copy other buffers with bytes()"
+        )));
+    };
+    let bytes = bytes.as_bytes();
+    let hash = if bytes.len() < DETACH_FROM {
+        craton_ident::content_hash(bytes)
+    } else {
+        py.detach(|| craton_ident::content_hash(bytes))
+    };
+    Ok(PyBytes::new(py, &hash))
+}
+
+/// Native parts of Craton; see `_native.pyi` for the contract of each.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(content_hash, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,156 @@
+"""Imports point down the layers only.
+
+The layers are told in docs/architecture.md. Every import counts, also one inside a function or under
+`TYPE_CHECKING`: an upward import that is only postponed is a cycle all the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "craton"
+
+# Top to bottom. A unit is a package or module directly under `craton`; "" is craton/__init__.py itself, the face
+# that users see. Units of one layer do not know each other.
+LAYERS: list[set[str]] = [
+    {"__main__"},
+    {""},
+    {"demo"},
+    {"accelerate"},
+    {"profiling"},
+    {"memory"},
+    {"pandas"},
+    {"memory"},
+    {"lower"},
+    {"kernel"},
+    {"plan"},
+    {"fallbacks"},
+    {"config"},
+    {"errors", "events", "callers", "_native"},
+]
+
+# Steps down that are not allowed either.
+FORBIDDEN = {
+    ("kernel", "plan"): "the kernel is given a LazyFrame; it must not know what it was lowered from",
+}
+
+DEPTH = {unit: depth for depth, layer in enumerate(LAYERS) for unit in layer}
+
+
+def unit_of(path: Path, package: Path) -> str:
+    """The unit that a file belongs to."""
+    parts = path.relative_to(package).with_suffix("").parts
+    return "" if parts == ("__init__",) else parts[0]
+
+
+def units_in(package: Path) -> set[str]:
+    """Every unit that the package has."""
+    found = {path.stem for path in package.glob("*.py*") if path.suffix in {".py", ".pyi"}} - {"__init__"}
+    return found | {""} | {path.name for path in package.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+
+
+def module_of(path: Path, package: Path) -> list[str]:
+    """The dotted name of a file's *package*, split: what its relative imports start from."""
+    return ["craton", *path.relative_to(package).parent.parts]
+
+
+def imports(source: str, inside: list[str], units: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and unit of each import of something in craton."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                head, *rest = alias.name.split(".")
+                if head == "craton":
+                    yield node.lineno, rest[0] if rest else ""
+        elif isinstance(node, ast.ImportFrom):
+            base = inside[: len(inside) - node.level + 1] if node.level else []
+            head, *rest = [*base, *(node.module.split(".") if node.module else [])]
+            if head != "craton":
+                continue
+            if rest:
+                yield node.lineno, rest[0]
+            else:  # `from craton import x`: a unit, or a name that craton/__init__.py defines
+                for alias in node.names:
+                    yield node.lineno, alias.name if alias.name in units else ""
+
+
+def violations(package: Path) -> list[str]:
+    """Each import that points up, sideways, or where it may not."""
+    units, found = units_in(package), []
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyi")]):
+        importer = unit_of(path, package)
+        for line, imported in imports(path.read_text(encoding="utf-8"), module_of(path, package), units):
+            where = f"{path.relative_to(package.parent)}:{line}"
+            if imported == importer:
+                continue
+            if (importer, imported) in FORBIDDEN:
+                found.append(f"{where}: {FORBIDDEN[importer, imported]}")
+            elif DEPTH.get(imported, -1) <= DEPTH.get(importer, len(LAYERS)):
+                found.append(f"{where}: {importer or '__init__'} may not import {imported or '__init__'}")
+    return found
+
+
+def test_every_unit_has_a_layer() -> None:
+    unknown = units_in(PACKAGE) - set(DEPTH)
+    assert not unknown, f"give {sorted(unknown)} a place in LAYERS here, and a word in docs/architecture.md"
+
+
+def test_imports_point_down() -> None:
+    assert violations(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "source", "count"),
+    [
+        ("plan", "import craton.lower", 1),
+        ("plan", "from craton.lower.expr import f", 1),
+        ("plan", "from craton import lower", 1),
+        ("plan", "from ..pandas import DataFrame", 1),
+        ("plan", "from .. import pandas", 1),
+        ("plan", "import craton", 1),
+        ("plan", "def f():\n    import craton.pandas", 1),
+        ("plan", "from . import expr\nfrom .expr import a\nfrom craton.plan import b", 0),
+        ("plan", "from craton.errors import PlanError\nimport pandas\nfrom craton import _native", 0),
+        ("kernel", "from craton.plan import Scan", 1),
+        ("kernel", "import craton.pandas, craton.config", 1),
+        ("lower", "from craton.plan import Scan\nfrom craton import kernel", 0),
+        ("pandas", "from craton import lower, kernel, plan, config", 0),
+        ("pandas", "from craton import accelerate, DataFrame", 2),
+        ("errors", "from craton import _native", 1),
+    ],
+)
+def test_the_test_sees(unit: str, source: str, count: int, tmp_path: Path) -> None:
+    package = tmp_path / "craton"
+    for layer in LAYERS:
+        for name in layer - {"", "__main__", "_native"}:
+            (package / name).mkdir(parents=True)
+            (package / name / "__init__.py").touch()
+    (package / "_native.pyi").touch()
+    (package / "__init__.py").touch()
+    (package / unit / "it.py").write_text(source)
+    assert len(violations(package)) == count
+
+
+def test_one_crate_knows_python() -> None:
+    knowing = []
+    for manifest in sorted((ROOT / "crates").glob("*/Cargo.toml")):
+        tables = tomllib.loads(manifest.read_text(encoding="utf-8"))
+        named = {
+            name for key in ("dependencies", "dev-dependencies", "build-dependencies") for name in tables.get(key, {})
+        }
+        if any(name.startswith("pyo3") for name in named):
+            knowing.append(manifest.parent.name)
+    assert knowing == ["py"]
+
+
+def test_every_crate_takes_the_workspaces_lints() -> None:
+    manifests = sorted((ROOT / "crates").glob("*/Cargo.toml"))
+    assert manifests
+    for manifest in manifests:
+        assert tomllib.loads(manifest.read_text(encoding="utf-8")).get("lints") == {"workspace": True}, manifest
