@@ -24,7 +24,6 @@ LAYERS: list[set[str]] = [
     {"demo"},
     {"accelerate"},
     {"profiling"},
-    {"memory"},
     {"pandas"},
     {"memory"},
     {"lower"},

@@ -13,10 +13,11 @@ from typing import Any
 
 import pandas
 
-import craton
 from craton.demo import data, report
 from craton.demo.measure import Contestant, Outcome, measure, totals, warm_up
 from craton.demo.queries import QUERIES
+from craton.fallbacks import explain_fallbacks
+from craton.memory import clear_memory
 
 NEEDED = ("matplotlib", "rich")
 """What the demo imports beyond Craton's own dependencies."""
@@ -144,7 +145,7 @@ def _craton(engine: Any) -> Contestant:
     """Return Craton, or what stands in for it, as a contestant that remembers nothing between runs."""
     if engine is None:
         engine = importlib.import_module("craton.pandas")
-        return Contestant("Craton", engine, craton.clear_memory, lambda: int(craton.explain_fallbacks()["count"].sum()))
+        return Contestant("Craton", engine, clear_memory, lambda: int(explain_fallbacks()["count"].sum()))
     return Contestant("Craton", engine)
 
 
