@@ -11,7 +11,7 @@ class PlanError(CratonError):
     """A plan that would be malformed: a bug in whatever built it."""
 
 
-class Unsupported(CratonError):  # noqa: N818 - control flow inside the front end, never seen by users
+class Unsupported(CratonError):
     """Raised by a native implementation when pandas must do the work; the reason is counted and shown."""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import craton.pandas
 import pandas as pd
 import pytest
+
+import craton.pandas
 from craton.demo import data
 from craton.demo.compare import difference, materialise
 from craton.demo.queries import QUERIES

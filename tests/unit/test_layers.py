@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"accelerate"},
     {"profiling"},
     {"pandas"},
+    {"memory"},
     {"lower"},
     {"kernel"},
     {"plan"},

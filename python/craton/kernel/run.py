@@ -1,23 +1,64 @@
-"""Runs a LazyFrame on Polars' streaming engine."""
+"""Runs LazyFrames on Polars' streaming engine, so that a user can watch and interrupt them.
+
+Long runs go on in the background while this thread polls: Ctrl-C cancels the run and returns at once (the kernel stops at
+its next batch), and a line of progress is shown.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import polars as pl
 
+from craton.kernel.progress import Progress
 
-def run(frame: pl.LazyFrame) -> pl.DataFrame:
-    """Collect a lowered plan.
+#: Runs that are expected to read fewer rows than this are awaited without polling.
+SHORT_RUN_ROWS = 200_000
+
+
+def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callable[[], str]) -> list[pl.DataFrame]:
+    """Collect lowered plans in one run, shared parts once.
 
     Parameters
     ----------
-    frame
+    frames
         What :func:`craton.lower.lower` returned.
+    expected_rows
+        Rows that the run is expected to read; decides whether to poll.
+    describe
+        Called for a few words on the run when progress is first shown.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the user interrupts; the run is cancelled.
     """
-    return frame.collect(engine="streaming")
-
-
-def run_all(frames: list[pl.LazyFrame]) -> list[pl.DataFrame]:
-    """Collect several lowered plans in one run, shared parts once."""
     if len(frames) == 1:
-        return [run(frames[0])]
-    return pl.collect_all(frames, engine="streaming")
+        return [_watch(frames[0], expected_rows, describe)]
+    if expected_rows < SHORT_RUN_ROWS:
+        return pl.collect_all(frames, engine="streaming")
+    parts: list[list[pl.DataFrame]] = [[] for _ in frames]
+    sinks = [frame.sink_batches(part.append, lazy=True) for frame, part in zip(frames, parts, strict=True)]
+    _watch(pl.collect_all(sinks, lazy=True, engine="streaming"), expected_rows, describe)
+    return [
+        pl.concat(part) if part else pl.DataFrame(schema=frame.collect_schema())
+        for frame, part in zip(frames, parts, strict=True)
+    ]
+
+
+def _watch(frame: pl.LazyFrame, expected_rows: int, describe: Callable[[], str]) -> pl.DataFrame:
+    query = frame.collect(engine="streaming", background=True)
+    try:
+        if expected_rows < SHORT_RUN_ROWS:
+            return query.fetch_blocking()
+        pause = 0.001
+        with Progress(describe) as progress:
+            while (result := query.fetch()) is None:
+                time.sleep(pause)
+                pause = min(pause * 1.3, 0.02)
+                progress.tick()
+        return result
+    except KeyboardInterrupt:
+        query.cancel()
+        raise

@@ -212,8 +212,8 @@ class _Lowering:
         by = [lower_expr(key.expr) for key in op.keys] + [pl.col(key.name) for key in lowered.order]
         frame = lowered.frame.sort(
             by,
-            descending=[key.descending for key in (*op.keys, *lowered.order)],
-            nulls_last=[key.nulls_last for key in (*op.keys, *lowered.order)],
+            descending=[key.descending for key in op.keys] + [key.descending for key in lowered.order],
+            nulls_last=[key.nulls_last for key in op.keys] + [key.nulls_last for key in lowered.order],
             maintain_order=not lowered.order,
         )
         return Lowered(frame)
@@ -248,9 +248,7 @@ class _Lowering:
         return Lowered(
             concat(
                 [
-                    frame.select(
-                        *op.keep, pl.lit(i, pl.UInt32).alias(op.variable), pl.col(name).alias(op.value)
-                    )
+                    frame.select(*op.keep, pl.lit(i, pl.UInt32).alias(op.variable), pl.col(name).alias(op.value))
                     for i, name in enumerate(op.values)
                 ]
             )

@@ -6,13 +6,14 @@ the identity, and the values of one can be written over the base of the other; o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Window, substitute
+from craton.plan.expr import Expr, Window, substitute
 from craton.plan.operators import Operator, Project, RowNumber
 
 
@@ -44,10 +45,8 @@ def grounded(view: View) -> View:
     values = list(view.values)
     labels = list(view.index.values)
     while isinstance(base, (Project, RowNumber)):
-        mapping = (
-            dict(base.columns)
-            if isinstance(base, Project)
-            else {base.name: Window("row_number", (), pl.UInt32())}
+        mapping: dict[str, Expr] = (
+            dict(base.columns) if isinstance(base, Project) else {base.name: Window("row_number", (), pl.UInt32())}
         )
         values = [_substituted(value, mapping) for value in values]
         labels = [_substituted(value, mapping) for value in labels]
@@ -55,5 +54,5 @@ def grounded(view: View) -> View:
     return replace(view, base=base, values=tuple(values), index=replace(view.index, values=tuple(labels)))
 
 
-def _substituted(value: Value, mapping: dict[str, object]) -> Value:
-    return replace(value, expr=substitute(value.expr, mapping))  # type: ignore[arg-type]
+def _substituted(value: Value, mapping: Mapping[str, Expr]) -> Value:
+    return replace(value, expr=substitute(value.expr, mapping))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,17 @@ import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import events
-from craton.lower.results import results
 from craton.kernel.run import run_all
 from craton.lower import lower
+from craton.lower.results import results
 from craton.pandas.convert import Array, from_array, to_array
-from craton.pandas.dtypes import with_missing
+from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
-from craton.plan.expr import Column
+from craton.plan.expr import Call, Column
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
 from craton.plan.order import topological
-from craton.plan.sources import MemorySource
+from craton.plan.size import estimated_rows
+from craton.plan.sources import FileSource, MemorySource
 from craton.plan.stages import optimize
 
 
@@ -38,8 +40,20 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing:
         started = time.perf_counter()
-        lowered = [lower(optimize(results.substitute(plans[i])), ordered=ordered) for i in missing]
-        for i, frame in zip(missing, run_all(lowered), strict=True):
+        optimized = [optimize(results.substitute(plans[i])) for i in missing]
+        lowered = [lower(plan, ordered=ordered) for plan in optimized]
+        scanned = sum(estimated_rows(op) for plan in optimized for op in topological(plan) if isinstance(op, Scan))
+
+        def describe() -> str:
+            operators = [op for plan in optimized for op in topological(plan)]
+            return f"{len(operators)} operators over ~{scanned:,} rows"
+
+        try:
+            ran = run_all(lowered, expected_rows=scanned, describe=describe)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            _let_pandas_explain(optimized, error)
+            raise
+        for i, frame in zip(missing, ran, strict=True):
             found[i] = frame
             results.put(plans[i], frame)
         if events.active:
@@ -47,6 +61,17 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
             rows = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:
+    """A run failed: if pandas can't read one of the files either, raise what pandas raises."""
+    for plan in plans:
+        for op in topological(plan):
+            if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.reopen is not None:
+                try:
+                    op.source.reopen()
+                except Exception as worded:
+                    raise worded from error
 
 
 def materialise(view: View) -> tuple[list[Array], pd.Index]:
@@ -60,23 +85,53 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
     view, names = _with_result_names(view)
     every = (*view.index.values, *view.values)
     plan = view.base
-    plans = [plan]
-    checks: list[int] = []
-    for i, value in enumerate(every):
-        if value.source is not None and value.source[0] != plan:
-            operator, column = value.source
-            call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
-            plans.append(Aggregate(operator, (), (("missing", call),)))
-            checks.append(i)
-    frames = execute(plans)
+    checks = {i: null_count(value.source) for i, value in enumerate(every) if value.source is not None}
+    frames = execute([plan, *checks.values()])
     promoted = {i: bool(frame.item()) for i, frame in zip(checks, frames[1:], strict=True)}
     frame = frames[0]
     arrays = []
     for i, (value, name) in enumerate(zip(every, names, strict=True)):
-        dtype = with_missing(value.dtype) if promoted.get(i) else value.dtype
+        dtype = with_missing(value.dtype) if promoted.get(i) else value.dtype  # nulls of its own promote in to_array
         arrays.append(to_array(frame.get_column(name), dtype))
     count = len(view.index.values)
     return arrays[count:], make_index(view.index, arrays[:count], frame.height)
+
+
+def null_count(source: tuple[Operator, str]) -> Operator:
+    """The plan that counts the missing values of an operator's column."""
+    operator, column = source
+    call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
+    return Aggregate(operator, (), (("missing", call),))
+
+
+def resolved(view: View) -> View:
+    """The same view with every dtype definite: dtypes that depend on the data are decided by a query.
+
+    Raises
+    ------
+    Unsupported
+        If a boolean column has missing values: it is one of Python objects then.
+    """
+    every = (*view.index.values, *view.values)
+    sources = list(dict.fromkeys(value.source for value in every if value.source is not None))
+    if not sources:
+        return view
+    counts = execute([null_count(source) for source in sources], ordered=False)
+    missing = {source: bool(frame.item()) for source, frame in zip(sources, counts, strict=True)}
+
+    def settle(value: Value) -> Value:
+        if value.source is None:
+            return value
+        if not missing[value.source]:
+            return replace(value, source=None, nulls=False)
+        dtype = with_missing(value.dtype)
+        return Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=True)
+
+    return replace(
+        view,
+        values=tuple(map(settle, view.values)),
+        index=replace(view.index, values=tuple(map(settle, view.index.values))),
+    )
 
 
 def planned(view: View) -> Operator:
@@ -90,7 +145,9 @@ def _with_result_names(view: View) -> tuple[View, list[str]]:
     if not names:
         # Only the number of rows is asked for: carry any column.
         name = next(iter(schema(view.base)))
-        return View(Project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows), names
+        return View(
+            Project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
+        ), names
     base = Project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
     return View(base, view.values, view.labels, view.index, view.rows), names
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from craton.pandas.cells import FrameCells
 from craton.pandas.frame_columns import FrameColumns
 from craton.pandas.frame_facts import FrameFacts
+from craton.pandas.grouping import FrameGrouping
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators
-from craton.pandas.cells import FrameCells
-from craton.pandas.grouping import FrameGrouping
 from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
 from craton.pandas.selection import FrameSelection

@@ -44,10 +44,7 @@ class LazyManager:
 
 
 _SINKS = frozenset(
-    "__repr__ _repr_html_ to_string info to_numpy values __array__ to_dict to_list tolist item items iterrows itertuples "
-    "__iter__ __len__ __reduce__ __getstate__ __reduce_ex__ copy to_pandas __arrow_c_stream__ __dataframe__ equals "
-    "_repr_fits_horizontal_ to_html to_markdown to_latex to_json to_excel to_pickle to_sql to_records __deepcopy__ __copy__ "
-    "array index".split()
+    ["__repr__", "_repr_html_", "to_string", "info", "to_numpy", "values", "__array__", "to_dict", "to_list", "tolist", "item", "items", "iterrows", "itertuples", "__iter__", "__len__", "__reduce__", "__getstate__", "__reduce_ex__", "copy", "to_pandas", "__arrow_c_stream__", "__dataframe__", "equals", "_repr_fits_horizontal_", "to_html", "to_markdown", "to_latex", "to_json", "to_excel", "to_pickle", "to_sql", "to_records", "__deepcopy__", "__copy__", "array", "index"]
 )
 
 
@@ -82,7 +79,7 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     like
         Where ``attrs`` and flags come from, as pandas' ``__finalize__`` does.
     """
-    obj = object.__new__(cls)
+    obj: Any = object.__new__(cls)
     state = obj.__dict__
     state["_view"] = view
     state["_attrs"] = {}
@@ -158,5 +155,3 @@ def replace_state(obj: Any, new: View) -> None:
     state["_view"] = new
     if isinstance(obj, pd.Series):
         state["_name"] = new.labels[0]
-
-

@@ -6,17 +6,17 @@ from typing import Any
 
 import pandas as pd
 
+from craton.pandas.cells import SeriesCells
 from craton.pandas.frame import DataFrame
+from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators
-from craton.pandas.cells import SeriesCells
-from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.reductions import SeriesReductions
 from craton.pandas.relational import SeriesRelational
 from craton.pandas.selection import SeriesSelection
+from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
 from craton.pandas.windows import SeriesWindows
-from craton.pandas.series_facts import SeriesFacts
 
 
 class Series(

@@ -164,14 +164,17 @@ class View:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def numbered(self) -> View:
-        """The same, with default row labels made into a column: what a selection of rows leaves behind."""
+        """The same, with default row labels made into a column: what a selection of rows leaves behind.
+
+        Expressions over the base stay valid.
+        """
         if self.index.kind != "default":
             return self
-        if ROW in schema(self.base):
-            # The base numbers its rows already; its numbers are these labels, since the index is still the default.
-            sealed = self.sealed()
-            return sealed if sealed.index.kind != "default" else _number(sealed)
-        return _number(self)
+        name, taken = ROW, schema(self.base)
+        while name in taken:
+            name += "_"
+        label = Value(Call("cast", (Column(name, pl.UInt32()),), pl.Int64()), INT64, nulls=False)
+        return replace(self, base=RowNumber(self.base, name), index=IndexSpec("range", (label,), self.index.names))
 
     def filtered(self, predicate: Expr) -> View:
         """The rows where a predicate over the base holds."""
@@ -218,14 +221,6 @@ class View:
         )
 
 
-def _number(view: View) -> View:
-    if ROW in schema(view.base):
-        raise Unsupported("the rows are numbered already")
-    base = RowNumber(view.base, ROW)
-    label = Value(Call("cast", (Column(ROW, pl.UInt32()),), pl.Int64()), INT64, nulls=False)
-    return replace(view, base=base, index=IndexSpec("range", (label,), view.index.names))
-
-
 def name_index(name: Hashable) -> pd.Index:
     """An Index with one label, whatever it is (a tuple is one label)."""
     values = pd.Index([None], dtype=object).to_numpy().copy()
@@ -268,4 +263,3 @@ def condition(value: Value) -> Expr:
     if value.source is not None:
         raise Unsupported("a mask whose dtype depends on the data")
     return value.expr
-

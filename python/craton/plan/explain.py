@@ -154,7 +154,7 @@ def explain_svg(root: Operator, *, ordered: bool = True) -> str:
         short = detail if len(detail) <= 46 else detail[:45] + "…"
         order = "in order" if seen_order.get(op) else "any order"
         parts.append(
-            f'<g><title>{escape(f"{name} {detail}")}</title>'
+            f"<g><title>{escape(f'{name} {detail}')}</title>"
             f'<rect x="{x:.0f}" y="{y:.0f}" width="{box_width}" height="{box_height}" rx="6" '
             f'fill="{_COLOURS.get(name, "#eef1f6")}" stroke="#556"/>'
             f'<text x="{x + 10:.0f}" y="{y + 19:.0f}" font-weight="bold">{name}</text>'

@@ -36,7 +36,9 @@ class Operator(Node):
         )
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
-        """The same operator over other inputs."""
+        """The same operator over other inputs; itself if they are the same."""
+        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+            return self
         names = [name for name in ("input", "left", "right") if isinstance(getattr(self, name, None), Operator)]
         return replace(self, **dict(zip(names, inputs, strict=True)))  # type: ignore[type-var]
 
@@ -260,8 +262,8 @@ class Union(Operator):
         return self.parts
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
-        """The same union over other parts."""
-        return Union(inputs)
+        """The same union over other parts; itself if they are the same."""
+        return self if all(new is old for new, old in zip(inputs, self.parts, strict=True)) else Union(inputs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -62,9 +62,7 @@ def _input_orders(op: Operator, observed: bool) -> tuple[bool, ...]:
         case Scan():
             return ()
         case Project():
-            ordered = any(
-                isinstance(node, Window) and node.ordered for _, expr in op.columns for node in walk(expr)
-            )
+            ordered = any(isinstance(node, Window) and node.ordered for _, expr in op.columns for node in walk(expr))
             return (observed or ordered,)
         case Filter() | Unpivot():
             return (observed,)

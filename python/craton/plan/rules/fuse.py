@@ -44,9 +44,7 @@ def _rewrite(original: Operator, op: Operator, readers: Counter[Operator]) -> Op
         if readers[original.inputs[0]] > 1:
             return op
         mapping = dict(op.input.columns)
-        uses = Counter(
-            node.name for _, expr in op.columns for node in walk(expr) if isinstance(node, Column)
-        )
+        uses = Counter(node.name for _, expr in op.columns for node in walk(expr) if isinstance(node, Column))
         if all(count == 1 or isinstance(mapping[name], Column) for name, count in uses.items()):
             return Project(op.input.input, tuple((name, substitute(expr, mapping)) for name, expr in op.columns))
     if isinstance(op, Filter) and isinstance(op.input, Filter) and readers[original.inputs[0]] == 1:

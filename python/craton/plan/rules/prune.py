@@ -44,9 +44,9 @@ def prune_columns(root: Operator) -> Operator:
         return done[op]
 
     result = rebuild(root)
-    names = tuple(schema(root))
-    if tuple(schema(result)) != names:
-        result = Project(result, tuple((name, result.column(name)) for name in names))
+    wanted = tuple(schema(root))
+    if tuple(schema(result)) != wanted:
+        result = Project(result, tuple((name, result.column(name)) for name in wanted))
     return result
 
 
@@ -95,8 +95,8 @@ def _narrow(op: Operator, needed: set[str], inputs: tuple[Operator, ...]) -> Ope
                 columns = op.columns[:1]  # a row count needs some column
             return replace(op, columns=columns, row_number=row_number)
         case Project():
-            columns = tuple((name, expr) for name, expr in op.columns if name in needed) or op.columns[:1]
-            return _project(inputs[0], columns)
+            kept = tuple((name, expr) for name, expr in op.columns if name in needed)
+            return _project(inputs[0], kept or op.columns[:1])
         case RowNumber():
             return RowNumber(inputs[0], op.name) if op.name in needed else inputs[0]
         case Aggregate():
@@ -112,7 +112,7 @@ def _narrow(op: Operator, needed: set[str], inputs: tuple[Operator, ...]) -> Ope
             return Unpivot(
                 inputs[0],
                 tuple(name for name in op.keep if name in needed),
-                values if op.value in needed else (op.values[0],) * len(op.values),
+                op.values if op.value in needed else (op.values[0],) * len(op.values),
                 op.variable,
                 op.value,
             )

@@ -1,0 +1,230 @@
+"""The rewrite rules, by the shape of the plans that they return and by the rows these give."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from plans import FRAME, OTHER, col, compare, scan, total
+
+from craton.errors import PlanError
+from craton.lower import lower
+from craton.plan.expr import Call, Column, Literal, Window, conjunction
+from craton.plan.operators import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Operator,
+    Project,
+    RowNumber,
+    Scan,
+    Slice,
+    Sort,
+    SortKey,
+    Union,
+    Unpivot,
+    schema,
+)
+from craton.plan.order import observed_order, topological
+from craton.plan.rules.fuse import fuse
+from craton.plan.rules.prune import prune_columns
+from craton.plan.rules.pushdown import push_predicates
+from craton.plan.size import estimated_rows
+from craton.plan.stages import STAGES, optimize
+
+
+def every_operator() -> dict[str, Operator]:
+    """One plan an operator class, the class on top."""
+    left, right = scan(), scan(OTHER)
+    return {
+        "Scan": left,
+        "Project": Project(left, (("a", col(left, "x")), ("b", Literal(1, pl.Int64())))),
+        "Filter": Filter(left, compare(left, "p", "gt", 5)),
+        "RowNumber": RowNumber(left, "row"),
+        "Join": Join(left, right, "left", (col(left, "k"),), (col(right, "rk"),)),
+        "Aggregate": Aggregate(left, (("k", col(left, "k")),), (("s", total(left, "x")),)),
+        "Sort": Sort(left, (SortKey(col(left, "k")),)),
+        "Slice": Slice(left, 1, 2),
+        "Distinct": Distinct(left, ("k",), "first"),
+        "Union": Union((left, left)),
+        "Unpivot": Unpivot(left, ("q",), ("k", "p"), "variable", "value"),
+    }
+
+
+def operator_classes() -> set[str]:
+    """Every concrete operator that the plan module defines."""
+    module = importlib.import_module("craton.plan.operators")
+    return {
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Operator) and value is not Operator
+    }
+
+
+def test_the_samples_cover_every_operator():
+    assert set(every_operator()) == operator_classes()
+
+
+@pytest.mark.parametrize("name", sorted(every_operator()))
+def test_every_pass_handles_every_operator(name):
+    plan = every_operator()[name]
+    assert plan in observed_order(plan)
+    assert estimated_rows(plan) >= 0
+    expected = lower(plan).collect()
+    assert list(expected.schema.items()) == list(schema(plan).items())
+    for stage, _ in STAGES:
+        got = lower(optimize(plan, stage)).collect(engine="streaming")
+        assert got.equals(expected), stage
+
+
+class NewOperator(Operator):
+    """An operator that no pass knows."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", b"0" * 16)
+
+
+@pytest.mark.parametrize("run", [schema, estimated_rows, lambda op: lower(op).collect()])
+def test_passes_refuse_an_operator_that_they_do_not_know(run):
+    with pytest.raises((PlanError, NotImplementedError)):
+        run(NewOperator())
+
+
+def test_pruning_reaches_the_scan():
+    base = scan()
+    kept = Filter(base, compare(base, "p", "gt", 5))
+    plan = Aggregate(kept, (("k", col(kept, "k")),), (("s", total(kept, "x")),))
+    (leaf,) = [op for op in topological(prune_columns(plan)) if isinstance(op, Scan)]
+    assert leaf.columns == ("k", "x", "p")
+
+
+def test_a_row_number_that_nobody_reads_disappears():
+    base = RowNumber(scan(), "row")
+    plan = Project(base, (("k", col(base, "k")),))
+    assert not any(isinstance(op, RowNumber) for op in topological(prune_columns(plan)))
+
+
+def test_a_shared_input_keeps_what_any_reader_needs_and_stays_shared():
+    base = scan()
+    shared = Distinct(base, ("k",), "first")
+    one = Project(shared, (("k", col(shared, "k")), ("v", col(shared, "x"))))
+    two = Project(shared, (("k2", col(shared, "k")), ("w", col(shared, "p"))))
+    plan = prune_columns(Join(one, two, "inner", (col(one, "k"),), (col(two, "k2"),)))
+    assert sum(isinstance(op, Distinct) for op in topological(plan)) == 1
+
+
+def test_conjuncts_go_to_their_sides_of_a_join():
+    left, right = scan(), scan(OTHER)
+    join = Join(left, right, "inner", (col(left, "k"),), (col(right, "rk"),))
+    plan = Filter(join, conjunction([compare(join, "p", "gt", 5), compare(join, "y", "lt", 30)]))
+    pushed = push_predicates(plan)
+    assert isinstance(pushed, Join)
+    assert [op.predicate is not None for op in topological(pushed) if isinstance(op, Scan)] == [True, True]
+    assert lower(pushed).collect().equals(lower(plan).collect())
+
+
+@pytest.mark.parametrize(("how", "side"), [("left", "y"), ("right", "p"), ("outer", "p"), ("outer", "y")])
+def test_a_predicate_stays_above_the_side_that_a_join_fills_in(how, side):
+    left, right = scan(), scan(OTHER)
+    join = Join(left, right, how, (col(left, "k"),), (col(right, "rk"),))
+    plan = Filter(join, compare(join, side, "gt", 5))
+    pushed = push_predicates(plan)
+    assert isinstance(pushed, Filter)
+    assert lower(pushed).collect().equals(lower(plan).collect())
+
+
+def test_a_predicate_stays_above_a_slice_and_a_window():
+    base = scan()
+    head = Slice(base, 0, 2)
+    assert isinstance(push_predicates(Filter(head, compare(head, "p", "gt", 5))), Filter)
+    window = Project(base, (("p", col(base, "p")), ("c", Window("cum_sum", (col(base, "p"),), pl.Int64()))))
+    assert isinstance(push_predicates(Filter(window, compare(window, "p", "gt", 5))), Filter)
+
+
+def test_a_predicate_on_keys_goes_below_an_aggregate():
+    base = scan()
+    plan = Aggregate(base, (("key", col(base, "k")),), (("s", total(base, "x")),))
+    pushed = push_predicates(Filter(plan, compare(plan, "key", "gt", 1)))
+    assert isinstance(pushed, Aggregate)
+    on_value = push_predicates(Filter(plan, compare(plan, "s", "gt", 1.0)))
+    assert isinstance(on_value, Filter)
+
+
+def test_a_shared_operator_is_not_run_twice_for_a_predicate():
+    base = scan()
+    shared = Aggregate(base, (("k", col(base, "k")),), (("s", total(base, "x")),))
+    renamed = Project(shared, (("rk", col(shared, "k")), ("rs", col(shared, "s"))))
+    filtered = Filter(shared, compare(shared, "k", "gt", 1))
+    plan = push_predicates(Join(filtered, renamed, "inner", (col(filtered, "k"),), (col(renamed, "rk"),)))
+    assert sum(isinstance(op, Aggregate) for op in topological(plan)) == 1
+
+
+def test_neighbouring_projections_become_one():
+    base = scan()
+    inner = Project(base, (("a", Call("mul", (col(base, "x"), Literal(2.0, pl.Float64())), pl.Float64())),))
+    outer = Project(inner, (("b", Call("add", (col(inner, "a"), Literal(1.0, pl.Float64())), pl.Float64())),))
+    fused = fuse(outer)
+    assert isinstance(fused, Project)
+    assert fused.input is base
+    assert lower(fused).collect().equals(lower(outer).collect())
+
+
+def test_an_expression_is_not_computed_twice_by_fusing():
+    base = scan()
+    inner = Project(base, (("a", Call("mul", (col(base, "x"), Literal(2.0, pl.Float64())), pl.Float64())),))
+    outer = Project(inner, (("b", col(inner, "a")), ("c", col(inner, "a"))))
+    assert isinstance(fuse(outer).inputs[0], Project)
+
+
+def test_a_scan_numbers_its_own_rows():
+    plan = fuse(RowNumber(scan(), "row"))
+    assert isinstance(plan, Scan)
+    assert plan.row_number == "row"
+
+
+def test_order_is_free_below_a_sorted_aggregate():
+    left, right = scan(), scan(OTHER)
+    join = Join(left, right, "inner", (col(left, "k"),), (col(right, "rk"),))
+    plan = Aggregate(join, (("k", col(join, "k")),), (("s", total(join, "x")),), sort=True)
+    assert observed_order(plan)[join] is False
+    assert observed_order(join)[left] is True
+
+
+def test_order_is_seen_through_first_and_unsorted_groups():
+    base = scan()
+    unsorted = Aggregate(base, (("k", col(base, "k")),), (("s", total(base, "x")),), sort=False)
+    assert observed_order(unsorted)[base] is True
+    assert lower(unsorted).collect()["k"].to_list() == [2, 1, 3]
+
+
+def test_stages_are_named():
+    with pytest.raises(ValueError, match="unknown stage 'nope'; stages are"):
+        optimize(scan(), "nope")
+
+
+def test_operators_check_themselves():
+    base = scan()
+    with pytest.raises(PlanError, match="unique"):
+        Project(base, (("a", col(base, "x")), ("a", col(base, "p"))))
+    with pytest.raises(PlanError, match="reads"):
+        Filter(base, Call("is_null", (Column("nope", pl.Int64()),), pl.Boolean()))
+    with pytest.raises(PlanError, match="boolean"):
+        Filter(base, col(base, "x"))
+    with pytest.raises(PlanError, match="different schemas"):
+        Union((scan(), scan(OTHER)))
+    with pytest.raises(PlanError, match="unknown function"):
+        Call("nope", (), pl.Int64())
+    with pytest.raises(PlanError, match="not row-wise"):
+        Call("sum", (col(base, "x"),), pl.Float64())
+
+
+def test_rows_are_those_of_the_sources():
+    assert FRAME.height == estimated_rows(scan())
