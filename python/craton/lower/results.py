@@ -41,7 +41,7 @@ class ResultMemory:
 
         A plan over data in memory can't be built again once the data is gone, and would keep the data alive.
         """
-        if not self.keeps(plan):
+        if _reads_memory(plan):
             return
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
@@ -54,10 +54,6 @@ class ResultMemory:
             bound = size if short else options.result_memory
             while self._bytes > bound and len(self._frames) > 1:
                 self._forget(next(iter(self._frames)))
-
-    def keeps(self, plan: Operator) -> bool:
-        """Whether a plan's result may be remembered at all."""
-        return bool(options.result_memory) and not _reads_memory(plan)
 
     def substitute(self, plan: Operator) -> Operator:
         """The plan with subplans whose results are remembered replaced by scans of these."""

@@ -19,7 +19,7 @@ from craton.pandas.convert import Array, from_array, to_array
 from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.expr import Call, Column
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Operator, Project, RowNumber, Scan, schema
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
 from craton.plan.order import topological
 from craton.plan.size import estimated_rows
 from craton.plan.sources import FileSource, MemorySource
@@ -38,8 +38,6 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
     """
     found = [results.get(plan) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
-    for shared in dict.fromkeys(core for i in missing if (core := _grouped_input(plans[i])) is not None):
-        execute([shared])
     if missing:
         started = time.perf_counter()
         optimized = [optimize(results.substitute(plans[i])) for i in missing]
@@ -57,27 +55,12 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
             raise
         for i, frame in zip(missing, ran, strict=True):
             found[i] = frame
-            if ordered or frame.height <= 1:
-                results.put(plans[i], frame)
+            results.put(plans[i], frame)
         if events.active:
             operators = sum(len(topological(plans[i])) for i in missing)
             rows = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
     return [frame for frame in found if frame is not None]
-
-
-def _grouped_input(plan: Operator) -> Operator | None:
-    """The group-by that a reduction reads, if it does: worth running on its own, so that its result is remembered.
-
-    A program that reduces a grouped frame goes on with the frame (``top = sums[sums == sums.max()]``). Its rows should not
-    be computed twice, and must not: parallel float sums differ in the last bit from run to run.
-    """
-    if not isinstance(plan, Aggregate) or plan.keys:
-        return None
-    op = plan.input
-    while isinstance(op, (Project, Filter, RowNumber)):
-        op = op.input
-    return op if isinstance(op, Aggregate) and op.keys and results.keeps(op) else None
 
 
 def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:
