@@ -1,19 +1,19 @@
 """Runs LazyFrames on Polars' streaming engine, so that a user can watch and interrupt them.
 
-Long runs go on in the background while this thread polls: Ctrl-C cancels the run and returns at once (the kernel stops at
-its next batch), and a line of progress is shown.
+The kernel runs in the calling thread, where it answers to Ctrl-C itself (a query in Polars' background mode would leave
+the streaming engine); a line of progress is drawn by another thread meanwhile.
 """
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable
 
 import polars as pl
 
-from craton.kernel.progress import Progress
+from craton.kernel.progress import DELAY, Progress
 
-#: Runs that are expected to read fewer rows than this are awaited without polling.
+#: Runs that are expected to read fewer rows than this are not watched.
 SHORT_RUN_ROWS = 200_000
 
 
@@ -25,7 +25,7 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     frames
         What :func:`craton.lower.lower` returned.
     expected_rows
-        Rows that the run is expected to read; decides whether to poll.
+        Rows that the run is expected to read; decides whether to show progress.
     describe
         Called for a few words on the run when progress is first shown.
 
@@ -34,31 +34,27 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     KeyboardInterrupt
         If the user interrupts; the run is cancelled.
     """
-    if len(frames) == 1:
-        return [_watch(frames[0], expected_rows, describe)]
     if expected_rows < SHORT_RUN_ROWS:
-        return pl.collect_all(frames, engine="streaming")
-    parts: list[list[pl.DataFrame]] = [[] for _ in frames]
-    sinks = [frame.sink_batches(part.append, lazy=True) for frame, part in zip(frames, parts, strict=True)]
-    _watch(pl.collect_all(sinks, lazy=True, engine="streaming"), expected_rows, describe)
-    return [
-        pl.concat(part) if part else pl.DataFrame(schema=frame.collect_schema())
-        for frame, part in zip(frames, parts, strict=True)
-    ]
-
-
-def _watch(frame: pl.LazyFrame, expected_rows: int, describe: Callable[[], str]) -> pl.DataFrame:
-    query = frame.collect(engine="streaming", background=True)
+        return _collect(frames)
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(done, describe), daemon=True, name="craton-progress")
+    watcher.start()
     try:
-        if expected_rows < SHORT_RUN_ROWS:
-            return query.fetch_blocking()
-        pause = 0.001
-        with Progress(describe) as progress:
-            while (result := query.fetch()) is None:
-                time.sleep(pause)
-                pause = min(pause * 1.3, 0.02)
-                progress.tick()
-        return result
-    except KeyboardInterrupt:
-        query.cancel()
-        raise
+        return _collect(frames)
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _collect(frames: list[pl.LazyFrame]) -> list[pl.DataFrame]:
+    if len(frames) == 1:
+        return [frames[0].collect(engine="streaming")]
+    return pl.collect_all(frames, engine="streaming")
+
+
+def _watch(done: threading.Event, describe: Callable[[], str]) -> None:
+    with Progress(describe) as progress:
+        if done.wait(DELAY):
+            return
+        while not done.wait(0.05):
+            progress.tick()
