@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+
 from craton.demo.compare import difference, materialise
 from craton.demo.queries import QUERIES
 
