@@ -1,19 +1,20 @@
 """Runs LazyFrames on Polars' streaming engine, so that a user can watch and interrupt them.
 
-The kernel runs in the calling thread, where it answers to Ctrl-C itself (a query in Polars' background mode would leave
-the streaming engine); a line of progress is drawn by another thread meanwhile.
+The run stays in the calling thread: that is where the kernel looks for Ctrl-C, stops at its next batch and raises
+``KeyboardInterrupt``. (Its background mode would return at once, but runs on the in-memory engine.) Progress is drawn from
+a thread of its own meanwhile.
 """
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import Callable
 
 import polars as pl
 
-from craton.kernel.progress import DELAY, Progress
+from craton.kernel.progress import progress
 
-#: Runs that are expected to read fewer rows than this are not watched.
+#: Runs that are expected to read fewer rows than this show no progress.
 SHORT_RUN_ROWS = 200_000
 
 
@@ -25,7 +26,7 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     frames
         What :func:`craton.lower.lower` returned.
     expected_rows
-        Rows that the run is expected to read; decides whether to show progress.
+        Rows that the run is expected to read; decides whether progress may be shown.
     describe
         Called for a few words on the run when progress is first shown.
 
@@ -34,27 +35,18 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     KeyboardInterrupt
         If the user interrupts; the run is cancelled.
     """
-    if expected_rows < SHORT_RUN_ROWS:
-        return _collect(frames)
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(done, describe), daemon=True, name="craton-progress")
-    watcher.start()
-    try:
-        return _collect(frames)
-    finally:
-        done.set()
-        watcher.join()
+    with progress(describe) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext():
+        try:
+            if len(frames) == 1:
+                return [frames[0].collect(engine="streaming")]
+            return pl.collect_all(frames, engine="streaming")
+        except KeyboardInterrupt:
+            _absorb_second_interrupt()
+            raise
 
 
-def _collect(frames: list[pl.LazyFrame]) -> list[pl.DataFrame]:
-    if len(frames) == 1:
-        return [frames[0].collect(engine="streaming")]
-    return pl.collect_all(frames, engine="streaming")
-
-
-def _watch(done: threading.Event, describe: Callable[[], str]) -> None:
-    with Progress(describe) as progress:
-        if done.wait(DELAY):
-            return
-        while not done.wait(0.05):
-            progress.tick()
+def _absorb_second_interrupt() -> None:
+    """Take the interrupt that Python's own handler raises after the kernel has raised one for the same Ctrl-C."""
+    with contextlib.suppress(KeyboardInterrupt):
+        for _ in range(1000):
+            pass

@@ -18,6 +18,7 @@ from craton.config import options
 from craton.plan.operators import Operator, Scan, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import prune_columns
+from craton.plan.rules.unnest import nested_plans
 from craton.plan.sources import MemorySource
 
 
@@ -77,7 +78,7 @@ class ResultMemory:
         ordered
             Whether the rows are in the plan's order.
         """
-        if any(isinstance(op, Scan) and isinstance(op.source, MemorySource) for op in topological(plan)):
+        if _reads_memory(plan):
             return
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
@@ -132,6 +133,14 @@ class ResultMemory:
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _reads_memory(plan: Operator) -> bool:
+    return any(
+        (isinstance(op, Scan) and isinstance(op.source, MemorySource))
+        or any(_reads_memory(nested) for nested in nested_plans(op))
+        for op in topological(plan)
+    )
 
 
 results = ResultMemory()

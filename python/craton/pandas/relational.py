@@ -2,10 +2,298 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from pandas.api.extensions import no_default
+from pandas.errors import Pandas4Warning
+
+from craton.errors import Unsupported
+from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
+from craton.pandas.execute import resolved
+from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.merge import as_frame, merge
+from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns
+from craton.pandas.sorting import check_options, directions, sorted_rows
+from craton.pandas.view import Value, View
+
+
+def native_pair(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As :func:`~craton.pandas.native.native`, for a method that takes another frame or several.
+
+    It runs in plain pandas only if all of them do: a small table in memory joined with a large file is a plan.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        fallback = getattr(base, name)
+        label = f"{base.__name__}.{name}"
+
+        @functools.wraps(fallback)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if all(map(stays_in_pandas, (self, *operands(args, kwargs)))):
+                return fallback(self, *args, **kwargs)
+            return dispatch(label, function, fallback, self, args, kwargs)
+
+        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The frames and series among arguments and in lists of them."""
+    found: list[Any] = []
+    for item in (*args, *kwargs.values()):
+        items = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
+        found.extend(one for one in items if isinstance(one, (pd.DataFrame, pd.Series)))
+    return found
+
+
+def in_place(obj: Any, inplace: Any, method: str) -> bool:
+    """Whether a call is in place, with pandas' warning that this way is going."""
+    if inplace is no_default:
+        return False
+    if not isinstance(inplace, bool) or not obj.flags.allows_duplicate_labels:
+        raise Unsupported("an odd in-place call")
+    text = (
+        f"The inplace keyword in {type(obj).__name__}.{method} is deprecated and will be removed in a future version "
+        "(PDEP-8).\nSee https://pandas.pydata.org/docs/dev/whatsnew/v3.1.0.html#deprecation-inplace for more details."
+    )
+    warnings.warn(text, Pandas4Warning, stacklevel=5)
+    return inplace
+
+
+def outcome(obj: Any, held: View, inplace: bool) -> Any:
+    """The new object, or ``None`` when the old one was changed."""
+    if not inplace:
+        return lazy(type(obj), held, obj)
+    replace_state(obj, held)
+    return None
+
+
+def sort_key(held: View, label: Any) -> Value:
+    """The column or index level that a sort names."""
+    if isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported("MultiIndex columns")
+    found = held.positions(label)
+    levels = [i for i, name in enumerate(held.index.names) if label is not None and name == label]
+    if len(found) + len(levels) != 1:
+        raise Unsupported(f"the key {label!r}, which is not exactly one column")
+    return held.values[found[0]] if found else held.index.values[levels[0]]
+
+
+def bools(**given: Any) -> None:
+    """Refuse flags that are no booleans; pandas words the error."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise Unsupported(f"{name}={value!r}")
+
+
+def plain(*objects: Any) -> None:
+    """Refuse objects whose attrs or flags pandas would combine."""
+    for obj in objects:
+        if obj._attrs or not obj._flags._allows_duplicate_labels:
+            raise Unsupported("attrs or flags")
+
 
 class FrameRelational:
     """Methods of DataFrame."""
 
+    @native_pair(pd.DataFrame, "merge")
+    def merge(
+        self: Any,
+        right: Any,
+        how: Any = "inner",
+        on: Any = None,
+        left_on: Any = None,
+        right_on: Any = None,
+        left_index: Any = False,
+        right_index: Any = False,
+        sort: Any = False,
+        suffixes: Any = ("_x", "_y"),
+        copy: Any = no_default,
+        indicator: Any = False,
+        validate: Any = None,
+    ) -> Any:
+        if copy is not no_default:
+            raise Unsupported("copy, which pandas warns of")
+        return merged(self, right, how, on, left_on, right_on, left_index, right_index, sort, suffixes, indicator, validate)
+
+    @native_pair(pd.DataFrame, "join")
+    def join(
+        self: Any,
+        other: Any,
+        on: Any = None,
+        how: Any = "left",
+        lsuffix: Any = no_default,
+        rsuffix: Any = no_default,
+        sort: Any = False,
+        validate: Any = None,
+        *,
+        suffixes: Any = no_default,
+    ) -> Any:
+        if lsuffix is not no_default or rsuffix is not no_default:
+            raise Unsupported("lsuffix or rsuffix, which pandas warns of")
+        pair = ("", "") if suffixes is no_default else suffixes
+        if how == "cross":
+            return merged(self, other, how, on, None, None, False, False, sort, pair, False, validate)
+        return merged(self, other, how, None, on, None, on is None, True, sort, pair, False, validate)
+
+    @native(pd.DataFrame)
+    def sort_values(
+        self: Any,
+        by: Any,
+        *,
+        axis: Any = 0,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        if axis not in (0, "index"):
+            raise Unsupported(f"axis={axis!r}")
+        check_options(kind, na_position, key)
+        labels = by if isinstance(by, list) else [by]
+        if not labels:
+            raise Unsupported("no keys")
+        held = view(self)
+        if any(label in held.index.names for label in labels):
+            held = held.numbered()
+        keys = [sort_key(held, label) for label in labels]
+        ups = directions(ascending, len(labels))
+        bools(ignore_index=ignore_index)
+        result = sorted_rows(held, keys, ups, na_position, ignore_index)
+        return outcome(self, result, in_place(self, inplace, "sort_values"))
+
+    @native(pd.DataFrame)
+    def set_index(
+        self: Any,
+        keys: Any,
+        *,
+        drop: Any = True,
+        append: Any = False,
+        inplace: Any = no_default,
+        verify_integrity: Any = no_default,
+    ) -> Any:
+        if verify_integrity is not no_default:
+            raise Unsupported("verify_integrity, which pandas warns of")
+        bools(drop=drop, append=append)
+        held = columns_to_index(view(self), keys, drop, append)
+        return outcome(self, held, in_place(self, inplace, "set_index"))
+
+    @native(pd.DataFrame)
+    def reset_index(
+        self: Any,
+        level: Any = None,
+        *,
+        drop: Any = False,
+        inplace: Any = no_default,
+        col_level: Any = 0,
+        col_fill: Any = "",
+        allow_duplicates: Any = False,
+        names: Any = None,
+    ) -> Any:
+        bools(drop=drop, allow_duplicates=allow_duplicates)
+        held = view(self)
+        held = drop_levels(held, level) if drop else index_to_columns(held, level, names, allow_duplicates)
+        return outcome(self, held, in_place(self, inplace, "reset_index"))
+
+    @native(pd.DataFrame)
+    def drop_duplicates(
+        self: Any,
+        subset: Any = None,
+        *,
+        keep: Any = "first",
+        inplace: Any = no_default,
+        ignore_index: Any = False,
+    ) -> Any:
+        bools(ignore_index=ignore_index)
+        held = view(self)
+        held = distinct_rows(held, subset_of(held, subset), keep, ignore_index)
+        return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
+
+    @native(pd.DataFrame)
+    def duplicated(self: Any, subset: Any = None, keep: Any = "first") -> Any:
+        from craton.pandas.series import Series
+
+        held = view(self)
+        return lazy(Series, held.series(duplicated_rows(held, subset_of(held, subset), keep), None), self)
+
+
+def merged(left: Any, right: Any, *args: Any) -> Any:
+    """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.merge.merge`."""
+    if not isinstance(right, (pd.DataFrame, pd.Series)) or (isinstance(right, pd.Series) and right.name is None):
+        raise Unsupported(f"a merge with a {type(right).__name__}")
+    plain(left, right)
+    ours, theirs = view(left), view(right)
+    if isinstance(right, pd.Series):
+        theirs = as_frame(theirs, right.name)
+    return lazy(type(left), merge(ours, theirs, *args))
+
 
 class SeriesRelational:
     """Methods of Series."""
+
+    @native(pd.Series)
+    def sort_values(
+        self: Any,
+        *,
+        axis: Any = 0,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        if axis not in (0, "index"):
+            raise Unsupported(f"axis={axis!r}")
+        check_options(kind, na_position, key)
+        bools(ignore_index=ignore_index)
+        held = view(self)
+        result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
+        return outcome(self, result, in_place(self, inplace, "sort_values"))
+
+    @native(pd.Series)
+    def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
+        bools(ignore_index=ignore_index)
+        held = view(self)
+        held = distinct_rows(held, held.values, keep, ignore_index)
+        return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
+
+    @native(pd.Series)
+    def duplicated(self: Any, keep: Any = "first") -> Any:
+        held = view(self)
+        return lazy(type(self), held.series(duplicated_rows(held, held.values, keep), self.name), self)
+
+    @native(pd.Series)
+    def reset_index(
+        self: Any,
+        level: Any = None,
+        *,
+        drop: Any = False,
+        name: Any = no_default,
+        inplace: Any = no_default,
+        allow_duplicates: Any = False,
+    ) -> Any:
+        bools(drop=drop, allow_duplicates=allow_duplicates)
+        held = view(self)
+        if drop:
+            held = drop_levels(held, level)
+            return outcome(self, held, in_place(self, inplace, "reset_index"))
+        if inplace is not no_default:
+            raise Unsupported("in place, which changes the class")
+        from craton.pandas.frame import DataFrame
+
+        label = (0 if self.name is None else self.name) if name is no_default else name
+        frame = as_frame(held, label)
+        return lazy(DataFrame, index_to_columns(frame, level, None, allow_duplicates), self)
+
+
+__all__ = ["FrameRelational", "SeriesRelational", "operands", "resolved"]

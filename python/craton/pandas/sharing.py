@@ -51,7 +51,7 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
         return execute(plans, ordered=ordered)
     own = needed_columns(plans[0])[core]
     wanted = _wanted(core, own)
-    if results.covers(core, wanted):
+    if not wanted or results.covers(core, wanted):
         return execute(plans, ordered=ordered)
     if any(observed_order(plan, ordered).get(core, False) for plan in plans):
         return execute(plans, ordered=ordered)

@@ -1,0 +1,62 @@
+"""``duplicated`` and ``drop_duplicates``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import BOOL
+from craton.pandas.view import IndexSpec, Value, View
+from craton.plan.expr import Call, Column, Window
+from craton.plan.operators import Distinct
+
+_WINDOWS = {"first": "is_first_distinct", "last": "is_last_distinct"}
+
+
+def subset_of(held: View, subset: Any) -> list[Value]:
+    """The columns that decide, as pandas reads ``subset``."""
+    if subset is None:
+        return list(held.values)
+    if isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported("MultiIndex columns")
+    if not np.iterable(subset) or isinstance(subset, str) or (isinstance(subset, tuple) and subset in held.labels):
+        subset = (subset,)
+    found = [held.positions(label) for label in subset]
+    if not found or not all(found):
+        raise Unsupported("an unknown column, or none")
+    return [held.values[i] for i in sorted({i for positions in found for i in positions})]
+
+
+def _check(keep: Any) -> None:
+    if keep not in ("first", "last", False) or keep is True or isinstance(keep, int) and keep is not False:
+        raise Unsupported(f"keep={keep!r}")
+
+
+def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore_index: bool = False) -> View:
+    """The rows that are not ``duplicated``."""
+    _check(keep)
+    if not keys:
+        raise Unsupported("no columns")
+    held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
+    held, columns = held.sealed_with([key.clean.expr for key in keys])
+    names = tuple(column.name for column in columns if isinstance(column, Column))
+    base = Distinct(held.base, names, "none" if keep is False else keep)
+    return replace(held, base=base, rows=None)
+
+
+def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:
+    """A boolean column: whether a row's keys are those of another (earlier, later, any) row."""
+    _check(keep)
+    if not keys:
+        raise Unsupported("no columns")
+    args = tuple(key.clean.expr for key in keys)
+    if keep is False:
+        return Value(Window("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
+    first = Window(_WINDOWS[keep], args, pl.Boolean())
+    return Value(Call("not", (first,), pl.Boolean()), BOOL, nulls=False)

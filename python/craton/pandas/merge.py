@@ -1,0 +1,321 @@
+"""``merge``: two frames joined on columns.
+
+Both sides are projected to names that are unique over both, a :class:`~craton.plan.operators.Join` puts them together,
+and what pandas does with its result is spelled out over it: which key columns stay, which are filled from the other
+side, which columns may have met missing values, in which order the rows come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+import polars as pl
+from pandas.core.reshape.merge import _items_overlap_with_suffix
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import holds_missing, is_float
+from craton.pandas.merge_keys import (
+    KeyPair,
+    KeyRef,
+    Keys,
+    compared,
+    key_pair,
+    resolve_keys,
+    unique_keys,
+)
+from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan.expr import Call, Column, Expr, Literal, roots, substitute
+from craton.plan.operators import (
+    Filter,
+    Join,
+    JoinHow,
+    Operator,
+    Project,
+    RowNumber,
+    Slice,
+    Sort,
+    SortKey,
+    Union,
+    schema,
+)
+
+INDICATOR = pd.Categorical([1], categories=[1, 2, 3]).rename_categories(["left_only", "right_only", "both"]).dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a join, with every column a bare column of ``view.base``, named apart from the other side's."""
+
+    view: View
+    keys: tuple[KeyRef, ...]
+    marker: str | None
+
+    def key(self, i: int) -> Value:
+        """The i-th key's column."""
+        return self.keys[i].value(self.view)
+
+
+def merge(
+    left: View,
+    right: View,
+    how: str = "inner",
+    on: Any = None,
+    left_on: Any = None,
+    right_on: Any = None,
+    left_index: bool = False,
+    right_index: bool = False,
+    sort: bool = False,
+    suffixes: Any = ("_x", "_y"),
+    indicator: Any = False,
+    validate: str | None = None,
+) -> View:
+    """The view of a merge; parameters as :meth:`pandas.DataFrame.merge`.
+
+    Raises
+    ------
+    Unsupported
+        For what pandas must do, errors included.
+    """
+    _check(left, right, how, left_index, right_index, sort, indicator)
+    anti = how.endswith("_anti")
+    kind: JoinHow = how.removesuffix("_anti")  # type: ignore[assignment]
+    if left_index or right_index:
+        left, right = left.numbered(), right.numbered()
+    keys = resolve_keys(left, right, how, on, left_on, right_on, left_index, right_index)
+    pairs = [
+        key_pair(one.value(left), other.value(right), left, right)
+        for one, other in zip(keys.left, keys.right, strict=True)
+    ]
+    _validated(validate, left, right, pairs)
+    if keys.labels_from is not None:
+        check_labels(left, right, keys, kind, pairs, anti)
+    labels, kept = _labels(left, right, keys, suffixes, indicator)
+    one, other = _sides(left, right, keys, marked=bool(indicator) or anti)
+    base: Operator = _join(one, other, kind, pairs)
+    if (sort or kind == "outer") and pairs:
+        order = zip(_order(one, other, kind), pairs, strict=True)
+        base = Sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
+    index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
+    if anti:
+        if indicator:
+            raise Unsupported("an anti merge with an indicator")
+        # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
+        numbered = View(base, (), labels[:0], index).numbered()
+        base, index = Filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)), numbered.index
+    lefts = [_met(value, base, kind in ("right", "outer")) for value in one.view.values]
+    rights = [_met(value, base, kind in ("left", "outer")) for value in other.view.values]
+    for i, shared in enumerate(keys.shared):
+        if shared and kind in ("right", "outer"):
+            lefts[keys.left[i].position] = coalesced(one.key(i), other.key(i), kind)
+    values = [*lefts, *(rights[i] for i in kept)]
+    if indicator:
+        values.append(_indicator(one, other))
+    rows = left.rows * right.rows if kind == "cross" and left.rows is not None and right.rows is not None else None
+    return View(base, tuple(values), labels, index, rows)
+
+
+def _check(left: View, right: View, how: Any, *flags: Any) -> None:
+    if isinstance(left.labels, pd.MultiIndex) or isinstance(right.labels, pd.MultiIndex):
+        raise Unsupported("MultiIndex columns")
+    if how not in ("inner", "left", "right", "outer", "left_anti", "right_anti", "cross"):
+        raise Unsupported(f"how={how!r}")
+    *booleans, indicator = flags
+    if not all(isinstance(flag, bool) for flag in booleans) or not isinstance(indicator, (bool, str)):
+        raise Unsupported("an odd parameter")
+
+
+def _validated(validate: str | None, left: View, right: View, pairs: Sequence[KeyPair]) -> None:
+    if validate is None:
+        return
+    checks = {"1:1": "lr", "one_to_one": "lr", "1:m": "l", "one_to_many": "l", "m:1": "r", "many_to_one": "r"}
+    checks |= {"m:m": "", "many_to_many": ""}
+    if validate not in checks:
+        raise Unsupported(f"validate={validate!r}")
+    sides = checks[validate]
+    if "l" in sides and not unique_keys([pair.left for pair in pairs], left):
+        raise Unsupported("merge keys that are not unique on the left")
+    if "r" in sides and not unique_keys([pair.right for pair in pairs], right):
+        raise Unsupported("merge keys that are not unique on the right")
+
+
+def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
+    """The labels of the result, and which of the right's columns stay."""
+    dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared}
+    kept = [i for i in range(len(right.values)) if i not in dropped]
+    labels = right.labels.take(kept)
+    name = indicator if isinstance(indicator, str) else "_merge"
+    taken = (name, "_left_indicator", "_right_indicator")
+    if indicator and any(label in left.labels or label in right.labels for label in taken):
+        raise Unsupported("the indicator's name is taken")
+    try:
+        ours, theirs = _items_overlap_with_suffix(left.labels, labels, suffixes)
+    except Exception as error:
+        raise Unsupported(f"suffixes: {error}") from error
+    result = ours.append(theirs)
+    return (result.insert(len(result), name) if indicator else result), kept
+
+
+def _sides(left: View, right: View, keys: Keys, marked: bool) -> tuple[Side, Side]:
+    taken: set[str] = set()
+    one = _side(left, keys.left, taken, "left" if marked else None, keys.labels_from is not None)
+    other = _side(right, keys.right, taken, "right" if marked else None, keys.labels_from is not None)
+    return one, other
+
+
+def _side(held: View, refs: tuple[KeyRef, ...], taken: set[str], marker: str | None, labelled: bool) -> Side:
+    """Project a side to its columns, under names that are not ``taken``, which is added to."""
+    if not labelled:
+        held = replace(held, index=IndexSpec())
+    values = [*held.index.values, *held.values]
+    names = [_free(name, taken) for name in column_names([*index_labels(held.index), *held.labels])]
+    columns: list[tuple[str, Expr]] = [(name, value.expr) for name, value in zip(names, values, strict=True)]
+    mark = None
+    if marker or not columns:
+        mark = _free(f"__{marker}__", taken)
+        columns.append((mark, Literal(True, pl.Boolean())))
+    bare = [value.at(name) for value, name in zip(values, names, strict=True)]
+    count = len(held.index.values)
+    index = replace(held.index, values=tuple(bare[:count]))
+    return Side(View(named(held.base, columns), tuple(bare[count:]), held.labels, index), refs, mark)
+
+
+def _free(stem: str, taken: set[str]) -> str:
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}@{count}"
+    taken.add(name)
+    return name
+
+
+def named(base: Operator, columns: Sequence[tuple[str, Expr]]) -> Operator:
+    """A projection, or its input where it would change nothing."""
+    identity = [(name, Column(name, dtype)) for name, dtype in schema(base).items()]
+    return base if identity == list(columns) else Project(base, tuple(columns))
+
+
+def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Join:
+    return Join(
+        one.view.base,
+        other.view.base,
+        kind,
+        tuple(compared(one.key(i), pair.compared) for i, pair in enumerate(pairs)),
+        tuple(compared(other.key(i), pair.compared) for i, pair in enumerate(pairs)),
+        nulls_equal=any(pair.may_both_miss for pair in pairs),
+    )
+
+
+def _order(one: Side, other: Side, kind: JoinHow) -> list[Expr]:
+    """The sorted keys of a result."""
+    if kind == "outer":
+        return [
+            Call("coalesce", (one.key(i).clean.expr, other.key(i).clean.expr), one.key(i).physical)
+            for i in range(len(one.keys))
+        ]
+    side = other if kind == "right" else one
+    return [side.key(i).clean.expr for i in range(len(side.keys))]
+
+
+def _met(value: Value, base: Operator, unmatched: bool) -> Value:
+    """A column of one side after a join in which rows may be left without a match on that side."""
+    return missing_may_come(value, base) if unmatched else value
+
+
+def missing_may_come(value: Value, base: Operator) -> Value:
+    """A bare column of ``base`` that an operation may have put missing values in; its dtype may depend on whether it did."""
+    if holds_missing(value.dtype):
+        return replace(value, nulls=True)
+    assert isinstance(value.expr, Column)
+    source: tuple[Operator, str] = (base, value.expr.name)
+    if value.source is not None:
+        # Either place decides: a missing value that was there once made the dtype, also if the row is gone.
+        parts = [Project(op, (("missing", op.column(name)),)) for op, name in (value.source, source)]
+        if schema(parts[0]) != schema(parts[1]):
+            raise Unsupported("a column whose dtype depends on the data twice")
+        source = (Union(tuple(parts)), "missing")
+    return replace(value, nulls=True, source=source)
+
+
+def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
+    """A key column of a right or outer join: the left's where there is one, else the right's."""
+    if left.dtype != right.dtype or not left.definite or not right.definite:
+        raise Unsupported("keys of two dtypes, to be filled from each other")
+    if kind == "right" and not is_float(left.dtype):
+        return right
+    expr = Call("coalesce", (left.clean.expr, right.clean.expr), left.physical)
+    return Value(expr, left.dtype, left.clean.nulls or right.clean.nulls)
+
+
+def _missing(marker: str | None) -> Expr:
+    assert marker is not None
+    return Call("is_null", (Column(marker, pl.Boolean()),), pl.Boolean())
+
+
+def _indicator(one: Side, other: Side) -> Value:
+    """The indicator's codes: left_only, right_only, both."""
+    codes = [Literal(code, pl.Int32()) for code in range(3)]
+    matched = Call("when", (_missing(other.marker), codes[0], codes[2]), pl.Int32())
+    return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), INDICATOR, nulls=False)
+
+
+def check_labels(left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], anti: bool) -> None:
+    """Refuse index joins whose row labels or order pandas decides by the data.
+
+    Raises
+    ------
+    Unsupported
+        If it would.
+    """
+    ours, theirs = left.index, right.index
+    if keys.labels_from != "both":
+        side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
+        if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
+            raise Unsupported("an index that may get missing labels")
+        if kind == "inner" and _types(side) != _types(other):
+            raise Unsupported("an inner join of columns with an index: without rows, the labels are the other side's")
+        return
+    if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
+        raise Unsupported("indexes of two dtypes")
+    if kind in ("inner", "outer") and ours.names != theirs.names:
+        raise Unsupported("indexes of two names")
+    if kind == "inner" and ours.kind == "range" and not _ascending(left):
+        raise Unsupported("a range of labels that may descend")
+    several = len(pairs) > 1
+    if kind == "outer" and any(not pair.nulls_last or (several and pair.may_miss) for pair in pairs):
+        raise Unsupported("missing labels in an order that pandas decides")
+    if anti and several:
+        raise Unsupported("an anti merge of MultiIndexes")
+
+
+def _types(index: IndexSpec) -> list[Any]:
+    return [index.kind == "multi", index.names, [value.dtype for value in index.values]]
+
+
+def _ascending(held: View) -> bool:
+    """Whether row labels are numbers that the rows were given, in the order that they still have."""
+    base, label = held.base, held.index.values[0].expr
+    while isinstance(base, (Project, Filter, Slice)):
+        if isinstance(base, Project):
+            label = substitute(label, dict(base.columns))
+        base = base.input
+    return isinstance(base, RowNumber) and roots(label) == {base.name}
+
+
+def result_index(one: Side, other: Side, keys: Keys, kind: JoinHow) -> IndexSpec:
+    """The row labels after a join on an index."""
+    ours, theirs = one.view.index, other.view.index
+    if keys.labels_from == "left" or (keys.labels_from == "both" and kind in ("left", "inner")):
+        return ours
+    if keys.labels_from == "right" or kind == "right":
+        return theirs
+    both = "range" if ours.kind == theirs.kind == "range" else "multi" if ours.kind == "multi" else "labels"
+    values = tuple(coalesced(one.key(i), other.key(i), kind) for i in range(len(keys.left)))
+    return IndexSpec(both, values, ours.names)  # type: ignore[arg-type]
+
+
+def as_frame(held: View, name: Hashable) -> View:
+    """A Series' view as a frame's of one column."""
+    return replace(held, labels=pd.Index([name]))

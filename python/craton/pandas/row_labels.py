@@ -1,0 +1,115 @@
+"""Columns to row labels and back: ``set_index``, ``reset_index``, ``rename_axis``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_hashable, is_scalar
+
+from craton.errors import Unsupported
+from craton.pandas.view import IndexSpec, Value, View
+
+
+def level_numbers(index: IndexSpec, levels: Any) -> list[int]:
+    """The numbers of the levels that names or numbers give, as pandas reads them."""
+    wanted = list(levels) if isinstance(levels, (tuple, list)) else [levels]
+    numbers = []
+    for level in wanted:
+        named = [i for i, name in enumerate(index.names) if is_hashable(level) and name is not None and name == level]
+        if len(named) == 1:
+            numbers.append(named[0])
+        elif not named and isinstance(level, int) and not isinstance(level, bool) and abs(level) < len(index.names):
+            numbers.append(level % len(index.names))
+        else:
+            raise Unsupported(f"the index level {level!r}")
+    if len(set(numbers)) != len(numbers):
+        raise Unsupported("an index level given twice")
+    return numbers
+
+
+def without_labels(held: View) -> View:
+    """The same rows, labelled from 0."""
+    return replace(held, index=IndexSpec())
+
+
+def index_to_columns(
+    held: View, level: Any = None, names: Any = None, allow_duplicates: bool = False, column: Hashable = None
+) -> View:
+    """``reset_index``: levels become the first columns.
+
+    Parameters
+    ----------
+    level
+        Which levels; all if ``None``.
+    names
+        Names for the columns.
+    allow_duplicates
+        Whether a column may get the name of another.
+    column
+        What a Series' own column is called.
+    """
+    if isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported("MultiIndex columns")
+    held = held.numbered()
+    spec = held.index
+    chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
+    labels = held.labels
+    default = "index" if "index" not in labels else "level_0"
+    given = pd.MultiIndex.from_arrays([[]] * len(spec.names), names=spec.names) if len(spec.names) > 1 else (
+        pd.Index([], name=spec.names[0])
+    )
+    try:
+        inserted = given._get_default_index_names(names, default)  # type: ignore[attr-defined]
+    except Exception as error:
+        raise Unsupported(f"names={names!r}") from error
+    for number in reversed(chosen):
+        if not allow_duplicates and inserted[number] in labels:
+            raise Unsupported("a column of the index's name exists")
+        labels = labels.insert(0, inserted[number])
+    values = (*(spec.values[i] for i in chosen), *held.values)
+    return replace(held, values=values, labels=labels, index=remaining(spec, chosen))
+
+
+def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
+    """The index without some of its levels."""
+    left = [i for i in range(len(spec.values)) if i not in removed]
+    if not left:
+        return IndexSpec()
+    kind = "multi" if len(left) > 1 else ("labels" if spec.kind == "multi" else spec.kind)
+    return IndexSpec(kind, tuple(spec.values[i] for i in left), tuple(spec.names[i] for i in left))  # type: ignore[arg-type]
+
+
+def drop_levels(held: View, level: Any = None) -> View:
+    """``reset_index(drop=True)``."""
+    if level is None or held.index.kind == "default":
+        if level is not None:
+            level_numbers(held.index, level)
+        return without_labels(held)
+    return replace(held, index=remaining(held.index, level_numbers(held.index, level)))
+
+
+def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = False) -> View:
+    """``set_index`` by labels of columns."""
+    labels = keys if isinstance(keys, list) else [keys]
+    if isinstance(held.labels, pd.MultiIndex) or not labels:
+        raise Unsupported("MultiIndex columns, or no keys")
+    for label in labels:
+        if not (is_scalar(label) or isinstance(label, tuple)):
+            raise Unsupported("keys that are arrays")
+    try:
+        positions = [held.position(label) for label in labels]
+    except KeyError as error:
+        raise Unsupported(f"no column {error}") from error
+    values: list[Value] = [held.values[i] for i in positions]
+    names: list[Hashable] = list(labels)
+    if append:
+        held = held.numbered()
+        values = [*held.index.values, *values]
+        names = [*held.index.names, *names]
+    spec = IndexSpec("multi" if len(values) > 1 else "labels", tuple(values), tuple(names))
+    if drop:
+        held = held.take([i for i in range(len(held.values)) if i not in positions])
+    return replace(held, index=spec)
