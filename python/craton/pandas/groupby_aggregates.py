@@ -87,7 +87,7 @@ def _null_keys(state: Grouped, value: Value) -> bool:
 
 
 def _result(base: Operator, name: str, out: Outcome) -> Value:
-    source = (base, name) if out.undecided else None
+    source = (base, name) if out.undecided else out.source
     return Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
 
 
