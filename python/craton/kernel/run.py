@@ -36,15 +36,8 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     """
     if len(frames) == 1:
         return [_watch(frames[0], expected_rows, describe)]
-    if expected_rows < SHORT_RUN_ROWS:
-        return pl.collect_all(frames, engine="streaming")
-    parts: list[list[pl.DataFrame]] = [[] for _ in frames]
-    sinks = [frame.sink_batches(part.append, lazy=True) for frame, part in zip(frames, parts, strict=True)]
-    _watch(pl.collect_all(sinks, lazy=True, engine="streaming"), expected_rows, describe)
-    return [
-        pl.concat(part) if part else pl.DataFrame(schema=frame.collect_schema())
-        for frame, part in zip(frames, parts, strict=True)
-    ]
+    # Polars runs several plans as one only in the foreground.
+    return pl.collect_all(frames, engine="streaming")
 
 
 def _watch(frame: pl.LazyFrame, expected_rows: int, describe: Callable[[], str]) -> pl.DataFrame:
