@@ -23,32 +23,32 @@ class ResultMemory:
     """A bounded map from plans to their results."""
 
     def __init__(self) -> None:
-        self._frames: OrderedDict[Operator, tuple[pl.DataFrame, int, MemorySource]] = OrderedDict()
+        self._frames: OrderedDict[bytes, tuple[pl.DataFrame, int, MemorySource]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     def get(self, plan: Operator) -> pl.DataFrame | None:
         """The result of a plan, if it is remembered."""
         with self._lock:
-            found = self._frames.get(plan)
+            found = self._frames.get(plan.digest)
             if found is None:
                 return None
-            self._frames.move_to_end(plan)
+            self._frames.move_to_end(plan.digest)
             return found[0]
 
-    def put(self, plan: Operator, frame: pl.DataFrame) -> None:
+    def put(self, plan: Operator, frame: pl.DataFrame, *, over_memory: bool = False) -> None:
         """Remember a result, unless it alone is over a quarter of the bound, or the plan reads data in memory.
 
-        A plan over data in memory can't be built again once the data is gone, and would keep the data alive.
+        A plan over data in memory can't be built again once the data is gone; ``over_memory`` remembers it all the same.
         """
-        if _reads_memory(plan):
+        if not over_memory and _reads_memory(plan):
             return
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
             return
         with self._lock:
-            self._forget(plan)
-            self._frames[plan] = (frame, size, MemorySource.of(frame))
+            self._forget(plan.digest)
+            self._frames[plan.digest] = (frame, size, MemorySource.of(frame))
             self._bytes += size
             short = psutil.virtual_memory().percent > 90 if size > 1 << 20 else False
             bound = size if short else options.result_memory
@@ -63,7 +63,7 @@ class ResultMemory:
 
         def visit(op: Operator) -> Operator:
             if op not in done:
-                found = self._frames.get(op)
+                found = self._frames.get(op.digest)
                 if found is not None and not isinstance(op, Scan):
                     done[op] = Scan(found[2], tuple(found[0].columns))
                 else:
@@ -79,8 +79,8 @@ class ResultMemory:
             self._frames.clear()
             self._bytes = 0
 
-    def _forget(self, plan: Operator) -> None:
-        found = self._frames.pop(plan, None)
+    def _forget(self, digest: bytes) -> None:
+        found = self._frames.pop(digest, None)
         if found is not None:
             self._bytes -= found[1]
 

@@ -12,6 +12,7 @@ import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import events
+from craton.config import options
 from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.results import results
@@ -37,22 +38,14 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
         Whether the row order of the results is seen.
     """
     found = [results.get(plan) for plan in plans]
+    for groups in dict.fromkeys(one for plan, known in zip(plans, found, strict=True) if known is None for one in _inexact(plan)):
+        if results.get(groups) is None:
+            (frame,) = _run([groups], ordered=True)
+            results.put(groups, frame, over_memory=True)
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing:
         started = time.perf_counter()
-        optimized = [optimize(results.substitute(plans[i])) for i in missing]
-        lowered = [lower(plan, ordered=ordered) for plan in optimized]
-        scanned = sum(estimated_rows(op) for plan in optimized for op in topological(plan) if isinstance(op, Scan))
-
-        def describe() -> str:
-            operators = [op for plan in optimized for op in topological(plan)]
-            return f"{len(operators)} operators over ~{scanned:,} rows"
-
-        try:
-            ran = run_all(lowered, expected_rows=scanned, describe=describe)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            _let_pandas_explain(optimized, error)
-            raise
+        ran = _run([plans[i] for i in missing], ordered=ordered)
         for i, frame in zip(missing, ran, strict=True):
             found[i] = frame
             results.put(plans[i], frame)
@@ -61,6 +54,48 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
             rows = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _run(plans: list[Operator], *, ordered: bool) -> list[pl.DataFrame]:
+    optimized = [optimize(results.substitute(plan)) for plan in plans]
+    lowered = [lower(plan, ordered=ordered) for plan in optimized]
+    scanned = sum(estimated_rows(op) for plan in optimized for op in topological(plan) if isinstance(op, Scan))
+
+    def describe() -> str:
+        operators = [op for plan in optimized for op in topological(plan)]
+        return f"{len(operators)} operators over ~{scanned:,} rows"
+
+    try:
+        return run_all(lowered, expected_rows=scanned, describe=describe)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        _let_pandas_explain(optimized, error)
+        raise
+
+
+_SUMS = frozenset(["sum", "mean", "var", "std", "sem", "product", "skew", "kurtosis"])
+
+
+def _inexact(plan: Operator) -> list[Aggregate]:
+    """Groups below a reduction to one row whose float sums would differ in the last bits if they were computed again.
+
+    The user has the value that ``totals.max()`` gave and may compare ``totals`` with it: both must come from one run.
+    """
+    if not isinstance(plan, Aggregate) or plan.keys:
+        return []
+    found = []
+    stack: list[Operator] = [plan.input]
+    while stack:
+        op = stack.pop()
+        if isinstance(op, Aggregate) and op.keys and _fits(op):
+            if any(call.function in _SUMS and call.dtype.is_float() for _, call in op.aggregates):
+                found.append(op)
+        else:
+            stack.extend(op.inputs)
+    return found
+
+
+def _fits(op: Operator) -> bool:
+    return estimated_rows(op) * len(schema(op)) * 8 <= options.result_memory // 4
 
 
 def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:
