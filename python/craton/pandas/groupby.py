@@ -149,7 +149,9 @@ def _mutated(frame: Any, held: Any) -> bool:
     if scan is not None and scan[2].base is held.base:
         return bool(_fingerprint(frame._mgr) != scan[0])
     shared = state.get("_shared")
-    return shared is None or bool(_fingerprint(frame._mgr)[: -len(frame.axes)] != _fingerprint(shared)[: -len(frame.axes)])
+    return shared is None or bool(
+        _fingerprint(frame._mgr)[: -len(frame.axes)] != _fingerprint(shared)[: -len(frame.axes)]
+    )
 
 
 def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
@@ -198,7 +200,7 @@ def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
     return _make(SeriesGroupBy if plan.single else DataFrameGroupBy, obj, view(obj), plan, by, level)
 
 
-# -- native methods ------------------------------------------------------------------------------------------------------
+# -- native methods ---------------------------------------------------------------------------------------------------
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -314,7 +316,9 @@ def _inherit(pandas_class: Any) -> dict[str, Any]:
         attribute = getattr_static(pandas_class, name)
         if name in members or attribute is None:  # None: set by the constructor
             continue
-        function = NATIVE.get(name, _getitem if name == "__getitem__" and pandas_class is PandasFrameGroupBy else _refuse)
+        function = NATIVE.get(
+            name, _getitem if name == "__getitem__" and pandas_class is PandasFrameGroupBy else _refuse
+        )
         label = f"{pandas_class.__name__}.{name}"
         if callable(attribute):
             members[name] = _method(label, function, attribute)
@@ -356,8 +360,12 @@ def _property(label: str, attribute: Any) -> Callable[[Any], Any]:
 
 
 DataFrameGroupBy: Any = type(
-    "DataFrameGroupBy", (NativeGroupBy, PandasFrameGroupBy), {**_inherit(PandasFrameGroupBy), "__module__": "pandas.api.typing"}
+    "DataFrameGroupBy",
+    (NativeGroupBy, PandasFrameGroupBy),
+    {**_inherit(PandasFrameGroupBy), "__module__": "pandas.api.typing"},
 )
 SeriesGroupBy: Any = type(
-    "SeriesGroupBy", (NativeGroupBy, PandasSeriesGroupBy), {**_inherit(PandasSeriesGroupBy), "__module__": "pandas.api.typing"}
+    "SeriesGroupBy",
+    (NativeGroupBy, PandasSeriesGroupBy),
+    {**_inherit(PandasSeriesGroupBy), "__module__": "pandas.api.typing"},
 )

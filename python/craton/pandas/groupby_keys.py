@@ -96,12 +96,10 @@ class Grouped:
         )
 
     def template(self, selection: Any) -> Any:
-        """pandas' own group-by of a template of the object."""
+        """The group-by that pandas makes of a template of the object."""
         frame: Any = series_like(self.held) if self.whole_series else frame_like(self.held)
         by = [
-            key.name
-            if key.column is not None
-            else pd.Series(sample(key.value.dtype), index=frame.index, name=key.name)
+            key.name if key.column is not None else pd.Series(sample(key.value.dtype), index=frame.index, name=key.name)
             for key in self.keys
         ]
         groups = frame.groupby(

@@ -36,7 +36,7 @@ def sample(dtype: DtypeObj) -> Array:
         if dtype.kind in "biuf":
             return np.ones(ROWS, dtype=dtype)
         if dtype.kind in "mM":
-            return pd.array(np.ones(ROWS, dtype="i8").view(dtype))  
+            return pd.array(np.ones(ROWS, dtype="i8").view(dtype))
     elif isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is not None and len(dtype.categories):
             return pd.Categorical.from_codes([0] * ROWS, dtype=dtype)

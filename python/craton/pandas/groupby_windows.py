@@ -228,9 +228,7 @@ def rank(
         clean = _plain(value, "iufmMb")
         if family(value.dtype) != "numpy":
             raise Unsupported("rank of an extension dtype")
-        return over(
-            state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls
-        )
+        return over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
 
     return _each(state, template, build)
 
