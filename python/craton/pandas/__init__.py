@@ -12,6 +12,7 @@ import pandas as _pandas
 from craton.pandas.frame import DataFrame
 from craton.pandas.read import read_parquet
 from craton.pandas.series import Series
+from craton.pandas.tables import concat, melt, merge
 
 __version__ = _pandas.__version__
 
@@ -24,4 +25,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_pandas)})
 
 
-__all__ = ["DataFrame", "Series", "read_parquet"]
+__all__ = ["DataFrame", "Series", "concat", "melt", "merge", "read_parquet"]
