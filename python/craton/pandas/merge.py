@@ -225,7 +225,7 @@ def _met(value: Value, base: Operator, unmatched: bool) -> Value:
 
 
 def missing_may_come(value: Value, base: Operator) -> Value:
-    """A bare column of ``base`` after an operation that may have put missing values in it, which may change its dtype."""
+    """A bare column of ``base`` after an operation that may have brought missing values, which may change its dtype."""
     if holds_missing(value.dtype):
         return replace(value, nulls=True)
     assert isinstance(value.expr, Column)
