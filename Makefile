@@ -82,8 +82,8 @@ pandas-tests: env ## pandas' own test suite against Craton
 	$(PY) -m tests.pandas_suite $(ARGS)
 
 .PHONY: bench
-bench: env ## benchmarks side by side with peers (SCALE=1)
-	$(PY) -m bench --scale $(SCALE) $(ARGS)
+bench: env ## benchmarks beside peers (SCALE=1, or ARGS="tpch --scale 10")
+	$(PY) -m bench $(if $(ARGS),$(ARGS),--scale $(SCALE))
 
 .PHONY: docs
 docs: env ## write the generated tables of the documentation again
@@ -93,7 +93,7 @@ docs: env ## write the generated tables of the documentation again
 .PHONY: wheel
 wheel: $(VENV)/bin/python ## a wheel for this platform, in dist/
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt '$(WHEEL_TOOLS)'
-	$(VENV)/bin/python -m maturin build --out dist $(ARGS)
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/python -m maturin build --out dist $(ARGS)
 
 .PHONY: sdist
 sdist: $(VENV)/bin/python ## a source archive, in dist/

@@ -21,11 +21,11 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from bench.tpch_sql import ORDER, SQL
 from craton.demo import data as tpch
 from craton.demo.compare import materialise
 from craton.demo.queries import QUERIES
-
-from bench.tpch_sql import ORDER, SQL
 
 RTOL = 1e-9
 

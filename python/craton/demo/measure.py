@@ -11,12 +11,14 @@ import gc
 import math
 import statistics
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas
+
 from craton.demo.compare import difference, materialise
 from craton.demo.queries import QUERIES
 
@@ -26,11 +28,24 @@ Announce = Callable[[str, str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """An engine under test: its name in the report, its pandas-like module, and what makes it forget earlier runs."""
+    """An engine under test.
+
+    Attributes
+    ----------
+    name
+        As the report calls it.
+    module
+        Its pandas-like module.
+    forget
+        Makes it forget what earlier runs computed.
+    fallbacks
+        Gives the number of calls so far that ran in pandas instead of in the engine.
+    """
 
     name: str
     module: Any
     forget: Callable[[], object] | None = None
+    fallbacks: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,8 @@ class Outcome:
         Rows of pandas' result.
     problem
         How the results differ or what was raised; None when all runs were equal.
+    fallbacks
+        Calls of Craton's last run that ran in pandas instead of in the engine; None where nobody counts them.
     """
 
     query: str
@@ -55,6 +72,7 @@ class Outcome:
     seconds: tuple[float, ...]
     rows: int
     problem: str | None
+    fallbacks: int | None = None
 
     @property
     def baseline(self) -> float:
@@ -152,15 +170,18 @@ def _measure_one(
     expected: pandas.DataFrame | None = None
     results: list[pandas.DataFrame] = []
     problem: str | None = None
+    fallbacks: int | None = None
     for run in range(repeat):
         for who in (baseline, contestant) if run % 2 == 0 else (contestant, baseline):
             announce(name, who.name, run + 1)
+            before = who.fallbacks() if who.fallbacks is not None else 0
             try:
                 took, result = _timed(name, folder, who)
             except Exception as error:
-                said = " ".join(str(error).split())
-                problem = f"{who.name} failed: {type(error).__name__}: {said[:300]}"
+                problem = f"{who.name} failed: {_told(error)}"
                 break
+            if who.fallbacks is not None:
+                fallbacks = who.fallbacks() - before
             seconds[who.name].append(took)
             if who is contestant:
                 results.append(result)
@@ -178,7 +199,17 @@ def _measure_one(
         seconds=tuple(seconds[contestant.name]),
         rows=-1 if expected is None else len(expected),
         problem=problem,
+        fallbacks=fallbacks,
     )
+
+
+def _told(error: Exception) -> str:
+    """Say on one line what was raised, and where."""
+    said = " ".join(str(error).split())
+    if len(said) > 300:
+        said = said[:297] + "..."
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {said} (raised at {Path(place.filename).name}:{place.lineno})"
 
 
 def _timed(name: str, folder: Path, who: Contestant) -> tuple[float, pandas.DataFrame]:

@@ -103,6 +103,12 @@ def closing(total: Totals) -> list[str]:
     ]
 
 
+def fallen_back(outcomes: Sequence[Outcome]) -> str | None:
+    """Return the terminal's line on calls that ran in pandas; None when there were none, or nobody counted."""
+    told = [f"{outcome.query} {outcome.fallbacks}" for outcome in outcomes if outcome.fallbacks]
+    return f"calls that Craton passed on to pandas: {', '.join(told)}" if told else None
+
+
 def write(outcomes: Sequence[Outcome], about: Setting, folder: Path) -> Files:
     """Write chart, page and figures into `folder`; earlier ones of the same scale are replaced.
 
@@ -202,6 +208,7 @@ def page(outcomes: Sequence[Outcome], about: Setting, chart: bytes) -> str:
         baseline=_seconds(total.baseline),
         craton=_seconds(total.craton),
         equal=f"{total.equal} of {total.queries}",
+        fallbacks=_fallbacks(outcomes),
         verdict=html.escape(verdict),
         verdict_class="good" if total.equal == total.queries else "bad",
         chart=base64.b64encode(chart).decode("ascii"),
@@ -214,14 +221,20 @@ def _row(outcome: Outcome) -> str:
     cells: list[tuple[str, Any]] = [
         ("", outcome.query.upper()),
         ("", outcome.title),
-        ("number", outcome.rows if outcome.rows >= 0 else "–"),
+        ("number", f"{outcome.rows:,}" if outcome.rows >= 0 else "–"),
         ("number", _seconds(outcome.baseline)),
         ("number", _seconds(outcome.craton)),
         ("number", _times(outcome.speed_up)),
+        ("number", "–" if outcome.fallbacks is None else outcome.fallbacks),
         ("good" if outcome.equal else "bad", "yes" if outcome.equal else f"no: {outcome.problem}"),
     ]
     inner = "".join(f'<td class="{kind}">{html.escape(str(value))}</td>' for kind, value in cells)
     return f"<tr>{inner}</tr>"
+
+
+def _fallbacks(outcomes: Sequence[Outcome]) -> str:
+    counted = [outcome.fallbacks for outcome in outcomes if outcome.fallbacks is not None]
+    return str(sum(counted)) if counted else "–"
 
 
 def _or_none(value: float) -> float | None:
@@ -283,15 +296,16 @@ on the same files. <span class="{verdict_class}">{verdict}</span></p>
 <h2>Queries</h2>
 <table>
 <thead><tr><th>Query</th><th>Name</th><th class="number">Rows</th><th class="number">pandas</th>
-<th class="number">Craton</th><th class="number">Speed-up</th><th>Equal</th></tr></thead>
+<th class="number">Craton</th><th class="number">Speed-up</th>
+<th class="number">Fallbacks</th><th>Equal</th></tr></thead>
 <tbody>
 {rows}
 </tbody>
 <tfoot><tr><td colspan="3">Total</td><td class="number">{baseline}</td><td class="number">{craton}</td>
-<td class="number">{speed_up}</td><td>{equal}</td></tr></tfoot>
+<td class="number">{speed_up}</td><td class="number">{fallbacks}</td><td>{equal}</td></tr></tfoot>
 </table>
 <p>Equal means: values, dtypes, index, column names and row order, exactly; floats to a relative 1e-9, because a sum
-depends on the order of its terms.</p>
+depends on the order of its terms. Fallbacks are calls that Craton passed on to pandas in one run of the query.</p>
 <h2>Setting</h2>
 <dl>
 {facts}

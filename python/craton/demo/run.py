@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas
+
 from craton.demo import data, report
 from craton.demo.measure import Contestant, Outcome, measure, totals, warm_up
 from craton.demo.queries import QUERIES
+from craton.fallbacks import explain_fallbacks
+from craton.memory import clear_memory
 
 NEEDED = ("matplotlib", "rich")
 """What the demo imports beyond Craton's own dependencies."""
@@ -125,6 +128,9 @@ def _run(options: argparse.Namespace, engine: Any) -> int:
             console.print(report.line(outcome))
     for text in report.closing(totals(outcomes)):
         console.print(text)
+    fallen_back = report.fallen_back(outcomes)
+    if fallen_back is not None:
+        console.print(fallen_back)
     bad = [outcome for outcome in outcomes if not outcome.equal]
     if bad:
         console.print("\nNot equal:")
@@ -139,8 +145,8 @@ def _craton(engine: Any) -> Contestant:
     """Return Craton, or what stands in for it, as a contestant that remembers nothing between runs."""
     if engine is None:
         engine = importlib.import_module("craton.pandas")
-    forget = getattr(importlib.import_module("craton"), "clear_memory", None)
-    return Contestant("Craton", engine, forget)
+        return Contestant("Craton", engine, clear_memory, lambda: int(explain_fallbacks()["count"].sum()))
+    return Contestant("Craton", engine)
 
 
 def _data(options: argparse.Namespace, console: Any) -> Path:

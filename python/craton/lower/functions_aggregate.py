@@ -13,15 +13,16 @@ def _simple(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     match spec.function:
         case "sum":
             # 64-bit accumulation; the cast is free where the dtype is the same.
-            return arg.cast(spec.dtype).sum()
+            return _at_least(arg.cast(spec.dtype).sum(), arg, spec)
         case "product":
-            return arg.cast(spec.dtype).product()
+            return _at_least(arg.cast(spec.dtype).product(), arg, spec)
         case "mean":
             return arg.mean()
         case "count":
             return arg.count().cast(spec.dtype)
         case "n_unique":
-            return arg.drop_nulls().n_unique().cast(spec.dtype)
+            values = arg.drop_nulls() if spec.option("nulls", True) else arg
+            return values.n_unique().cast(spec.dtype)
         case "null_count":
             return arg.null_count().cast(spec.dtype)
         case "arg_min" | "arg_max":
@@ -30,6 +31,12 @@ def _simple(args: list[pl.Expr], spec: Spec) -> pl.Expr:
             return arg.median()
         case name:
             return getattr(arg, name)()
+
+
+def _at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
+    """A total, or null where fewer than ``min_count`` values are not missing."""
+    least = spec.option("min_count", 0)
+    return pl.when(arg.count() >= least).then(total) if least > 0 else total
 
 
 @lowers("len")

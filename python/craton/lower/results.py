@@ -15,6 +15,7 @@ import psutil
 from craton.config import options
 from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
+from craton.plan.rules.unnest import nested_plans
 from craton.plan.sources import MemorySource
 
 
@@ -40,7 +41,7 @@ class ResultMemory:
 
         A plan over data in memory can't be built again once the data is gone, and would keep the data alive.
         """
-        if any(isinstance(op, Scan) and isinstance(op.source, MemorySource) for op in topological(plan)):
+        if _reads_memory(plan):
             return
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
@@ -85,6 +86,14 @@ class ResultMemory:
 
     def __len__(self) -> int:
         return len(self._frames)
+
+
+def _reads_memory(plan: Operator) -> bool:
+    return any(
+        (isinstance(op, Scan) and isinstance(op.source, MemorySource))
+        or any(_reads_memory(nested) for nested in nested_plans(op))
+        for op in topological(plan)
+    )
 
 
 results = ResultMemory()

@@ -9,10 +9,24 @@ from typing import Any
 
 import pandas as _pandas
 
+from craton.pandas import native
 from craton.pandas.frame import DataFrame
-from craton.pandas.read import read_parquet
+from craton.pandas.parquet import read_parquet
 from craton.pandas.series import Series
 from craton.pandas.tables import concat, melt, merge
+
+
+
+def _crafted(result: Any) -> Any:
+    """A pandas result as an object of Craton's classes that shares its data; anything else as it is."""
+    if type(result) is _pandas.DataFrame:
+        return DataFrame(result)
+    if type(result) is _pandas.Series:
+        return Series(result)
+    return result
+
+
+native.crafted_classes = _crafted
 
 __version__ = _pandas.__version__
 

@@ -2,10 +2,238 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas._libs.lib import no_default
+from pandas.api.types import is_scalar
+
+from craton.errors import Unsupported
+from craton.pandas.align import aligned
+from craton.pandas.arithmetic import absolute
+from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
+from craton.pandas.dates import DatetimeAccessor
+from craton.pandas.elementwise import is_missing, not_missing
+from craton.pandas.filling import choose, clipped, filled, filled_with
+from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.membership import between, is_in_values, is_in_view
+from craton.pandas.native import is_lazy, native, stays_in_pandas
+from craton.pandas.strings import StringAccessor
+from craton.pandas.view import Value, View
+
+_INT = (int, np.integer)
+
+
+def _each(obj: Any, function: Any) -> Any:
+    held = view(obj)
+    return lazy(type(obj), held.with_values([function(value) for value in held.values]), obj)
+
+
+def _updated(obj: Any, new: View, inplace: Any) -> Any:
+    """The result of a method with ``inplace``; pandas returns the object itself then."""
+    if inplace is False:
+        return lazy(type(obj), new, obj)
+    if inplace is not True:
+        raise Unsupported("inplace that is no bool")
+    replace_state(obj, new)
+    return obj
+
+
+def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
+    if axis is not None or level is not None or not isinstance(cond, pd.Series) or not isinstance(obj, pd.Series):
+        raise Unsupported("a condition of this kind")
+    held, mask = aligned(view(obj), view(cond))
+    if other is no_default:
+        other = np.nan
+    selector = mask.values[0]
+    filler: Any = other
+    if isinstance(other, pd.Series):
+        held, right = aligned(held, view(other))
+        held, mask = aligned(held, view(cond))
+        selector = mask.values[0]
+        filler = right.values[0]
+    elif not is_scalar(other):
+        raise Unsupported("a replacement of this kind")
+    if negate:
+        selector = _negated(selector)
+    return _updated(obj, held.with_values([choose(held, selector, held.values[0], filler)]), inplace)
+
+
+def _negated(selector: Value) -> Value:
+    from craton.pandas.elementwise import invert
+
+    return invert(selector)
+
+
+def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
+    if axis not in (None, 0, "index", "rows") or limit is not None:
+        raise Unsupported("filling with options")
+    held = view(obj)
+    if is_scalar(value):
+        new = [filled(column, value) for column in held.values]
+    elif isinstance(obj, pd.DataFrame) and isinstance(value, dict):
+        if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
+            raise Unsupported("columns of one name")
+        new = list(held.values)
+        for label, scalar in value.items():
+            if not is_scalar(scalar):
+                raise Unsupported("a filling of this kind")
+            for position in held.positions(label):
+                new[position] = filled(new[position], scalar)
+    elif isinstance(obj, pd.Series) and isinstance(value, pd.Series):
+        held, other = aligned(held, view(value))
+        new = [filled_with(held.values[0], other.values[0])]
+    else:
+        raise Unsupported("a filling of this kind")
+    return _updated(obj, held.with_values(new), inplace)
+
+
+def _isin(value: Value, values: Any) -> Value:
+    if isinstance(values, pd.Series) and not stays_in_pandas(values):
+        return is_in_view(value, view(values))
+    return is_in_values(value, values)
+
+
+def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
+    if axis not in (None, 0) or kwargs or not is_scalar(lower) or not is_scalar(upper):
+        raise Unsupported("clipping by columns")
+    lower = None if lower is None or lower != lower else lower
+    upper = None if upper is None or upper != upper else upper
+    held = view(obj)
+    return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
+
 
 class FrameCells:
     """Methods of DataFrame."""
 
+    @native(pd.DataFrame)
+    def isna(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.DataFrame)
+    def isnull(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.DataFrame)
+    def notna(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.DataFrame)
+    def notnull(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.DataFrame)
+    def abs(self: Any) -> Any:
+        return _each(self, absolute)
+
+    @native(pd.DataFrame)
+    def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
+        return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.DataFrame)
+    def clip(
+        self: Any, lower: Any = None, upper: Any = None, *, axis: Any = None, inplace: Any = False, **kwargs: Any
+    ) -> Any:
+        return _clip(self, lower, upper, axis, inplace, kwargs)
+
+    @native(pd.DataFrame)
+    def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs or type(decimals) is not int:
+            raise Unsupported("rounding with options")
+        return _each(self, lambda value: rounded(value, decimals))
+
+    @native(pd.DataFrame)
+    def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
+        if errors != "raise" or copy is not no_default:
+            raise Unsupported("casting with options")
+        held = view(self)
+        values = list(held.values)
+        if is_dtype_map(dtype):
+            if not held.labels.is_unique:
+                raise Unsupported("columns of one name")
+            for label, wanted in dtype.items():
+                position = held.positions(label)
+                if not position:
+                    raise Unsupported("an unknown column: pandas words the error")
+                values[position[0]] = cast(held, values[position[0]], dtype_named(wanted))
+        else:
+            target = dtype_named(dtype)
+            values = [cast(held, value, target) for value in values]
+        return lazy(type(self), held.with_values(values), self)
+
 
 class SeriesCells:
     """Methods of Series."""
+
+    str = StringAccessor()
+    dt = DatetimeAccessor()
+
+    @native(pd.Series)
+    def isna(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.Series)
+    def isnull(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.Series)
+    def notna(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.Series)
+    def notnull(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.Series)
+    def abs(self: Any) -> Any:
+        return _each(self, absolute)
+
+    @native(pd.Series)
+    def isin(self: Any, values: Any) -> Any:
+        return _each(self, lambda value: _isin(value, values))
+
+    @native(pd.Series)
+    def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
+        if inclusive not in ("both", "left", "right", "neither") or not is_scalar(left) or not is_scalar(right):
+            raise Unsupported("bounds of this kind")
+        return _each(self, lambda value: between(value, left, right, inclusive))
+
+    @native(pd.Series)
+    def where(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=False)
+
+    @native(pd.Series)
+    def mask(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=True)
+
+    @native(pd.Series)
+    def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
+        return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.Series)
+    def clip(
+        self: Any, lower: Any = None, upper: Any = None, *, axis: Any = None, inplace: Any = False, **kwargs: Any
+    ) -> Any:
+        return _clip(self, lower, upper, axis, inplace, kwargs)
+
+    @native(pd.Series)
+    def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs or type(decimals) is not int:
+            raise Unsupported("rounding with options")
+        return _each(self, lambda value: rounded(value, decimals))
+
+    @native(pd.Series)
+    def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
+        if errors != "raise" or copy is not no_default or is_dtype_map(dtype):
+            raise Unsupported("casting with options")
+        held = view(self)
+        target = dtype_named(dtype)
+        return lazy(type(self), held.with_values([cast(held, value, target) for value in held.values]), self)
+
+
+__all__ = ["FrameCells", "SeriesCells", "is_lazy"]

@@ -148,3 +148,24 @@ def holds_missing(dtype: DtypeObj) -> bool:
 def is_float(dtype: DtypeObj) -> bool:
     """Whether missing values are NaN in the array itself (NumPy floats)."""
     return isinstance(dtype, np.dtype) and dtype.kind == "f"
+
+
+def number(dtype: DtypeObj) -> np.dtype[Any]:
+    """The NumPy dtype of the numbers that a numeric or boolean column of any family holds.
+
+    Raises
+    ------
+    Unsupported
+        If it holds something else.
+    """
+    if isinstance(dtype, np.dtype):
+        if dtype.kind in "biuf":
+            return dtype
+    elif isinstance(dtype, pd.ArrowDtype):
+        if dtype.kind in "biuf" and dtype.numpy_dtype.kind in "biuf":
+            return dtype.numpy_dtype
+    else:
+        inner = getattr(dtype, "numpy_dtype", None)
+        if isinstance(inner, np.dtype) and inner.kind in "biuf":
+            return inner
+    raise Unsupported(f"{dtype} holds no numbers")

@@ -1,8 +1,9 @@
-"""Arithmetic, comparison and logic on values, with pandas' dtypes and missing values.
+"""Operators on values: what they are, their result dtype, comparison and logic.
 
 The dtype of a result is found by asking pandas: the operation runs on empty columns of the same dtypes
 (:func:`probe`), so NumPy promotion, weak Python scalars and errors are pandas' own. What differs between the engines is
-spelled out in the expression: in NumPy-backed columns a comparison with a missing value is false (``!=`` is true).
+spelled out in the expression: in NumPy-backed columns a comparison with a missing value is false (``!=`` is true), and
+NaN, the greatest number to Polars, is greater than nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, physical
+from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
 from craton.pandas.view import Value
 from craton.plan.expr import Call, Expr, Literal
 
@@ -40,6 +41,9 @@ COMPARISON = {
     "ge": operator.ge,
 }
 LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_OPERATORS = ARITHMETIC | COMPARISON | LOGIC
+_MAX = np.iinfo(np.int64).max
 
 
 class _Typed:
@@ -48,13 +52,12 @@ class _Typed:
 
 @lru_cache(maxsize=4096)
 def _probe(name: str, left: Any, right: Any, left_type: type, right_type: type) -> DtypeObj:
-    function = (ARITHMETIC | COMPARISON | LOGIC)[name]
     operands = [
         pd.Series([], dtype=item[1]) if isinstance(item, tuple) and item[0] is _Typed else item for item in (left, right)
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return function(*operands).dtype  # type: ignore[no-any-return]
+        return _OPERATORS[name](*operands).dtype  # type: ignore[no-any-return]
 
 
 def probe(name: str, left: Any, right: Any) -> DtypeObj:
@@ -72,8 +75,13 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
         raise Unsupported(f"{name}: {error}") from error
 
 
+def is_na(scalar: Any) -> bool:
+    """Whether a scalar operand is a missing value of any kind."""
+    return scalar is None or scalar is pd.NA or scalar is pd.NaT or bool(pd.isna(scalar))
+
+
 def literal(scalar: Any, like: Value) -> Value:
-    """A scalar operand beside a column.
+    """A scalar operand beside a column, in the dtype that it has for pandas beside this column.
 
     Raises
     ------
@@ -81,37 +89,93 @@ def literal(scalar: Any, like: Value) -> Value:
         If the scalar's type doesn't go with the column's.
     """
     kind = kind_of(like.dtype)
-    if isinstance(scalar, (bool, np.bool_)):
-        return Value(Literal(bool(scalar), pl.Boolean()), BOOL, nulls=False)
-    if isinstance(scalar, (int, np.integer)) and kind in "biuf":
-        if not -(2**63) <= scalar < 2**63:
-            raise Unsupported("an integer of over 64 bits")
-        dtype = scalar.dtype if isinstance(scalar, np.integer) else np.dtype("int64")
-        return Value(Literal(int(scalar), physical(dtype)), dtype, nulls=False)
-    if isinstance(scalar, (float, np.floating)) and kind in "biuf":
-        if scalar != scalar:
-            raise Unsupported("a NaN operand")
-        return Value(Literal(float(scalar), pl.Float64()), np.dtype("float64"), nulls=False)
+    if is_na(scalar):
+        raise Unsupported("a missing value as operand")
+    if kind in "biuf" and isinstance(scalar, (bool, int, float, np.bool_, np.integer, np.floating)):
+        return _number(scalar, like)
     if isinstance(scalar, str) and kind == "T":
-        return Value(Literal(scalar, pl.String()), like.dtype, nulls=False)
-    if kind == "M" and isinstance(scalar, (str, dt.datetime, np.datetime64, pd.Timestamp)):
-        stamp = pd.Timestamp(scalar)
-        if stamp is pd.NaT or (stamp.tz is None) != (getattr(like.dtype, "tz", None) is None):
-            raise Unsupported("NaT, or a timestamp with another kind of time zone")
-        return timestamp(stamp, like)
+        return Value(Literal(str(scalar), pl.String()), like.dtype, nulls=False)
+    if kind == "M" and isinstance(scalar, (str, dt.datetime, np.datetime64)):
+        return timestamp(scalar, like)
+    if kind in "mM" and isinstance(scalar, (dt.timedelta, np.timedelta64)):
+        return timedelta(scalar)
+    if kind == "m" and isinstance(scalar, str):
+        return timedelta(scalar)
+    if kind == "m" and isinstance(scalar, (int, float, np.integer, np.floating)) and not isinstance(scalar, bool):
+        return _number(scalar, Value(Literal(1.0, pl.Float64()), np.dtype("float64")))
     raise Unsupported(f"an operand of type {type(scalar).__name__} beside {like.dtype}")
 
 
-def timestamp(stamp: pd.Timestamp, like: Value) -> Value:
-    """A timestamp beside a datetime column, exact in the finer of both units."""
+def _number(scalar: Any, like: Value) -> Value:
+    column = number(like.dtype)
+    if isinstance(scalar, (bool, np.bool_)):
+        return Value(Literal(bool(scalar), pl.Boolean()), BOOL, nulls=False)
+    if isinstance(scalar, np.generic):
+        dtype = scalar.dtype
+        if dtype.name == "float16" or dtype.name == "longdouble":
+            raise Unsupported(f"an operand of dtype {dtype}")
+        value = float(scalar) if dtype.kind == "f" else int(scalar)
+        return Value(Literal(value, physical(dtype)), dtype, nulls=False)
+    if isinstance(scalar, int):
+        if column.kind in "iu" and np.iinfo(column).min <= scalar <= np.iinfo(column).max:
+            return Value(Literal(scalar, physical(column)), column, nulls=False)
+        if not -(2**63) <= scalar < 2**63:
+            raise Unsupported("an integer of over 64 bits")
+        if column.kind == "f":
+            return Value(Literal(float(column.type(scalar)), physical(column)), column, nulls=False)
+        return Value(Literal(scalar, pl.Int64()), np.dtype("int64"), nulls=False)
+    if column == np.dtype("float32") and family(like.dtype) != "arrow":
+        return Value(Literal(float(np.float32(scalar)), pl.Float32()), column, nulls=False)
+    return Value(Literal(float(scalar), pl.Float64()), np.dtype("float64"), nulls=False)
+
+
+def timestamp(scalar: Any, like: Value) -> Value:
+    """A point in time beside a datetime column, exact in the finer of both units."""
+    zone = getattr(like.dtype, "tz", None)
+    try:
+        stamp = pd.Timestamp(scalar)
+        if isinstance(scalar, str) and zone is not None:
+            stamp = stamp.tz_localize(zone) if stamp.tz is None else stamp.tz_convert(zone)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Unsupported(f"no point in time: {error}") from error
     kind = like.physical
+    physical_zone = getattr(kind, "time_zone", None)
+    if stamp is pd.NaT or (stamp.tz is None) != (physical_zone is None):
+        raise Unsupported("NaT, or a timestamp with another kind of time zone")
     unit = kind.time_unit  # type: ignore[attr-defined]
     if stamp.unit == "ns" and stamp.nanosecond:
-        unit = "ns"
+        finer = "ns"
     elif unit == "ms" and stamp.microsecond % 1000:
-        unit = "us"
-    zone = getattr(kind, "time_zone", None)
-    return Value(Literal(stamp, pl.Datetime(unit, zone)), like.dtype, nulls=False)
+        finer = "us"
+    else:
+        finer = unit
+    if finer == "ns" and unit != "ns":
+        raise Unsupported("a timestamp that is finer than the column")
+    try:
+        stamp.as_unit(finer)
+    except pd.errors.OutOfBoundsDatetime as error:
+        raise Unsupported("a timestamp outside the column's range") from error
+    if physical_zone is not None:
+        stamp = stamp.tz_convert(physical_zone)
+    dtype = like.dtype if isinstance(like.dtype, pd.ArrowDtype) else stamp_dtype(finer, zone)
+    return Value(Literal(stamp, pl.Datetime(finer, physical_zone)), dtype, nulls=False)
+
+
+def stamp_dtype(unit: str, zone: Any) -> DtypeObj:
+    """The pandas dtype of points in time."""
+    return np.dtype(f"M8[{unit}]") if zone is None else pd.DatetimeTZDtype(unit, zone)
+
+
+def timedelta(scalar: Any) -> Value:
+    """A span of time, in its own unit."""
+    try:
+        span = pd.Timedelta(scalar)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Unsupported(f"no span of time: {error}") from error
+    if span is pd.NaT:
+        raise Unsupported("a missing value as operand")
+    unit = "ms" if span.unit == "s" else span.unit
+    return Value(Literal(span, pl.Duration(unit)), np.dtype(f"m8[{span.unit}]"), nulls=False)
 
 
 def binary(name: str, left: Any, right: Any) -> Value:
@@ -129,65 +193,138 @@ def binary(name: str, left: Any, right: Any) -> Value:
     Unsupported
         If the engine can't do exactly what pandas does.
     """
+    from craton.pandas.arithmetic import arithmetic
+
     for item in (left, right):
-        if isinstance(item, Value) and (not item.definite or family(item.dtype) in ("object", "category")):
-            raise Unsupported(f"{name} on {item.dtype} whose values a plan does not compute with")
+        if isinstance(item, Value) and family(item.dtype) == "object":
+            raise Unsupported(f"{name} on {item.dtype}, whose values a plan does not compute with")
     dtype = probe(name, left, right)
-    if not isinstance(left, Value):
-        left = literal(left, right)
-    elif not isinstance(right, Value):
-        right = literal(right, left)
-    if name in COMPARISON:
-        return _compare(name, left, right, dtype)
+    if name in ARITHMETIC:
+        return arithmetic(name, left, right, dtype)
     if name in LOGIC:
         return _logic(name, left, right, dtype)
-    return _arithmetic(name, left, right, dtype)
+    if not isinstance(left, Value):
+        name, left, right = MIRRORED[name], right, left
+    return compare(name, left, right, dtype)
 
 
-def _compare(name: str, left: Value, right: Value, dtype: DtypeObj) -> Value:
-    if kind_of(left.dtype) != kind_of(right.dtype) and not {kind_of(left.dtype), kind_of(right.dtype)} <= set("biuf"):
-        raise Unsupported(f"comparison of {left.dtype} and {right.dtype}")
-    # NaN is the greatest number to Polars: comparisons with a literal from above need no cleaning.
-    if isinstance(right.expr, Literal) and name in ("lt", "le", "eq"):
-        right_clean, left_clean = right, left
-        nulls = left.nulls
+def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
+    """A comparison of a column with a column or a scalar."""
+    if isinstance(left.dtype, pd.CategoricalDtype) or (
+        isinstance(right, Value) and isinstance(right.dtype, pd.CategoricalDtype)
+    ):
+        return _compare_categories(name, left, right, dtype)
+    if not isinstance(right, Value):
+        right = literal(right, left)
+    for item in (left, right):
+        if not item.definite and item.dtype == BOOL:
+            raise Unsupported("a column whose dtype depends on the data")
+    left, right = _comparable(left, right)
+    expr: Expr = Call(name, (left.expr, right.expr), pl.Boolean())
+    nulls = left.nulls or right.nulls
+    # A value that may be NaN makes a comparison false: as the greater side, or if both sides may be NaN.
+    if name in ("gt", "ge"):
+        guarded = [left] if may_be_nan(left) else []
+    elif name in ("lt", "le"):
+        guarded = [right] if may_be_nan(right) else []
     else:
-        left_clean, right_clean = left.clean, right.clean
-        nulls = left_clean.nulls or right_clean.nulls
-    expr: Expr = Call(name, (left_clean.expr, right_clean.expr), pl.Boolean())
+        guarded = [left] if may_be_nan(left) and may_be_nan(right) else []
+    for item in guarded:
+        if name == "ne":
+            expr = Call("or", (expr, Call("is_nan", (item.expr,), pl.Boolean())), pl.Boolean())
+        else:
+            expr = Call("and", (expr, Call("is_not_nan", (item.expr,), pl.Boolean())), pl.Boolean())
+    if family(dtype) == "masked" and (left.nans or right.nans):
+        raise Unsupported("a nullable comparison with NaN")
     if dtype == BOOL and nulls:
         expr = Call("fill_null", (expr, Literal(name == "ne", pl.Boolean())), pl.Boolean())
         nulls = False
     return Value(expr, dtype, nulls=nulls)
 
 
-def _logic(name: str, left: Value, right: Value, dtype: DtypeObj) -> Value:
-    if not left.dtype == right.dtype == BOOL or left.nulls or right.nulls:
-        raise Unsupported(f"{name} of {left.dtype} and {right.dtype}")
-    return Value(Call(name, (left.expr, right.expr), pl.Boolean()), dtype, nulls=False)
+def may_be_nan(value: Value) -> bool:
+    """Whether an expression's value may be NaN, missing or not."""
+    if value.nans:
+        return True
+    return family(value.dtype) == "arrow" and value.physical.is_float() and not isinstance(value.expr, Literal)
 
 
-def _arithmetic(name: str, left: Value, right: Value, dtype: DtypeObj) -> Value:
-    kinds = kind_of(left.dtype) + kind_of(right.dtype)
-    if not set(kinds) <= set("biuf") or kinds == "bb" or family(dtype) != "numpy":
-        raise Unsupported(f"{name} of {left.dtype} and {right.dtype}")
-    result = physical(dtype)
-    if name == "pow" or (name in ("floordiv", "mod") and not _nonzero(right)):
-        raise Unsupported(f"{name} whose dtype depends on the data")
-    expr = Call(name, (left.expr, right.expr), result)
-    floating = result.is_float()
-    return Value(expr, dtype, nulls=left.nulls or right.nulls, nans=floating)
+def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
+    """Both sides in the dtype in which pandas compares them."""
+    kinds = {kind_of(left.dtype), kind_of(right.dtype)}
+    if kinds <= set("biuf"):
+        one, other = number(left.dtype), number(right.dtype)
+        if one == other:
+            return left, right
+        if {one.kind, other.kind} == {"i", "u"} and "uint64" in (one.name, other.name):
+            raise Unsupported("a comparison of uint64 with signed integers")
+        if isinstance(right.expr, Literal) and one.kind in "iu" and other.kind in "iu":
+            return left, right
+        common = np.result_type(one, other)
+        return cast_number(left, common), cast_number(right, common)
+    if kinds == {"T"}:
+        return left, right
+    if kinds in ({"M"}, {"m"}):
+        first, second = left.physical, right.physical
+        if first == second or isinstance(right.expr, Literal):
+            return left, right
+        raise Unsupported(f"comparison of {left.dtype} and {right.dtype}")
+    raise Unsupported(f"comparison of {left.dtype} and {right.dtype}")
 
 
-def _nonzero(value: Value) -> bool:
-    return isinstance(value.expr, Literal) and value.expr.value != 0
+def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
+    """A number in another NumPy dtype (the flags stay; the pandas dtype becomes the NumPy one)."""
+    target = physical(dtype)
+    if value.physical == target:
+        return Value(value.expr, dtype, value.nulls, value.nans)
+    if isinstance(value.expr, Literal):
+        literal_value = float(value.expr.value) if dtype.kind == "f" else int(value.expr.value)
+        return Value(Literal(literal_value, target), dtype, nulls=False)
+    return Value(Call("cast", (value.expr,), target), dtype, value.nulls, value.nans)
+
+
+def _compare_categories(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
+    kind = left.dtype
+    if not isinstance(kind, pd.CategoricalDtype) or isinstance(right, Value) or dtype != BOOL:
+        raise Unsupported("comparison of categoricals")
+    assert kind.categories is not None
+    if is_na(right):
+        raise Unsupported("a missing value as operand")
+    try:
+        code = kind.categories.get_loc(right)
+    except (KeyError, TypeError):
+        code = -1
+    if not isinstance(code, int) or (code < 0 and name not in ("eq", "ne")):
+        raise Unsupported("comparison of a categorical with something that is no category")
+    expr: Expr = Call(name, (left.expr, Literal(code, pl.Int32())), pl.Boolean())
+    if left.nulls:
+        expr = Call("fill_null", (expr, Literal(name == "ne", pl.Boolean())), pl.Boolean())
+    return Value(expr, BOOL, nulls=False)
+
+
+def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
+    for item in (left, right):
+        if isinstance(item, Value):
+            if not item.definite or kind_of(item.dtype) != "b" or (family(item.dtype) == "numpy" and item.nulls):
+                raise Unsupported(f"{name} of {item.dtype}")
+        elif not isinstance(item, (bool, np.bool_)) and item is not pd.NA:
+            raise Unsupported(f"{name} with a {type(item).__name__}")
+    if kind_of(dtype) != "b":
+        raise Unsupported(f"{name} to {dtype}")
+    sides = [
+        item if isinstance(item, Value) else Value(Literal(None if item is pd.NA else bool(item), pl.Boolean()), BOOL)
+        for item in (left, right)
+    ]
+    # Kleene's logic, as nullable and Arrow-backed booleans have it, is the engine's own.
+    nulls = family(dtype) != "numpy" and any(side.nulls for side in sides)
+    return Value(Call(name, (sides[0].expr, sides[1].expr), pl.Boolean()), dtype, nulls=nulls)
 
 
 def invert(value: Value) -> Value:
     """``~value`` for a boolean column."""
-    if value.dtype != BOOL or value.nulls:
+    if not value.definite or kind_of(value.dtype) != "b" or (value.dtype == BOOL and value.nulls):
         raise Unsupported(f"inversion of {value.dtype}")
-    return Value(Call("not", (value.expr,), pl.Boolean()), BOOL, nulls=False)
+    return Value(Call("not", (value.expr,), pl.Boolean()), value.dtype, nulls=value.nulls)
 
 
 def is_missing(value: Value) -> Value:
@@ -196,3 +333,9 @@ def is_missing(value: Value) -> Value:
         return Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
     return Value(Call("is_null", (value.clean.expr,), pl.Boolean()), BOOL, nulls=False)
 
+
+def not_missing(value: Value) -> Value:
+    """``notna``: true where a value is there."""
+    if not value.nulls and not value.nans:
+        return Value(Literal(True, pl.Boolean()), BOOL, nulls=False)
+    return Value(Call("not", (is_missing(value).expr,), pl.Boolean()), BOOL, nulls=False)

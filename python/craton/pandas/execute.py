@@ -22,7 +22,7 @@ from craton.plan.expr import Call, Column
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
 from craton.plan.order import topological
 from craton.plan.size import estimated_rows
-from craton.plan.sources import MemorySource
+from craton.plan.sources import FileSource, MemorySource
 from craton.plan.stages import optimize
 
 
@@ -48,7 +48,12 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
             operators = [op for plan in optimized for op in topological(plan)]
             return f"{len(operators)} operators over ~{scanned:,} rows"
 
-        for i, frame in zip(missing, run_all(lowered, expected_rows=scanned, describe=describe), strict=True):
+        try:
+            ran = run_all(lowered, expected_rows=scanned, describe=describe)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            _let_pandas_explain(optimized, error)
+            raise
+        for i, frame in zip(missing, ran, strict=True):
             found[i] = frame
             results.put(plans[i], frame)
         if events.active:
@@ -56,6 +61,17 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
             rows = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:
+    """A run failed: if pandas can't read one of the files either, raise what pandas raises."""
+    for plan in plans:
+        for op in topological(plan):
+            if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.reopen is not None:
+                try:
+                    op.source.reopen()
+                except Exception as worded:
+                    raise worded from error
 
 
 def materialise(view: View) -> tuple[list[Array], pd.Index]:
@@ -213,10 +229,10 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
 def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     names = tuple(index.names)
     if isinstance(index, pd.MultiIndex):
-        levels = [index.get_level_values(i).array for i in range(index.nlevels)]
+        levels = [index.get_level_values(i)._values for i in range(index.nlevels)]
         return levels, IndexSpec("multi", (None,) * len(levels), names)  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):
         if index.start == 0 and index.step == 1:
             return [], IndexSpec("default", (), names)
         return [index.to_numpy()], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
-    return [index.array], IndexSpec("labels", (None,), names)  # type: ignore[arg-type]
+    return [index._values], IndexSpec("labels", (None,), names)  # type: ignore[arg-type]

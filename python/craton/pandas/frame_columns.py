@@ -11,7 +11,8 @@ from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import native
-from craton.pandas.view import View, condition
+from craton.pandas.setting import assigned
+from craton.pandas.view import condition
 
 
 def filter_rows(obj: Any, mask: Any) -> Any:
@@ -44,23 +45,7 @@ class FrameColumns:
 
     @native(pd.DataFrame)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        held = view(self)
-        if not is_scalar(key) or not isinstance(value, pd.Series):
-            raise Unsupported("assignment of this kind")
-        held, other = aligned(held, view(value))
-        replace_state(self, with_column(held, key, other.values[0]))
-
-
-def with_column(held: View, label: Any, value: Any) -> View:
-    """The view with a column set: in its place, or added at the end."""
-    found = held.positions(label)
-    if len(found) > 1:
-        raise Unsupported(f"several columns are named {label!r}")
-    if found:
-        values = list(held.values)
-        values[found[0]] = value
-        return held.with_values(values)
-    return held.with_values((*held.values, value), held.labels.insert(len(held.labels), label))
+        replace_state(self, assigned(view(self), key, value))
 
 
 def _missing() -> list[int]:

@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pandas as pd
+
+from craton.pandas.native import native
+
 
 class FrameGrouping:
     """Methods of DataFrame."""
 
+    @native(pd.DataFrame)
+    def groupby(
+        self: Any,
+        by: Any = None,
+        level: Any = None,
+        as_index: bool = True,
+        sort: bool = True,
+        group_keys: bool = True,
+        observed: bool = True,
+        dropna: bool = True,
+    ) -> Any:
+        from craton.pandas.groupby import Options, group
+
+        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
+
 
 class SeriesGrouping:
     """Methods of Series."""
+
+    @native(pd.Series)
+    def groupby(
+        self: Any,
+        by: Any = None,
+        level: Any = None,
+        as_index: bool = True,
+        sort: bool = True,
+        group_keys: bool = True,
+        observed: bool = True,
+        dropna: bool = True,
+    ) -> Any:
+        from craton.pandas.groupby import Options, group
+
+        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))

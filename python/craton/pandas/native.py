@@ -166,3 +166,38 @@ def known_rows(result: Any) -> int | None:
             return view.rows  # type: ignore[no-any-return]
         return len(result)
     return None
+
+
+def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the native implementation of one of pandas' top-level functions that return frames."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        label = base.__name__
+
+        @functools.wraps(base)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if inside_pandas():
+                return _crafted(base(*args, **kwargs))
+            return dispatch(label, _ignoring_self(function), _crafted_result(base), None, args, kwargs)
+
+        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def _ignoring_self(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, *args, **kwargs: function(*args, **kwargs)
+
+
+def _crafted_result(base: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, *args, **kwargs: _crafted(base(*args, **kwargs))
+
+
+def _crafted(result: Any) -> Any:
+    """A pandas result as a Craton object that shares its data."""
+    return crafted_classes(result)
+
+
+#: Set by the front end's package once its classes exist.
+crafted_classes: Callable[[Any], Any] = lambda result: result  # noqa: E731

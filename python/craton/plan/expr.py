@@ -153,6 +153,38 @@ class Values(Expr):
         return f"[{head}{', …' if len(self.series) > 3 else ''}]"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Member(Expr):
+    """Whether a value is among the values of a column of another plan; never null, and null is a member of null.
+
+    A rewrite rule turns it into a semi join (an anti join below ``not``) or a join with a marker column before
+    anything runs, so that rules and lowerings after it never see one.
+
+    Parameters
+    ----------
+    value
+        Of the dtype of the other plan's column.
+    plan
+        An operator with that one column.
+    """
+
+    value: Expr
+    plan: Node
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """Boolean."""
+        return pl.Boolean()
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The value; the plan is not an expression over the same input."""
+        return (self.value,)
+
+    def __repr__(self) -> str:
+        return f"{self.value!r} in (plan {self.plan.digest.hex()[:8]})"
+
+
 def dtype_of(expr: Expr) -> pl.DataType:
     """The physical dtype of an expression."""
     return expr.dtype  # type: ignore[attr-defined, no-any-return]
@@ -188,6 +220,9 @@ def rebuild(expr: Expr, recurse: Callable[[Expr], Expr]) -> Expr:
         args = tuple(recurse(arg) for arg in expr.args)
         keys = tuple(recurse(key) for key in expr.partition)
         return Window(expr.function, args, expr.dtype, keys, expr.options)
+    if isinstance(expr, Member):
+        value = recurse(expr.value)
+        return expr if value is expr.value else Member(value, expr.plan)
     return expr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,8 @@ class FileSource(Source):
         Options for the reader, as :mod:`craton.lower` knows them.
     rows
         Rows in all files, if the metadata tells.
+    reopen
+        Lets pandas read the same; called when a run fails, so that the user gets pandas' error.
     """
 
     format: str
@@ -42,6 +45,7 @@ class FileSource(Source):
     versions: tuple[Any, ...] = ()
     options: Options = ()
     rows: int | None = field(default=None, compare=False)
+    reopen: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     storage_options: Any = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:

@@ -8,11 +8,13 @@ from craton.plan.operators import Operator
 from craton.plan.rules.fuse import fuse
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
+from craton.plan.rules.unnest import unnest
 
 Rule = Callable[[Operator], Operator]
 
 STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("logical", ()),
+    ("unnested", (unnest,)),
     ("pruned", (prune_columns, fuse)),
     ("pushed", (push_predicates, fuse)),
     ("optimized", (prune_columns,)),
@@ -27,7 +29,7 @@ def optimize(root: Operator, stage: str = "optimized") -> Operator:
     root
         A plan as the front end built it.
     stage
-        ``logical`` (as built), ``pruned``, ``pushed`` or ``optimized``.
+        ``logical`` (as built), ``unnested``, ``pruned``, ``pushed`` or ``optimized``.
 
     Raises
     ------

@@ -1,0 +1,60 @@
+"""CylonFlow's operators: join, group-by, sort, and the pipeline of them, on two int64 columns with 90 % unique keys.
+
+    python -m bench.cylon --rows 20000000 --contestants craton,polars,pandas
+
+The data and the operators are those of the experiments in "CylonFlow" (section 5): two columns of int64, keys of which
+90 % are distinct, and join → group-by → sort → add-scalar as the pipeline. Only the operators are timed, from frames
+that each contestant holds in memory in its own form to a result in memory; ``--source parquet`` has them read files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from bench.cylon_contestants import CASES, CONTESTANTS
+from bench.cylon_data import make
+from bench.harness import command
+from bench.harness.measure import Benchmark, Case
+
+__all__ = ["main"]
+
+DEFAULT = ("craton", "polars", "duckdb", "pandas")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run from the command line; the exit status is 1 when an operator of Craton's failed or was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench.cylon", description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000_000, help="of each of the two frames (default: %(default)s)")
+    parser.add_argument("--source", choices=("memory", "parquet"), default="memory", help="(default: %(default)s)")
+    parser.add_argument("--data", type=Path, help="folder of the generated files (default: under build/)")
+    parser.add_argument("--operators", default=",".join(CASES), help="(default: %(default)s)")
+    command.add_options(parser, contestants=DEFAULT, repeat=3)
+    given = parser.parse_args(argv)
+    names = command.chosen(parser, given.contestants, CONTESTANTS, "contestant")
+    operators = command.chosen(parser, given.operators, CASES, "operator")
+    folder = make(given.rows, given.data)
+    benchmark = Benchmark(
+        name="cylon",
+        title=f"CylonFlow's operators, {given.rows / 1e6:g} million rows, from {given.source}",
+        module="bench.cylon_contestants",
+        cases=[Case(operator) for operator in operators],
+        entries=command.entries(names, {"folder": str(folder.resolve()), "source": given.source}),
+        baseline=given.baseline,
+        reference="pandas",
+        repeat=given.repeat,
+        warm_up=given.warm_up,
+        timeout=given.timeout,
+        memory_limit=command.memory_limit(given),
+        lifetime=given.lifetime,
+        settings={"rows": given.rows, "source": given.source},
+    )
+    stem = f"cylon-{given.rows / 1e6:g}m" + ("" if given.source == "memory" else f"-{given.source}")
+    report = command.execute(given, benchmark, stem)
+    ours = report["summary"].get("craton")
+    return 1 if ours and ours["right"] < ours["cases"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Answers of contestants: tables as plain values, and whether two of them say the same.
+
+An answer is ``{"columns": [names], "rows": [[value, ...], ...]}`` with dates as ISO text, missing values as None and
+every number as int or float, so that it means the same whichever library it came from.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = ["difference", "plain", "table"]
+
+MIDNIGHT = datetime.time()
+
+
+def plain(value: Any) -> Any:
+    """Return a scalar of any library as None, bool, int, float or str.
+
+    Examples
+    --------
+    >>> plain(datetime.datetime(1998, 9, 2)), plain(decimal.Decimal("1.50")), plain(float("nan"))
+    ('1998-09-02', 1.5, None)
+    """
+    if hasattr(value, "item") and not isinstance(value, (int, float, str)):
+        value = value.item()
+    if value is None or value != value or type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if isinstance(value, datetime.datetime):
+        return value.date().isoformat() if value.time() == MIDNIGHT else value.isoformat()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if value is True or value is False:
+        return value
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        return int(value)
+    return str(value)
+
+
+def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
+    """Return the answer for a result with these column names and rows."""
+    return {
+        "columns": [str(name) for name in columns],
+        "rows": [[plain(value) for value in row] for row in rows],
+    }
+
+
+def difference(
+    expected: Any,
+    found: Any,
+    *,
+    order_by: Sequence[int] | None = None,
+    tolerance: float = 1e-6,
+) -> str | None:
+    """Say how two answers differ, or return None when they are the same.
+
+    Parameters
+    ----------
+    expected, found : answer
+        Two tables, or any two values made of dicts, lists and scalars.
+    order_by : sequence of int, optional
+        Positions of the columns that the rows are ordered by. Rows that are equal in these may come in any order, and so may rows
+        that differ in them by no more than the tolerance. None: rows come in no particular order.
+    tolerance : float
+        Relative difference up to which floats are the same.
+    """
+    if not (_is_table(expected) and _is_table(found)):
+        return None if _same(expected, found, tolerance) else f"is {_short(found)} and should be {_short(expected)}"
+    if expected["columns"] != found["columns"]:
+        return f"has the columns {found['columns']} and should have {expected['columns']}"
+    ours, theirs = found["rows"], expected["rows"]
+    if len(ours) != len(theirs):
+        return f"has {len(ours)} rows and should have {len(theirs)}"
+    for at in order_by or ():
+        name = expected["columns"][at]
+        for number, (our, their) in enumerate(zip(ours, theirs, strict=True)):
+            if not _same(their[at], our[at], tolerance):
+                return f"has in row {number} {name} = {our[at]!r} and should have {their[at]!r}"
+    for our, their in zip(_arranged(ours), _arranged(theirs), strict=True):
+        if not _same(their, our, tolerance):
+            return f"has the row {_short(our)} and should have {_short(their)}"
+    return None
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"columns", "rows"}
+
+
+def _arranged(rows: list[list[Any]]) -> list[list[Any]]:
+    """Sort rows by what is exact in them, and only then by their floats."""
+
+    def key(row: list[Any]) -> tuple[list[str], list[float]]:
+        return (
+            [repr(value) for value in row if not isinstance(value, float)],
+            [float(f"{value:.9g}") for value in row if isinstance(value, float)],
+        )
+
+    return sorted(rows, key=key)
+
+
+def _same(expected: Any, found: Any, tolerance: float) -> bool:
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return expected.keys() == found.keys() and all(_same(expected[k], found[k], tolerance) for k in expected)
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(_same, expected, found, [tolerance] * len(found)))
+    if isinstance(expected, (int, float)) and isinstance(found, (int, float)):
+        if isinstance(expected, int) and isinstance(found, int):
+            return expected == found
+        return math.isclose(expected, found, rel_tol=tolerance, abs_tol=tolerance)
+    return bool(expected == found)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,153 @@
+"""The options that every benchmark's command line has, and what a command does with a benchmark: run, print, save."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import environments
+from bench.harness import machine, measure, report
+
+__all__ = ["add_options", "chosen", "entries", "execute", "finish", "memory_limit"]
+
+GIB = 1024**3
+
+
+def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], repeat: int = 5) -> None:
+    """Add the common options to a parser.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        The parser of one benchmark.
+    contestants : sequence of str
+        Those that run unless the user names others.
+    repeat : int
+        Timed runs unless the user says otherwise.
+    """
+    default = ",".join(contestants)
+    group = parser.add_argument_group("measuring")
+    group.add_argument(
+        "--contestants",
+        default=default,
+        help=f"in the order of their turns (default: {default})",
+    )
+    group.add_argument(
+        "--repeat",
+        type=int,
+        default=repeat,
+        help="timed runs of each (default: %(default)s)",
+    )
+    group.add_argument(
+        "--warm-up",
+        type=int,
+        default=1,
+        help="untimed runs before them (default: %(default)s)",
+    )
+    group.add_argument(
+        "--timeout",
+        type=float,
+        default=600,
+        help="seconds for a single run (default: %(default)g)",
+    )
+    group.add_argument(
+        "--memory-limit",
+        type=float,
+        help="GiB for a contestant (default: 70%% of what is free)",
+    )
+    group.add_argument(
+        "--baseline",
+        default="polars",
+        help="whom ratios are taken to (default: %(default)s)",
+    )
+    group.add_argument(
+        "--lifetime",
+        choices=("benchmark", "case"),
+        default="benchmark",
+        help="keep a contestant's process for the whole benchmark or for one case (default: %(default)s)",
+    )
+    group.add_argument(
+        "--warm-memory",
+        type=float,
+        default=4,
+        help="GiB to touch beforehand (default: %(default)g)",
+    )
+    group.add_argument(
+        "--output",
+        type=Path,
+        default=report.RESULTS,
+        help="folder of the results (default: bench/results)",
+    )
+    group.add_argument("--no-save", action="store_true", help="print only")
+
+
+def chosen(parser: argparse.ArgumentParser, given: str, known: Sequence[str], what: str) -> list[str]:
+    """Return the names in a comma-separated option; a wrong one ends the program with the list of right ones."""
+    names = [name for name in given.split(",") if name]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        parser.error(f"{given!r} names no {what} that is known here; there are {', '.join(known)}")
+    return names
+
+
+def entries(names: Sequence[str], options: Mapping[str, Any]) -> list[measure.Entry]:
+    """Return the entries of contestants that all get the same options."""
+
+    def maker(name: str) -> Callable[[], Path]:
+        return lambda: environments.interpreter(name, progress=_say)
+
+    return [measure.Entry(name, maker(name), options) for name in names]
+
+
+def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) -> dict[str, Any]:
+    """Run a benchmark, show what happens, and leave its JSON, table and plot.
+
+    Parameters
+    ----------
+    given : Namespace
+        The parsed options of `add_options`.
+    benchmark : Benchmark
+        What to run.
+    stem : str
+        Name of the result files.
+    """
+    _say(f"{benchmark.title}: {', '.join(entry.name for entry in benchmark.entries)}")
+    machine.warm_memory(int(given.warm_memory * GIB))
+
+    def keep(found: dict[str, Any]) -> None:
+        if not given.no_save:
+            report.save(found, given.output, stem)
+
+    result = measure.measure(benchmark, progress=_say, save=keep)
+    finish(given, result, stem)
+    return result
+
+
+def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None:
+    """Print a report's table and, unless the user said no, save it with its plot."""
+    text = report.table(result)
+    print(text, flush=True)
+    if given.no_save:
+        return
+    places = [
+        report.save(result, given.output, stem),
+        report.plot(result, given.output, stem),
+    ]
+    table = given.output / f"{stem}.txt"
+    table.write_text(text + "\n", encoding="utf-8")
+    print("\nwritten: " + ", ".join(str(place) for place in [*places, table]), flush=True)
+
+
+def memory_limit(given: argparse.Namespace) -> int:
+    """Return the bytes that a contestant may use."""
+    if given.memory_limit is not None:
+        return int(given.memory_limit * GIB)
+    return int(0.7 * machine.available_memory())
+
+
+def _say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

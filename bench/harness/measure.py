@@ -1,0 +1,348 @@
+"""Runs contestants against each other: alternating within every case, with warm-up, medians and ratios.
+
+Contestants take turns (A B C A B C ...), so that whatever else the machine does meets all of them alike; seconds are
+reported, but it is the ratios to a baseline within one run that mean something.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from bench.harness import answers, machine
+from bench.harness.process import Worker, WorkerError
+
+__all__ = ["Benchmark", "Case", "Entry", "measure", "summarise"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contestant and how to start it.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in tables.
+    interpreter : callable
+        Returns the Python of its environment; may build the environment, and may raise.
+    options : mapping
+        For the benchmark module's ``open_contestant``; plain JSON values.
+    environment : mapping
+        Environment variables to add.
+    """
+
+    name: str
+    interpreter: Callable[[], Path]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that every contestant does; ``order_by`` as in `bench.harness.answers.difference`."""
+
+    name: str
+    order_by: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is to be measured.
+
+    Attributes
+    ----------
+    name, title : str
+        Of the result files, and for people.
+    module : str
+        The module with ``open_contestant``; see `bench.harness.worker`.
+    cases, entries : sequence
+        Every contestant runs every case.
+    baseline : str
+        The contestant that ratios are taken to; the first that runs when it is not among the entries.
+    reference : str
+        The contestant whose answers are right; the baseline unless given.
+    repeat, warm_up : int
+        Timed and untimed runs of every contestant in every case.
+    timeout : float
+        Seconds for one run.
+    memory_limit : int or None
+        Bytes for one contestant with all its processes.
+    tolerance : float
+        Relative difference up to which floats in answers are the same.
+    lifetime : str
+        ``"benchmark"`` keeps a contestant's process for all cases; ``"case"`` gives every case a new one.
+    settings : mapping
+        Whatever else the result should say about the run: scale, rows, source.
+    """
+
+    name: str
+    title: str
+    module: str
+    cases: Sequence[Case]
+    entries: Sequence[Entry]
+    baseline: str
+    reference: str | None = None
+    repeat: int = 5
+    warm_up: int = 1
+    timeout: float = 600
+    memory_limit: int | None = None
+    tolerance: float = 1e-6
+    lifetime: Literal["benchmark", "case"] = "benchmark"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+Report = dict[str, Any]
+Progress = Callable[[str], None]
+
+
+def measure(
+    benchmark: Benchmark,
+    *,
+    progress: Progress = lambda line: None,
+    save: Callable[[Report], None] = lambda report: None,
+    root: Path = ROOT,
+) -> Report:
+    """Run a benchmark.
+
+    Parameters
+    ----------
+    benchmark : Benchmark
+        What to run.
+    progress : callable
+        Called with a line of text after every step.
+    save : callable
+        Called with the report after every case, so that an interrupted run keeps what it has.
+    root : path
+        The folder from which workers import the benchmark's module.
+
+    Returns
+    -------
+    dict
+        The report: plain JSON values; ``bench/README.md`` says what its keys mean.
+    """
+    if benchmark.repeat < 1:
+        raise ValueError(f"repeat is {benchmark.repeat}; a median needs at least 1 timed run")
+    report: Report = {
+        "benchmark": benchmark.name,
+        "title": benchmark.title,
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": machine.describe(),
+        "settings": {
+            "repeat": benchmark.repeat,
+            "warm_up": benchmark.warm_up,
+            "timeout_seconds": benchmark.timeout,
+            "memory_limit_bytes": benchmark.memory_limit,
+            "lifetime": benchmark.lifetime,
+            **benchmark.settings,
+        },
+        "baseline": benchmark.baseline,
+        "contestants": {},
+        "cases": {},
+        "summary": {},
+    }
+    stable = _Stable(benchmark, report, progress, root)
+    try:
+        for case in benchmark.cases:
+            report["cases"][case.name] = _run_case(benchmark, case, stable, progress)
+            report["baseline"] = summarise(report)
+            save(report)
+            if benchmark.lifetime == "case":
+                stable.close()
+    finally:
+        stable.close()
+    return report
+
+
+class _Stable:
+    """The workers of a run: started when they are first needed and again after one was lost."""
+
+    def __init__(self, benchmark: Benchmark, report: Report, progress: Progress, root: Path) -> None:
+        self._benchmark = benchmark
+        self._contestants: dict[str, dict[str, Any]] = report["contestants"]
+        self._progress = progress
+        self._root = root
+        self._interpreters: dict[str, Path] = {}
+        self._workers: dict[str, Worker] = {}
+        self._refused: dict[str, WorkerError] = {}
+
+    def get(self, entry: Entry) -> Worker:
+        """Return the running worker of a contestant; one that could not be opened is not tried again."""
+        if entry.name in self._refused:
+            raise self._refused[entry.name]
+        worker = self._workers.get(entry.name)
+        if worker is not None and worker.alive:
+            return worker
+        if worker is not None:
+            worker.stop()
+        try:
+            worker = self._open(entry)
+        except WorkerError as error:
+            self._refused[entry.name] = error
+            self._contestants[entry.name] = {
+                "status": error.status,
+                "message": _tidy(error),
+            }
+            self._progress(f"{entry.name}: {_tidy(error)}")
+            raise
+        self._workers[entry.name] = worker
+        self._contestants[entry.name] = {
+            "status": "ok",
+            "versions": worker.versions,
+            "seconds_to_open": worker.seconds_to_open,
+        }
+        return worker
+
+    def _open(self, entry: Entry) -> Worker:
+        if entry.name not in self._interpreters:
+            try:
+                self._interpreters[entry.name] = entry.interpreter()
+            except Exception as error:
+                raise WorkerError("failed", f"its environment could not be made: {error}") from error
+        return Worker(
+            entry.name,
+            self._benchmark.module,
+            entry.options,
+            python=self._interpreters[entry.name],
+            root=self._root,
+            environment=entry.environment,
+            timeout=self._benchmark.timeout,
+            memory_limit=self._benchmark.memory_limit,
+        )
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers.values():
+            worker.stop()
+        self._workers.clear()
+
+
+def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progress) -> dict[str, Any]:
+    results: dict[str, dict[str, Any]] = {
+        entry.name: {"status": "ok", "seconds": [], "peak_memory": 0} for entry in benchmark.entries
+    }
+    given: dict[str, list[Any]] = {entry.name: [] for entry in benchmark.entries}
+    turns = benchmark.warm_up + benchmark.repeat
+    for turn in range(turns):
+        for entry in benchmark.entries:
+            result = results[entry.name]
+            if result["status"] != "ok":
+                continue
+            try:
+                reply = stable.get(entry).run(case.name, answer=turn in (0, turns - 1))
+            except WorkerError as error:
+                result.update(status=error.status, message=_tidy(error))
+                continue
+            result["peak_memory"] = max(result["peak_memory"], reply["peak_memory"])
+            if turn >= benchmark.warm_up:
+                result["seconds"].append(reply["seconds"])
+            if "answer" in reply:
+                given[entry.name].append(reply["answer"])
+    _check_answers(benchmark, case, results, given)
+    for name, result in results.items():
+        if result["seconds"]:
+            result.update(
+                median=statistics.median(result["seconds"]),
+                min=min(result["seconds"]),
+                max=max(result["seconds"]),
+            )
+    progress(f"{case.name}: " + ", ".join(f"{name} {_said(result)}" for name, result in results.items()))
+    return results
+
+
+def _said(result: dict[str, Any]) -> str:
+    return f"{result['median']:.3f} s" if result["status"] == "ok" else str(result["status"])
+
+
+def _check_answers(
+    benchmark: Benchmark,
+    case: Case,
+    results: dict[str, dict[str, Any]],
+    given: Mapping[str, list[Any]],
+) -> None:
+    """Mark those whose answers differ from the reference's, at their first or at their last run."""
+    order = [benchmark.reference, benchmark.baseline, *results]
+    known = [name for name in order if name in results and results[name]["status"] == "ok"]
+    if not known:
+        return
+    reference = known[0]
+    expected = given[reference][0]
+    for name, result in results.items():
+        if result["status"] != "ok":
+            continue
+        result["checked_against"] = reference
+        for number, found in enumerate(given[name]):
+            said = answers.difference(expected, found, order_by=case.order_by, tolerance=benchmark.tolerance)
+            if said is not None:
+                run = ("first", "last")[number]
+                result.update(
+                    status="wrong",
+                    message=_tidy(f"its {run} answer {said}, as {reference} says"),
+                )
+                break
+
+
+def summarise(report: Report) -> str:
+    """Fill in the ratios and the summary of a report from its medians.
+
+    A ratio is a contestant's median divided by the baseline's in the same case: above 1 is slower. Totals are taken
+    over the cases that both did right, and say how many those are.
+
+    Returns
+    -------
+    str
+        The contestant that served as baseline: the named one, or the first with a right answer if it is not there.
+    """
+    names: list[str] = list(dict.fromkeys(name for results in report["cases"].values() for name in results))
+    right: dict[str, dict[str, float]] = {
+        name: {
+            case: results[name]["median"]
+            for case, results in report["cases"].items()
+            if name in results and results[name]["status"] == "ok"
+        }
+        for name in names
+    }
+    baseline: str = report["baseline"]
+    if baseline not in names:
+        baseline = next((name for name in names if right[name]), baseline)
+    base = right.get(baseline, {})
+    for case, results in report["cases"].items():
+        for name, result in results.items():
+            result.pop("ratio", None)
+            if case in base and case in right[name]:
+                result["ratio"] = right[name][case] / base[case]
+    report["summary"] = {}
+    for name in names:
+        both = [case for case in right[name] if case in base]
+        summary: dict[str, Any] = {
+            "right": len(right[name]),
+            "cases": len(report["cases"]),
+            "compared": len(both),
+        }
+        if both:
+            ratios = {case: right[name][case] / base[case] for case in both}
+            worst = max(ratios, key=ratios.__getitem__)
+            summary.update(
+                total=math.fsum(right[name][case] for case in both),
+                baseline_total=math.fsum(base[case] for case in both),
+                geometric_mean_ratio=math.exp(statistics.fmean(math.log(ratio) for ratio in ratios.values())),
+                worst_case=worst,
+                worst_ratio=ratios[worst],
+            )
+            summary["total_ratio"] = summary["total"] / summary["baseline_total"]
+        report["summary"][name] = summary
+    return baseline
+
+
+def _tidy(message: object) -> str:
+    """Return a message on one line, at bearable length and without the folders of this machine."""
+    text = " ".join(str(message).split())
+    for folder, word in ((ROOT, "."), (Path.home(), "~")):
+        text = text.replace(str(folder), word)
+    return text if len(text) <= 400 else text[:397] + "..."

@@ -1,0 +1,155 @@
+"""What is left of a run: a JSON file, a table for the terminal and a plot."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+__all__ = ["RESULTS", "plot", "save", "table"]
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+"""Where reports go unless a command is told otherwise."""
+
+
+def save(report: dict[str, Any], folder: Path, stem: str) -> Path:
+    """Write a report as ``folder/stem.json``, whole or not at all, and return where."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{stem}.json"
+    scratch = folder / f"{stem}.json.tmp"
+    scratch.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(scratch, target)
+    return target
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return a report as text: a line a case, a column a contestant, medians and ratios; then what went wrong."""
+    names = list(report["summary"])
+    baseline = report["baseline"]
+    lines = [[report["benchmark"], *names]]
+    for case, results in report["cases"].items():
+        lines.append([case, *(_cell(results.get(name), name == baseline) for name in names)])
+    lines.append(
+        [
+            "total",
+            *(_total(report["summary"][name], name == baseline) for name in names),
+        ]
+    )
+    widths = [max(len(line[at]) for line in lines) for at in range(len(names) + 1)]
+    text = [
+        line[0].ljust(widths[0])
+        + "".join("  " + cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))
+        for line in lines
+    ]
+    text.insert(1, "-" * len(text[0]))
+    text.insert(len(text) - 1, "-" * len(text[0]))
+    said = [
+        f"{report['title']}",
+        f"Medians of {report['settings']['repeat']} runs in seconds; × is the ratio to {baseline}.",
+        "",
+    ]
+    return "\n".join(said + text + _remarks(report))
+
+
+def _cell(result: dict[str, Any] | None, is_baseline: bool) -> str:
+    if result is None:
+        return "-"
+    if result["status"] != "ok":
+        return str(result["status"])
+    ratio = "" if is_baseline or "ratio" not in result else f" {result['ratio']:6.2f}×"
+    return f"{result['median']:.3f}{ratio}"
+
+
+def _total(summary: dict[str, Any], is_baseline: bool) -> str:
+    if "total" not in summary:
+        return f"{summary['right']}/{summary['cases']}"
+    if is_baseline:
+        return f"{summary['total']:.3f}"
+    part = "" if summary["compared"] == summary["cases"] else f"{summary['compared']}/{summary['cases']}: "
+    return f"{part}{summary['total']:.3f} {summary['total_ratio']:6.2f}×"
+
+
+def _remarks(report: dict[str, Any]) -> list[str]:
+    """Return one line for every distinct thing that went wrong, with the cases that it befell."""
+    cases: dict[tuple[str, str], list[str]] = {}
+    for case, results in report["cases"].items():
+        for name, result in results.items():
+            if result["status"] != "ok":
+                cases.setdefault((name, f"{result['status']}: {result['message']}"), []).append(case)
+    return (
+        [
+            "",
+            *(f"{name} ({', '.join(befell)}) {message}" for (name, message), befell in cases.items()),
+        ]
+        if cases
+        else []
+    )
+
+
+def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
+    """Draw the medians as ``folder/stem.png``, a group of bars a case on a logarithmic scale, and return where."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names, cases = list(report["summary"]), list(report["cases"])
+    width = 0.84 / max(len(names), 1)
+    figure = Figure(
+        figsize=(max(7.0, 1.5 + 0.16 * len(cases) * max(len(names), 3)), 4.6),
+        layout="constrained",
+    )
+    axes = figure.add_subplot()
+    floor = min(
+        (r["min"] for results in report["cases"].values() for r in results.values() if r["status"] == "ok"),
+        default=1e-3,
+    )
+    for number, name in enumerate(names):
+        places, heights, spread = [], [], []
+        for at, case in enumerate(cases):
+            place = at + (number - (len(names) - 1) / 2) * width
+            result = report["cases"][case].get(name, {"status": "not run"})
+            if result["status"] == "ok":
+                places.append(place)
+                heights.append(result["median"])
+                spread.append((result["median"] - result["min"], result["max"] - result["median"]))
+            else:
+                axes.text(
+                    place,
+                    floor * 0.62,
+                    result["status"],
+                    rotation=90,
+                    ha="center",
+                    va="bottom",
+                    fontsize=6,
+                    color="0.35",
+                )
+        axes.bar(places, heights, width, label=_legend(report, name), color=f"C{number % 10}")
+        if places:
+            ends = tuple(zip(*spread, strict=True))
+            axes.errorbar(places, heights, yerr=ends, fmt="none", ecolor="0.25", elinewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=floor * 0.6)
+    axes.set_xticks(range(len(cases)), cases)
+    axes.set_ylabel("seconds (median; lines: least to most)")
+    axes.set_title(report["title"], fontsize=11)
+    axes.grid(axis="y", linewidth=0.4, alpha=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.01)
+    axes.legend(
+        fontsize=8,
+        ncols=min(len(names), 5),
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.09),
+        frameon=False,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{stem}.png"
+    FigureCanvasAgg(figure).print_png(target)
+    return target
+
+
+def _legend(report: dict[str, Any], name: str) -> str:
+    summary = report["summary"][name]
+    if name == report["baseline"] or "total_ratio" not in summary:
+        return name
+    return f"{name} (total {summary['total_ratio']:.2f}×)"

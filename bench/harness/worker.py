@@ -1,0 +1,117 @@
+"""The far side of a measurement: a process that holds one contestant and runs its cases when told to.
+
+Started as ``python -m bench.harness.worker MODULE CONTESTANT OPTIONS`` by the interpreter of the contestant's own
+environment, so it uses nothing but the standard library; the module it names imports the contestant. Requests come as
+lines of JSON on standard input, replies go as lines of JSON to what was standard output when the process began; from
+then on everything that libraries print goes to standard error, which the harness keeps as the contestant's log.
+
+A benchmark module has a function ``open_contestant(name, options)`` that returns a `Contestant`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+import traceback
+from typing import Any, Protocol, TextIO
+
+__all__ = ["Contestant", "main"]
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Contestant(Protocol):
+    """What a benchmark module gives the worker for one contestant."""
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions that decide this contestant's speed, by package name."""
+
+    def run(self, case: str) -> Any:
+        """Run one case to its materialised result. This call is what is timed."""
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Reduce a result to plain JSON values that can be compared between contestants. Not timed."""
+
+
+def main(arguments: list[str]) -> int:
+    """Serve requests until standard input ends or a request says to stop.
+
+    Parameters
+    ----------
+    arguments : list of str
+        Name of the benchmark module, name of the contestant, options as a JSON object.
+    """
+    replies = _take_standard_output()
+    _adopt_orphans()
+    module_name, name, options = arguments[0], arguments[1], json.loads(arguments[2])
+    began = time.perf_counter()
+    try:
+        contestant: Contestant = importlib.import_module(module_name).open_contestant(name, options)
+        opened = {
+            "ok": True,
+            "seconds": time.perf_counter() - began,
+            "versions": {"python": platform.python_version(), **contestant.versions()},
+        }
+    except BaseException as error:
+        _reply(replies, _failure(error))
+        return 1
+    _reply(replies, opened)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["do"] == "stop":
+            break
+        try:
+            reply = _run(contestant, request["case"], bool(request["answer"]))
+        except Exception as error:
+            reply = _failure(error)
+        _reply(replies, reply)
+    return 0
+
+
+def _run(contestant: Contestant, case: str, with_answer: bool) -> dict[str, Any]:
+    gc.collect()
+    began = time.perf_counter()
+    result = contestant.run(case)
+    seconds = time.perf_counter() - began
+    reply: dict[str, Any] = {"ok": True, "seconds": seconds}
+    if with_answer:
+        reply["answer"] = contestant.answer(case, result)
+    return reply
+
+
+def _take_standard_output() -> TextIO:
+    """Keep the pipe to the harness for replies and send all other printing to standard error."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of daemons that a contestant starts, so that the harness finds, weighs and ends them."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    traceback.print_exception(type(error), error, error.__traceback__)
+    text = str(error).strip()
+    return {
+        "ok": False,
+        "error": f"{type(error).__name__}: {text}" if text else type(error).__name__,
+    }
+
+
+def _reply(replies: TextIO, message: dict[str, Any]) -> None:
+    replies.write(json.dumps(message) + "\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    # A second name for this module would give a contestant that imports it other classes than those used here.
+    sys.exit(importlib.import_module("bench.harness.worker").main(sys.argv[1:]))

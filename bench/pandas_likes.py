@@ -1,0 +1,216 @@
+"""Engines with a pandas API: the module that a program uses as ``pd``, and what makes their results real.
+
+Only the calls that an engine's own documentation asks for are added to a pandas program here; whatever an engine does
+not support is for the benchmark to report.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["PANDAS_LIKES", "PandasLike"]
+
+
+class Namespace:
+    """A module, completed with pandas' names where it lacks them (``Timestamp``, ``DateOffset``)."""
+
+    def __init__(self, module: Any, pandas: Any) -> None:
+        self._module = module
+        self._pandas = pandas
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self._module, name)
+        except AttributeError:
+            return getattr(self._pandas, name)
+
+
+class PandasLike:
+    """pandas itself, and the base of the others.
+
+    Attributes
+    ----------
+    pd : module or Namespace
+        What a pandas program imports.
+    """
+
+    packages: tuple[str, ...] = ("pandas",)
+
+    def __init__(self) -> None:
+        self.pd: Any = importlib.import_module("pandas")
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the packages that decide the speed."""
+        return {name: importlib.import_module("importlib.metadata").version(name) for name in self.packages}
+
+    def forget(self) -> None:
+        """Drop results that the engine remembers, so that a repetition computes them again."""
+
+    def materialise(self, result: Any) -> Any:
+        """Return the result computed, in memory, in whatever form the engine keeps it. This is timed."""
+        return result
+
+    def to_pandas(self, result: Any) -> Any:
+        """Return a materialised result as pandas. This is not timed."""
+        return result
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Return a pandas frame as the engine's own, in memory."""
+        return frame
+
+
+class Craton(PandasLike):
+    """This project."""
+
+    packages = ("polars", "pandas", "pyarrow")
+
+    def __init__(self) -> None:
+        self.pd = importlib.import_module("craton.pandas")
+        self._pandas = importlib.import_module("pandas")
+        self._clear_memory = importlib.import_module("craton.memory").clear_memory
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of Craton and of what it stands on."""
+        return {
+            "craton": getattr(importlib.import_module("craton"), "__version__", "development"),
+            **super().versions(),
+        }
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Return a frame over the same arrays."""
+        return self.pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns}, copy=False)
+
+    def forget(self) -> None:
+        """Drop the results of earlier plans."""
+        self._clear_memory()
+
+    def materialise(self, result: Any) -> Any:
+        """Run the plan: the result is pandas' own kind of data afterwards."""
+        return self._pandas.DataFrame(result)
+
+
+class Modin(PandasLike):
+    """Modin on Ray."""
+
+    packages = ("modin", "ray", "pandas")
+
+    def __init__(self) -> None:
+        os.environ.setdefault("MODIN_ENGINE", "ray")
+        ray = importlib.import_module("ray")
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+        self.pd = importlib.import_module("modin.pandas")
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Hand to Modin."""
+        return self.pd.DataFrame(frame)
+
+    def materialise(self, result: Any) -> Any:
+        """Return pandas data, as Modin's results are futures until then."""
+        return result.modin.to_pandas()
+
+
+class Dask(PandasLike):
+    """Dask's data frames on its threads, which is its default."""
+
+    packages = ("dask", "pandas")
+
+    def __init__(self) -> None:
+        self.pd = Namespace(importlib.import_module("dask.dataframe"), importlib.import_module("pandas"))
+
+    def materialise(self, result: Any) -> Any:
+        """Call ``compute()``."""
+        return result.compute() if hasattr(result, "compute") else result
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Split into a partition a core, and keep them."""
+        return self.pd.from_pandas(frame, npartitions=os.cpu_count() or 2, sort=False).persist()
+
+
+class FireDucks(PandasLike):
+    """FireDucks."""
+
+    packages = ("fireducks", "pandas")
+
+    def __init__(self) -> None:
+        self.pd = importlib.import_module("fireducks.pandas")
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Hand to FireDucks."""
+        held = self.pd.DataFrame(frame)
+        held._evaluate()
+        return held
+
+    def materialise(self, result: Any) -> Any:
+        """Call ``_evaluate()``, which its documentation names for measurements."""
+        result._evaluate()
+        return result
+
+    def to_pandas(self, result: Any) -> Any:
+        """Return pandas data."""
+        return result.to_pandas()
+
+
+class PySpark(PandasLike):
+    """Spark's pandas API in local mode, with operations between frames allowed."""
+
+    packages = ("pyspark", "pandas")
+
+    def __init__(self) -> None:
+        sql = importlib.import_module("pyspark.sql")
+        cores = os.cpu_count() or 2
+        self._session = (
+            sql.SparkSession.builder.master(f"local[{cores}]")
+            .config("spark.driver.memory", os.environ.get("BENCH_SPARK_MEMORY", "4g"))
+            .config("spark.sql.shuffle.partitions", str(2 * cores))
+            .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+            .config("spark.ui.enabled", "false")
+            .config("spark.log.level", "ERROR")
+            .config("spark.sql.ansi.enabled", "false")
+            .getOrCreate()
+        )
+        module = importlib.import_module("pyspark.pandas")
+        module.set_option("compute.ops_on_diff_frames", True)
+        self.pd = Namespace(module, importlib.import_module("pandas"))
+
+    def materialise(self, result: Any) -> Any:
+        """Bring the result to the driver."""
+        return result.to_pandas() if hasattr(result, "to_pandas") else result
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Hand to Spark and cache there."""
+        cached = self.pd.from_pandas(frame).spark.cache()
+        len(cached)
+        return cached
+
+
+class Bodo(PandasLike):
+    """Bodo's lazy data frames."""
+
+    packages = ("bodo", "pandas")
+
+    def __init__(self) -> None:
+        self.pd = Namespace(importlib.import_module("bodo.pandas"), importlib.import_module("pandas"))
+
+    def materialise(self, result: Any) -> Any:
+        """Run the plan."""
+        if hasattr(result, "execute_plan"):
+            result.execute_plan()
+        return result
+
+    def from_pandas(self, frame: Any) -> Any:
+        """Hand to Bodo."""
+        return self.pd.from_pandas(frame)
+
+
+PANDAS_LIKES: dict[str, Callable[[], PandasLike]] = {
+    "pandas": PandasLike,
+    "craton": Craton,
+    "modin": Modin,
+    "dask": Dask,
+    "fireducks": FireDucks,
+    "pyspark": PySpark,
+    "bodo": Bodo,
+}

@@ -1,0 +1,182 @@
+"""TPC-H as each contestant runs it. Imported in the contestant's own environment, which may hold little else.
+
+Engines with a pandas API run the demo's 22 pandas queries as they stand: the module they offer as ``pd``, completed
+with pandas' own names where it lacks one (``Timestamp``), and the call that makes a lazy result a real one. Polars runs
+queries written for it by hand, DuckDB and Daft run SQL. Every run reads the Parquet files.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bench.harness import answers
+from bench.harness.worker import Contestant
+from bench.pandas_likes import PANDAS_LIKES, PandasLike
+
+__all__ = ["CONTESTANTS", "open_contestant"]
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLES = (
+    "region",
+    "nation",
+    "supplier",
+    "part",
+    "customer",
+    "partsupp",
+    "orders",
+    "lineitem",
+)
+
+
+def pandas_queries() -> dict[str, Callable[[Any, str], Any]]:
+    """Return the demo's queries, loaded by path: importing them from ``craton`` would need what Craton needs."""
+    path = ROOT / "python" / "craton" / "demo" / "queries.py"
+    spec = importlib.util.spec_from_file_location("tpch_pandas_queries", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    queries: dict[str, Callable[[Any, str], Any]] = module.QUERIES
+    return queries
+
+
+class PandasQueries:
+    """An engine that runs the pandas queries."""
+
+    def __init__(self, engine: PandasLike, folder: str) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._queries = pandas_queries()
+
+    def versions(self) -> dict[str, str]:
+        """Return the engine's versions."""
+        return self._engine.versions()
+
+    def run(self, case: str) -> Any:
+        """Run a query to a result in memory."""
+        self._engine.forget()
+        return self._engine.materialise(self._queries[case](self._engine.pd, self._folder))
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the result as a table."""
+        frame = self._engine.to_pandas(result)
+        return answers.table(
+            frame.columns,
+            zip(
+                *(frame.iloc[:, at].tolist() for at in range(frame.shape[1])),
+                strict=True,
+            ),
+        )
+
+
+class PolarsQueries:
+    """Polars on its streaming engine."""
+
+    def __init__(self, folder: str) -> None:
+        self._queries = importlib.import_module("bench.tpch_polars")
+        self._folder = folder
+
+    def versions(self) -> dict[str, str]:
+        """Return Polars' version."""
+        return {"polars": importlib.import_module("polars").__version__}
+
+    def run(self, case: str) -> Any:
+        """Run a query."""
+        return self._queries.run(case, self._folder)
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the result as a table."""
+        return answers.table(result.columns, result.rows())
+
+
+class DuckDBQueries:
+    """DuckDB over views of the files; the result is an Arrow table."""
+
+    def __init__(self, folder: str) -> None:
+        duckdb = importlib.import_module("duckdb")
+        self._sql: dict[str, str] = importlib.import_module("bench.tpch_sql").SQL
+        self._version = duckdb.__version__
+        self._connection = duckdb.connect()
+        for table in TABLES:
+            path = str(Path(folder) / f"{table}.parquet").replace("'", "''")
+            self._connection.execute(f"create view {table} as select * from read_parquet('{path}')")
+
+    def versions(self) -> dict[str, str]:
+        """Return DuckDB's version."""
+        return {"duckdb": self._version}
+
+    def run(self, case: str) -> Any:
+        """Run a query."""
+        return self._connection.execute(self._sql[case]).to_arrow_table()
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the result as a table."""
+        return answers.table(
+            result.column_names,
+            zip(*(column.to_pylist() for column in result.columns), strict=True),
+        )
+
+
+class DaftQueries:
+    """Daft, whose data frame is not pandas': it runs the SQL texts."""
+
+    def __init__(self, folder: str) -> None:
+        self._daft = importlib.import_module("daft")
+        self._sql: dict[str, str] = importlib.import_module("bench.tpch_sql").SQL
+        self._folder = folder
+
+    def versions(self) -> dict[str, str]:
+        """Return Daft's version."""
+        return {"daft": self._daft.__version__}
+
+    def run(self, case: str) -> Any:
+        """Run a query."""
+        tables = {table: self._daft.read_parquet(f"{self._folder}/{table}.parquet") for table in TABLES}
+        return self._daft.sql(self._sql[case], **tables).collect()
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the result as a table."""
+        columns = result.to_pydict()
+        return answers.table(list(columns), zip(*columns.values(), strict=True))
+
+
+OTHERS: dict[str, Callable[[str], Contestant]] = {
+    "polars": PolarsQueries,
+    "duckdb": DuckDBQueries,
+    "daft": DaftQueries,
+}
+
+CONTESTANTS = (
+    "craton",
+    "polars",
+    "duckdb",
+    "pandas",
+    "modin",
+    "dask",
+    "fireducks",
+    "pyspark",
+    "bodo",
+    "daft",
+)
+"""All that can be named on the command line."""
+
+
+def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
+    """Return a contestant.
+
+    Parameters
+    ----------
+    name : str
+        One of `CONTESTANTS`.
+    options : dict
+        ``folder``: where the Parquet files are.
+    """
+    folder = str(options["folder"])
+    if name in OTHERS:
+        return OTHERS[name](folder)
+    return PandasQueries(PANDAS_LIKES[name](), folder)

@@ -1,0 +1,66 @@
+"""What stands in for what: pandas' public objects, and Craton's in their place.
+
+Built by comparing the two modules name by name, so the accelerator needs no list of its own and cannot
+fall behind the front end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+import pandas
+
+__all__ = ["Counterparts"]
+
+
+class Counterparts:
+    """A two-way table of objects by identity: pandas' own, and the ones that Craton gives instead."""
+
+    def __init__(self, front_end: ModuleType) -> None:
+        self.front_end = front_end
+        self._pairs: list[tuple[object, object]] = [(pandas, front_end)]
+        self._pairs += [
+            (theirs, ours)
+            for name in getattr(pandas, "__all__", ())
+            if not isinstance(theirs := getattr(pandas, name), ModuleType)
+            and (ours := getattr(front_end, name)) is not theirs
+        ]
+        # The pairs above keep every object alive, so their identities stay valid.
+        self._ours = {id(theirs): ours for theirs, ours in self._pairs}
+        self._theirs = {id(ours): theirs for theirs, ours in self._pairs}
+
+    def ours(self, value: object) -> Any:
+        """Craton's object in place of pandas' `value`, or `value` itself."""
+        return self._ours.get(id(value), value)
+
+    def replace(self, namespace: dict[str, Any], *, back: bool = False) -> list[str]:
+        """Exchange the values of a module's globals in place; return the names that changed.
+
+        Parameters
+        ----------
+        namespace
+            The globals. Only direct values are exchanged, never what lies inside a container.
+        back
+            Put pandas' objects in place of Craton's, not the other way round.
+        """
+        table = self._theirs if back else self._ours
+        found = [(name, table[id(value)]) for name, value in list(namespace.items()) if id(value) in table]
+        namespace.update(found)
+        return [name for name, _ in found]
+
+    def view(self, module: ModuleType, names: Iterable[str]) -> ModuleType:
+        """The module that ``from module import names`` should read.
+
+        It is `module` itself unless one of the names has a counterpart, as in
+        ``from pandas.core.frame import DataFrame``; then a copy that shows Craton's object.
+        """
+        wanted = list(names)
+        if "*" in wanted:
+            wanted = list(getattr(module, "__all__", vars(module)))
+        if not any(id(getattr(module, name, None)) in self._ours for name in wanted):
+            return module
+        copy = ModuleType(module.__name__, module.__doc__)
+        copy.__dict__.update({name: self.ours(value) for name, value in vars(module).items()})
+        return copy

@@ -1,0 +1,149 @@
+"""Puts Craton in pandas' place for the user's code, and takes it out again.
+
+Three doors lead to pandas: the import statement (``builtins.__import__``), ``importlib.import_module``,
+and a name that a module got earlier. The first two are wrapped by functions that look at a name's first
+letters and leave at once unless it is pandas'; only then do they ask whose code is importing. The third
+is handled once, by rebinding the globals of the user's modules that are already loaded, so that
+``craton.install()`` works wherever it stands in a script or a notebook.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from craton import callers
+from craton.accelerate import children
+from craton.accelerate.counterparts import Counterparts
+
+__all__ = ["install", "installed", "rebind", "uninstall"]
+
+_lock = threading.RLock()
+_active: _Installation | None = None
+
+
+class _Installation:
+    """The two wrapped functions, and what is needed to undo them."""
+
+    def __init__(self, counterparts: Counterparts) -> None:
+        self.counterparts = counterparts
+        self.import_before: Callable[..., ModuleType] = builtins.__import__
+        self.import_module_before: Callable[..., ModuleType] = importlib.import_module
+        self.import_hook = self._make_import()
+        self.import_module_hook = self._make_import_module()
+
+    def _make_import(self) -> Callable[..., ModuleType]:
+        before, is_user = self.import_before, callers.is_user
+        front_end, view = self.counterparts.front_end, self.counterparts.view
+
+        def __import__(
+            name: str,
+            globals: Mapping[str, object] | None = None,
+            locals: Mapping[str, object] | None = None,
+            fromlist: Sequence[str] | None = (),
+            level: int = 0,
+        ) -> ModuleType:
+            module = before(name, globals, locals, fromlist, level)
+            if level or name[:6] != "pandas" or name[6:7] not in ("", "."):
+                return module
+            if self is not _active or globals is None or not is_user(globals):
+                return module
+            if name == "pandas" or not fromlist:  # both "import pandas" and "import pandas.x" bind the top
+                return front_end
+            return view(module, fromlist)
+
+        return __import__
+
+    def _make_import_module(self) -> Callable[..., ModuleType]:
+        before, is_user, front_end = self.import_module_before, callers.is_user, self.counterparts.front_end
+
+        def import_module(name: str, package: str | None = None) -> ModuleType:
+            module = before(name, package)
+            if name == "pandas" and self is _active and is_user(sys._getframe(1).f_globals):
+                return front_end
+            return module
+
+        import_module.__doc__ = before.__doc__
+        return import_module
+
+
+def install(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
+    """Give ``craton.pandas`` to every import of pandas by the user's code, from now on.
+
+    Modules of the user's that imported pandas before are rebound. Installed libraries keep pandas itself.
+    Calling it again only changes `include` and `exclude`.
+
+    Parameters
+    ----------
+    include
+        Dotted names of installed modules or packages that shall get Craton too.
+    exclude
+        Dotted names of modules of the user's that shall keep pandas.
+
+    Examples
+    --------
+    >>> import craton.accelerate
+    >>> craton.accelerate.install()
+    >>> import pandas as pd
+    >>> pd.__name__
+    'craton.pandas'
+    >>> craton.accelerate.uninstall()
+    >>> pd.__name__
+    'pandas'
+    """
+    global _active
+    with _lock:
+        callers.configure(include, exclude)
+        if _active is None:
+            _active = _Installation(Counterparts(importlib.import_module("craton.pandas")))
+            builtins.__import__ = _active.import_hook
+            importlib.import_module = _active.import_module_hook
+        children.prepare(include, exclude)
+        for module in list(sys.modules.values()):
+            rebind(getattr(module, "__dict__", {}))
+
+
+def uninstall() -> None:
+    """Undo `install`: imports give pandas to everybody, and rebound names point to pandas again.
+
+    Frames that exist stay Craton's.
+    """
+    global _active
+    with _lock:
+        if _active is None:
+            return
+        # Somebody else may have wrapped the functions after us; then ours stays below and does nothing.
+        if builtins.__import__ is _active.import_hook:
+            builtins.__import__ = _active.import_before
+        if importlib.import_module is _active.import_module_hook:
+            importlib.import_module = _active.import_module_before
+        counterparts, _active = _active.counterparts, None
+        children.forget()
+        for module in list(sys.modules.values()):
+            namespace = getattr(module, "__dict__", {})
+            if isinstance(namespace, dict) and callers.is_user(namespace):
+                counterparts.replace(namespace, back=True)
+        callers.configure()
+
+
+def installed() -> bool:
+    """Whether the user's imports of pandas give Craton at present."""
+    return _active is not None
+
+
+def rebind(namespace: Any) -> list[str]:
+    """Put Craton's objects in place of pandas' in the globals of a module of the user's.
+
+    Returns
+    -------
+    list of str
+        The names that changed; none where Craton is not installed or the module is a library's.
+    """
+    if _active is None or not isinstance(namespace, dict) or not callers.is_user(namespace):
+        return []
+    return _active.counterparts.replace(namespace)

@@ -1,0 +1,34 @@
+"""``%load_ext craton``: the accelerator and the profiler in a notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from craton.accelerate.install import install, rebind, uninstall
+
+__all__ = ["load_ipython_extension", "unload_ipython_extension"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Install Craton for the cells that follow; names that cells imported before are rebound.
+
+    Also adds the cell magic ``%%craton.profile``, which runs the cell and prints which of its calls ran
+    natively.
+    """
+    install()
+    rebind(shell.user_ns)
+
+    def profile_cell(line: str, cell: str) -> None:
+        from craton.profiling import profile  # most notebooks never profile
+
+        with profile() as report:
+            result = shell.run_cell(cell)
+        print(report)
+        result.raise_error()
+
+    shell.register_magic_function(profile_cell, magic_kind="cell", magic_name="craton.profile")
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Undo `load_ipython_extension`."""
+    uninstall()

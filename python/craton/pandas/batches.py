@@ -1,0 +1,123 @@
+"""Row-wise work that pandas or NumPy itself does, a batch of rows at a time, inside a plan.
+
+Where the engine has no function that is exact, the column's batches become pandas arrays, pandas' own function runs on
+them, and the result goes back: nothing is materialised, only the needed rows are computed, and the result is pandas' by
+construction. It is slower than an expression, so it is for the long tail. Only functions whose result on a row depends on
+nothing but that row, and whose result dtype is known, may run so.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.pandas.convert import from_array, to_array
+from craton.pandas.dtypes import DtypeObj, physical
+from craton.pandas.native import plain_pandas
+from craton.pandas.view import Value
+from craton.plan.expr import Call
+from craton.plan.node import Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch(Node):
+    """A pandas or NumPy function by name, with its scalar arguments.
+
+    Parameters
+    ----------
+    kind
+        ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the values.
+        ``operator``: of :mod:`operator`, on Series.
+    name
+        The function's name.
+    dtypes
+        The pandas dtypes of the columns that go in.
+    result
+        The pandas dtype of what comes out.
+    args
+        What the function is called with; :data:`COLUMN` stands for a column, in order.
+    named
+        Keyword arguments.
+    """
+
+    kind: str
+    name: str
+    dtypes: tuple[DtypeObj, ...]
+    result: DtypeObj
+    args: tuple[Any, ...] = ()
+    named: tuple[tuple[str, Any], ...] = ()
+
+    def run(self, columns: list[pl.Series]) -> pl.Series:
+        """The result for one batch."""
+        arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
+        target = physical(self.result)
+        with plain_pandas(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            operands = iter([pd.Series(array, copy=False) for array in arrays])
+            args = [next(operands) if isinstance(arg, _Column) else arg for arg in self.args]
+            out = self._function()(*args, **dict(self.named))
+        column = from_array("", out.array if isinstance(out, pd.Series) else out)[0]
+        if column.dtype != target:
+            if column.dtype.is_float() and not target.is_float():
+                column = column.fill_nan(None)
+            column = column.cast(target)
+        return column
+
+    def _function(self) -> Callable[..., Any]:
+        if self.kind == "operator":
+            return getattr(operator, self.name)  # type: ignore[no-any-return]
+        if self.kind == "attribute":
+            return operator.attrgetter(self.name)
+        if self.kind == "ufunc":
+            ufunc = getattr(np, self.name)
+            return lambda *args, **named: ufunc(
+                *(arg.to_numpy() if isinstance(arg, pd.Series) else arg for arg in args), **named
+            )
+        return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
+
+
+class _Column(Node):
+    """The place of a column among arguments."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "digest", b"column")
+
+    def __repr__(self) -> str:
+        return "column"
+
+
+COLUMN = _Column()
+
+
+def batched(
+    kind: str,
+    name: str,
+    columns: list[Value],
+    result: DtypeObj,
+    args: tuple[Any, ...] | None = None,
+    **named: Any,
+) -> Value:
+    """A column that a :class:`Batch` computes.
+
+    Parameters
+    ----------
+    columns
+        What goes in; all of definite dtype.
+    args
+        All positional arguments, :data:`COLUMN` for each column; by default the columns.
+    """
+    if args is None:
+        args = (COLUMN,) * len(columns)
+    payload = Batch(kind, name, tuple(value.dtype for value in columns), result, args, tuple(sorted(named.items())))
+    target = physical(result)
+    expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
+    return Value(expr, result, nulls=True, nans=target.is_float())

@@ -1,0 +1,119 @@
+"""``astype`` and ``round``: cells in another dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import pandas_dtype
+
+from craton.errors import Unsupported
+from craton.pandas.batches import COLUMN, batched
+from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.execute import scalar
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr, Literal
+from craton.plan.operators import AggregateCall
+
+
+def dtype_named(dtype: Any) -> DtypeObj:
+    """The dtype object of what a user passed.
+
+    Raises
+    ------
+    Unsupported
+        If pandas knows none: it words the error.
+    """
+    try:
+        return pandas_dtype(dtype)  # type: ignore[no-any-return]
+    except TypeError as error:
+        raise Unsupported(f"no dtype: {error}") from error
+
+
+def happens(held: View, predicate: Expr) -> bool:
+    """Whether a predicate holds on any row: runs a query."""
+    return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
+
+
+def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
+    """``astype`` of a column.
+
+    Raises
+    ------
+    Unsupported
+        If the cast is not planned, or would fail on these data.
+    """
+    if not value.definite:
+        raise Unsupported("a column whose dtype depends on the data")
+    if value.dtype == dtype and str(value.dtype) == str(dtype):
+        return value
+    families = family(value.dtype), family(dtype)
+    kinds = kind_of(value.dtype), kind_of(dtype)
+    if set(families) <= {"numpy", "masked"} and set("".join(kinds)) <= set("biuf"):
+        return _numbers(held, value, dtype)
+    if families == ("numpy", "str") and kinds[0] in "biuf":
+        return _to_string(value, dtype)
+    raise Unsupported(f"a cast from {value.dtype} to {dtype}")
+
+
+def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
+    source, target = number(value.dtype), number(dtype)
+    kind = physical(dtype)
+    masked = family(dtype) == "masked"
+    if family(value.dtype) == "masked" and not masked and (value.nulls or source.kind != target.kind):
+        raise Unsupported("a cast of missing values to NumPy")
+    if source == target:
+        return Value(value.expr, dtype, value.nulls, nans=value.nans)
+    if target.kind == "b":
+        if source.kind == "f" or masked:
+            raise Unsupported(f"a cast from {value.dtype} to {dtype}")
+        expr: Expr = Call("ne", (value.expr, Literal(0, value.physical)), kind)
+        return Value(expr, dtype, value.nulls)
+    if source.kind == "f" and target.kind in "iu":
+        clean = value.clean
+        bounds = np.iinfo(target)
+        low, high = float(bounds.min), float(bounds.max)
+        inside = Call("is_between", (clean.expr, Literal(low, clean.physical), Literal(high, clean.physical)), pl.Boolean(), (("closed", "left" if high > 2**52 else "both"),))
+        outside: Expr = Call("not", (inside,), pl.Boolean())
+        if not masked:
+            outside = Call("fill_null", (outside, Literal(True, pl.Boolean())), pl.Boolean())
+        if masked:
+            whole = Call("eq", (clean.expr, Call("cast", (Call("cast", (clean.expr,), pl.Int64()),), clean.physical)), pl.Boolean())
+            outside = Call("or", (outside, Call("not", (whole,), pl.Boolean())), pl.Boolean())
+        if happens(held, outside):
+            raise Unsupported("values that the integers do not hold: pandas words the error")
+        return Value(Call("cast", (clean.expr,), kind), dtype, nulls=masked and clean.nulls)
+    if target.kind in "iu" and masked and not np.can_cast(source, target):
+        raise Unsupported("a narrowing cast of nullable integers")
+    if target.kind == "f" and source.kind == "f" and target.itemsize < source.itemsize and masked:
+        raise Unsupported("a narrowing cast of nullable floats")
+    wrap = target.kind in "iu"
+    expr = Call("cast", (value.expr,), kind, (("wrap", True),) if wrap and source.kind != "b" else ())
+    return Value(expr, dtype, value.nulls, nans=value.nans and not masked)
+
+
+def _to_string(value: Value, dtype: DtypeObj) -> Value:
+    if kind_of(value.dtype) in "iu" and not value.nulls:
+        return Value(Call("cast", (value.expr,), pl.String()), dtype, nulls=False)
+    return batched("method", "astype", [value], dtype, (COLUMN, str(dtype)))
+
+
+def rounded(value: Value, decimals: int) -> Value:
+    """``round``: half to even, as NumPy does it."""
+    if not value.definite or family(value.dtype) not in ("numpy", "masked") or kind_of(value.dtype) not in "iuf":
+        raise Unsupported(f"round of {value.dtype}")
+    if kind_of(value.dtype) in "iu":
+        if decimals < 0:
+            raise Unsupported("rounding of whole numbers")
+        return value
+    if decimals == 0:
+        expr = Call("round", (value.expr,), value.physical, (("decimals", 0),))
+        return Value(expr, value.dtype, value.nulls, value.nans)
+    return batched("method", "round", [value], value.dtype, (COLUMN, decimals))
+
+
+def is_dtype_map(dtype: Any) -> bool:
+    """Whether ``astype`` was given one dtype a column."""
+    return isinstance(dtype, (dict, pd.Series))

@@ -1,0 +1,174 @@
+"""``Series.dt`` over a plan: parts of dates and spans, calendar arithmetic, time zones.
+
+As in :mod:`craton.pandas.strings`, pandas is asked on an empty column first; hot members are expressions, other row-wise
+ones run pandas' code on batches, and the rest runs in pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.core.accessor import Accessor
+from pandas.core.indexes.accessors import CombinedDatetimelikeProperties, DatetimeProperties, TimedeltaProperties
+
+from craton.errors import Unsupported
+from craton.pandas.accessors import LazyAccessor, document, empty_series, member, member_property
+from craton.pandas.batches import COLUMN, batched
+from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
+from craton.pandas.native import stays_in_pandas
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr
+from craton.plan.operators import Project
+
+_PARTS = {
+    "year": "year",
+    "month": "month",
+    "day": "day",
+    "hour": "hour",
+    "minute": "minute",
+    "second": "second",
+    "quarter": "quarter",
+    "day_of_year": "ordinal_day",
+    "dayofyear": "ordinal_day",
+    "days_in_month": "days_in_month",
+    "daysinmonth": "days_in_month",
+}
+_FLAGS = (
+    "is_month_start is_month_end is_quarter_start is_quarter_end is_year_start is_year_end is_leap_year"
+).split()
+_BATCHED_PROPERTIES = {"microsecond", "nanosecond", "microseconds", "nanoseconds", "seconds", "days"}
+_BATCHED_METHODS = {
+    "normalize",
+    "floor",
+    "ceil",
+    "round",
+    "strftime",
+    "day_name",
+    "month_name",
+    "total_seconds",
+    "as_unit",
+    "tz_convert",
+}
+
+
+def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
+    try:
+        result = read(empty_series(dtype).dt)
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+    if not isinstance(result, pd.Series) or result.dtype == object:
+        raise Unsupported("a result of Python objects")
+    physical(result.dtype)
+    return result.dtype  # type: ignore[no-any-return]
+
+
+def _with_dtype(held: View, value: Value, expr: Expr, dtype: DtypeObj) -> Value:
+    """A member's column; whole numbers of NumPy become floats where a date is missing."""
+    nulls = value.nulls
+    if not nulls:
+        return Value(expr, dtype, nulls=False)
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        return Value(expr, dtype, nulls=True, source=(Project(held.base, (("date", value.expr),)), "date"))
+    return Value(expr, dtype, nulls=True, nans=False)
+
+
+def _property(name: str) -> Callable[[Any], Any]:
+    def run(self: Any) -> Any:
+        held, value = self._held
+        if not value.definite or family(value.dtype) != "numpy":
+            raise Unsupported(f"dt.{name} of {value.dtype}")
+        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
+        return self._series_of(held, _part(name, held, value, dtype))
+
+    return run
+
+
+def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
+    if kind_of(value.dtype) == "M":
+        if name in _PARTS:
+            expr: Expr = Call("dt_part", (value.expr,), physical(dtype), (("part", _PARTS[name]),))
+            return _with_dtype(held, value, expr, dtype)
+        if name in ("weekday", "dayofweek", "day_of_week"):
+            expr = Call("dt_part", (value.expr,), physical(dtype), (("part", "weekday"), ("shift", -1)))
+            return _with_dtype(held, value, expr, dtype)
+    if name in _BATCHED_PROPERTIES:
+        return _with_dtype(held, value, batched("attribute", f"dt.{name}", [value], dtype).expr, dtype)
+    if name in _FLAGS:
+        expr = batched("attribute", f"dt.{name}", [value], dtype).expr
+        return Value(expr, dtype, nulls=False)
+    raise Unsupported("not native")
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        held, value = self._held
+        if not value.definite or family(value.dtype) != "numpy":
+            raise Unsupported(f"dt.{name} of {value.dtype}")
+        for item in (*args, *kwargs.values()):
+            if not isinstance(item, (str, int, bool, float, type(None))):
+                raise Unsupported(f"an argument of type {type(item).__name__}")
+        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
+        result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
+        return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls))
+
+    return run
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise Unsupported("not native")
+
+
+class DatetimeMembers(LazyAccessor, DatetimeProperties):
+    """``Series.dt`` of points in time."""
+
+    _pandas_accessor = CombinedDatetimelikeProperties
+
+
+class TimedeltaMembers(LazyAccessor, TimedeltaProperties):
+    """``Series.dt`` of spans of time."""
+
+    _pandas_accessor = CombinedDatetimelikeProperties
+
+
+def _fill(cls: Any, base: type) -> None:
+    seen: set[str] = set()
+    for owner in base.__mro__:
+        for name, original in vars(owner).items():
+            if name.startswith("_") or name in seen or owner is object:
+                continue
+            seen.add(name)
+            if isinstance(original, property):
+                function: Any = _property(name)
+                setattr(cls, name, member_property("dt", name, function, original.__doc__))
+            elif callable(original):
+                function = _method(name) if name in _BATCHED_METHODS else _refuse
+                setattr(cls, name, document(member("dt", name, function), original))
+
+
+_fill(DatetimeMembers, DatetimeProperties)
+_fill(TimedeltaMembers, TimedeltaProperties)
+
+
+class DatetimeAccessor(Accessor):
+    """``Series.dt``: pandas' own where the Series stays in pandas or holds no planned dates."""
+
+    def __init__(self) -> None:
+        super().__init__("dt", CombinedDatetimelikeProperties)
+
+    def __get__(self, obj: Any, cls: Any) -> Any:
+        if obj is None:
+            return CombinedDatetimelikeProperties
+        if stays_in_pandas(obj):
+            return CombinedDatetimelikeProperties(obj)
+        dtype = obj.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind == "m":
+            return TimedeltaMembers(obj)
+        if isinstance(dtype, pd.DatetimeTZDtype) or (isinstance(dtype, np.dtype) and dtype.kind == "M"):
+            return DatetimeMembers(obj)
+        if not isinstance(dtype, (pd.ArrowDtype, pd.CategoricalDtype, pd.PeriodDtype)):
+            CombinedDatetimelikeProperties(empty_series(dtype))  # raises pandas' error
+        return CombinedDatetimelikeProperties(obj)

@@ -1,0 +1,61 @@
+"""Deprecated arguments of native methods: pandas' own warnings, at the user's line."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from pandas.api.extensions import no_default
+
+from craton.callers import user_frame
+from craton.errors import Unsupported
+
+
+def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
+    """Take ``inplace`` from a call's arguments, with pandas' deprecation warning if it was given.
+
+    Call it when nothing can make the method fall back any more: pandas would warn again.
+
+    Raises
+    ------
+    Unsupported
+        If it is no bool: pandas words the error.
+    """
+    given = named.pop("inplace", no_default)
+    if given is no_default:
+        return False
+    if not isinstance(given, bool):
+        raise Unsupported(f"inplace={given!r}")
+    _warned(obj._check_inplace_deprecation, given, method)
+    return given
+
+
+def without_copy(obj: Any, named: dict[str, Any]) -> None:
+    """Take ``copy`` from a call's arguments, with pandas' deprecation warning if it was given."""
+    given = named.pop("copy", no_default)
+    if given is not no_default:
+        _warned(obj._check_copy_deprecation, given)
+
+
+def _warned(check: Any, *args: Any) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check(*args)
+    for warning in caught:
+        warn(str(warning.message), warning.category)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the user's line."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=3)
+        return
+    warnings.warn_explicit(
+        message,
+        category,
+        filename=frame.f_code.co_filename,
+        lineno=frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )

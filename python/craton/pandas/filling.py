@@ -1,0 +1,124 @@
+"""Cells replaced by others: fillna, where, mask, clip."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
+from craton.pandas.elementwise import binary, is_na, literal
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr, Literal
+from craton.plan.operators import Project
+
+
+@lru_cache(maxsize=1024)
+def _holds(dtype: DtypeObj, scalar: Any, kind: type) -> bool:
+    sample = pd.Series([0], dtype=dtype) if kind_of(dtype) in "biufmM" else pd.Series([None], dtype=dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return bool(sample.where(np.array([False]), scalar).dtype == dtype)
+
+
+def holds(dtype: DtypeObj, scalar: Any) -> bool:
+    """Whether a column of the dtype can hold a scalar without becoming another dtype."""
+    try:
+        return _holds(dtype, scalar, type(scalar))
+    except Exception:  # whatever pandas raises, pandas shall raise
+        return False
+
+
+def constant(scalar: Any, like: Value) -> Value:
+    """A scalar that takes places in a column.
+
+    Raises
+    ------
+    Unsupported
+        If the column can't hold it as it is.
+    """
+    if not holds(like.dtype, scalar):
+        raise Unsupported(f"a value of type {type(scalar).__name__} in a column of {like.dtype}")
+    if is_na(scalar):
+        return Value(Literal(None, like.physical), like.dtype)
+    if isinstance(like.dtype, pd.CategoricalDtype):
+        assert like.dtype.categories is not None
+        return Value(Literal(int(like.dtype.categories.get_loc(scalar)), pl.Int32()), like.dtype, nulls=False)
+    found = literal(scalar, like)
+    if found.physical == like.physical:
+        return Value(found.expr, like.dtype, nulls=False)
+    if isinstance(found.expr, Literal) and kind_of(like.dtype) in "biuf":
+        value = float(scalar) if kind_of(like.dtype) == "f" else int(scalar)
+        return Value(Literal(value, like.physical), like.dtype, nulls=False)
+    if isinstance(found.expr, Literal) and kind_of(like.dtype) in "mM":
+        return Value(Literal(found.expr.value, like.physical), like.dtype, nulls=False)
+    raise Unsupported(f"a value of type {type(scalar).__name__} in a column of {like.dtype}")
+
+
+def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
+    """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base)."""
+    if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
+        raise Unsupported("a column or mask whose dtype depends on the data")
+    if isinstance(other, Value):
+        if not other.definite or other.dtype != value.dtype:
+            raise Unsupported(f"{other.dtype} in a column of {value.dtype}")
+        filler = other
+    elif is_na(other) and with_missing(value.dtype) != value.dtype:
+        if other is not np.nan:
+            raise Unsupported("a missing value other than NaN")
+        if value.dtype == BOOL:
+            raise Unsupported("missing values in a boolean column")
+        expr = Call("when", (mask.expr, value.expr, Literal(None, value.physical)), value.physical)
+        return Value(expr, value.dtype, nulls=True, source=(Project(held.base, (("value", expr),)), "value"))
+    else:
+        filler = constant(other, value)
+    expr = Call("when", (mask.expr, value.expr, filler.expr), value.physical)
+    return Value(expr, value.dtype, nulls=value.nulls or filler.nulls, nans=value.nans or filler.nans)
+
+
+def filled(value: Value, scalar: Any) -> Value:
+    """``fillna`` with a scalar."""
+    if is_na(scalar):
+        raise Unsupported("filling with a missing value")
+    filler = constant(scalar, value)
+    if not value.nulls and not value.nans:
+        return value
+    if value.dtype == BOOL or isinstance(value.dtype, np.dtype) and value.dtype == object:
+        raise Unsupported(f"filling of {value.dtype}")
+    expr: Expr = value.expr
+    if value.nans:
+        expr = Call("fill_nan", (expr, filler.expr), value.physical)
+    if value.nulls:
+        expr = Call("fill_null", (expr, filler.expr), value.physical)
+    return Value(expr, value.dtype, nulls=False, source=value.source)
+
+
+def filled_with(value: Value, other: Value) -> Value:
+    """``fillna`` with the values of another column of the same rows."""
+    if not value.nulls and not value.nans:
+        return value
+    if not value.definite or not other.definite or value.dtype != other.dtype or family(value.dtype) == "object":
+        raise Unsupported(f"filling of {value.dtype} with {other.dtype}")
+    expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
+    return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
+
+
+def clipped(value: Value, lower: Any, upper: Any) -> Value:
+    """``clip`` between scalars."""
+    if not value.definite or kind_of(value.dtype) not in "iufM" or family(value.dtype) not in ("numpy", "masked"):
+        raise Unsupported(f"clip of {value.dtype}")
+    if lower is not None and upper is not None and lower > upper:
+        lower, upper = upper, lower
+    expr = value.expr
+    for bound, name in ((lower, "lt"), (upper, "gt")):
+        if bound is None:
+            continue
+        limit = constant(bound, value)
+        outside = binary(name, value, bound)
+        expr = Call("when", (outside.expr, limit.expr, expr), value.physical)
+    return Value(expr, value.dtype, value.nulls, value.nans)

@@ -1,0 +1,327 @@
+"""DataFrameGroupBy and SeriesGroupBy: pandas' own classes over a plan.
+
+A group-by object holds what is grouped by what (:class:`~craton.pandas.groupby_keys.Grouped`) and pandas' own group-by of
+a two-row template. Native methods plan; any other method is pandas' own, inherited: the attributes it needs (``obj``,
+``_grouper``, ``exclusions``) are class-level descriptors that run pandas' constructor on the materialised frame when they
+are first touched.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_hashable, is_scalar
+from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
+from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
+
+from craton import fallbacks
+from craton.errors import Unsupported
+from craton.pandas import groupby_windows as windows
+from craton.pandas.groupby_agg import direct, pairs_of
+from craton.pandas.groupby_aggregates import reduced, summarise
+from craton.pandas.groupby_functions import BUILDERS
+from craton.pandas.groupby_keys import Grouped, Options, grouped
+from craton.pandas.groupby_template import ask
+from craton.pandas.lazy import _fingerprint, lazy
+from craton.plan.expr import Expr
+from craton.pandas.native import dispatch, getattr_static, inside_pandas, is_lazy, plain_pandas
+
+
+class PandasState:
+    """A class-level attribute that pandas' constructor sets on the instance: touched first, it runs the constructor."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, gb: Any, owner: type | None = None) -> Any:
+        if gb is None:
+            raise AttributeError(self.name)
+        if not inside_pandas():
+            fallbacks.count(f"{type(gb).__name__}.{self.name}", "not native")
+        with plain_pandas():
+            gb._initialise()
+        return gb.__dict__[self.name]
+
+
+class NativeGroupBy:
+    """What both classes share."""
+
+    obj = PandasState()
+    _grouper = PandasState()
+    exclusions = PandasState()
+
+    def _initialise(self: Any) -> None:
+        """Run pandas' constructor."""
+        state = self.__dict__
+        pandas_class = PandasSeriesGroupBy if isinstance(self, pd.Series | PandasSeriesGroupBy) else PandasFrameGroupBy
+        parent = state["_parent"]
+        if parent is not None:
+            self._like(pandas_class, parent)
+            return
+        frame, plan = state["_frame"], state["_plan"]
+        if _mutated(frame, plan.held) and not isinstance(frame, pd.Series):
+            source = lazy(type(frame), plan.held, frame)
+        else:
+            source = frame
+        _ = source._mgr
+        pandas_class.__init__(
+            self, source, _own_columns(state["keys"], plan, source), level=state["level"], **_options(plan.options)
+        )
+        state["obj"] = frame
+        _ = frame._mgr
+
+    def _like(self: Any, pandas_class: Any, parent: Any) -> None:
+        selection = self._selection
+        obj = parent.obj
+        pandas_class.__init__(
+            self,
+            obj[selection] if isinstance(self, PandasSeriesGroupBy) else obj,
+            parent.keys,
+            level=parent.level,
+            grouper=parent._grouper,
+            exclusions=parent.exclusions,
+            selection=selection,
+            **_options(self._plan.options),
+        )
+
+    def _current(self: Any) -> Grouped:
+        """The plan, if the grouped object was not changed in place since."""
+        plan: Grouped = self.__dict__["_plan"]
+        if _mutated(self.__dict__["_frame"], plan.held):
+            raise Unsupported("the grouped object was changed")
+        return plan
+
+    def _probe(self: Any, call: Callable[[Any], Any]) -> Any:
+        """What pandas' own group-by of the template answers."""
+        template = self.__dict__["_template"]
+        return ask(lambda: call(template))
+
+    def _result(self: Any, view: Any, template: Any) -> Any:
+        """A lazy object of the class that the template's result has."""
+        from craton.pandas.frame import DataFrame
+        from craton.pandas.series import Series
+
+        frame = self.__dict__["_frame"]
+        return lazy(Series if isinstance(template, pd.Series) else DataFrame, view, frame)
+
+    def _rows(self: Any, predicate: Expr) -> Any:
+        """Some of the rows, with the columns that were selected, keys among them, or all."""
+        plan: Grouped = self.__dict__["_plan"]
+        held = plan.held if self._selection is None else plan.held.take(plan.positions)
+        return self._result(held.filtered(predicate), self.__dict__["_template"].head(1))
+
+    def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
+        """A group-by of some of the columns."""
+        template = self.__dict__["_template"][key]
+        plan = self.__dict__["_plan"].selecting(positions, single)
+        return _make(cls, self.__dict__["_frame"], plan, template, self.keys, self.level, key, self)
+
+
+def _mutated(frame: Any, held: Any) -> bool:
+    """Whether an object holds something else than when it was grouped; running its plan changes nothing."""
+    state = frame.__dict__
+    if is_lazy(frame):
+        return state["_view"] is not held
+    scan = state.get("_scan")
+    if scan is not None and scan[2].base is held.base:
+        return bool(_fingerprint(frame._mgr) != scan[0])
+    shared = state.get("_shared")
+    return shared is None or bool(_fingerprint(frame._mgr)[: -len(frame.axes)] != _fingerprint(shared)[: -len(frame.axes)])
+
+
+def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
+    """Keys that are columns of the frame, taken from it as it is now: pandas knows them by their memory."""
+
+    def own(one: Any, key: Any) -> Any:
+        return source[key.name] if isinstance(one, pd.Series) and key.column is not None else one
+
+    if isinstance(by, list):
+        return [own(one, key) for one, key in zip(by, plan.keys, strict=True)]
+    return own(by, plan.keys[0])
+
+
+def _options(options: Options) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in Options.__dataclass_fields__}
+
+
+def _make(cls: type, frame: Any, plan: Grouped, template: Any, by: Any, level: Any, selection: Any, parent: Any) -> Any:
+    gb = object.__new__(cls)
+    state = gb.__dict__
+    state.update(_options(plan.options))
+    state.update(
+        keys=by, level=level, _selection=selection, _frame=frame, _plan=plan, _template=template, _parent=parent
+    )
+    return gb
+
+
+def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
+    """A lazy group-by of a craton DataFrame or Series.
+
+    Raises
+    ------
+    Unsupported
+        If a plan can't group so.
+    """
+    plan, template = grouped(obj, by, level, options)
+    cls = SeriesGroupBy if plan.single else DataFrameGroupBy
+    return _make(cls, obj, plan, template, by, level, None, None)
+
+
+# -- native methods ------------------------------------------------------------------------------------------------------
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
+        state = self._current()
+        view, template = reduced(state, self._probe, name, args, kwargs)
+        return self._result(view, template)
+
+    reduction.__name__ = name
+    return reduction
+
+
+def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
+    name = direct(func)
+    if name is not None and (isinstance(func, str) or not (args or kwargs or self._plan.single)):
+        return _reduction(name)(self, *args, **kwargs)
+    if args:
+        raise Unsupported("agg with positional arguments")
+    state = self._current()
+    pairs = pairs_of(state, func, kwargs)
+    template = self._probe(lambda gb: gb.agg(func, **kwargs))
+    return self._result(summarise(state, pairs, template), template)
+
+
+def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if func in KERNELS:
+        return NATIVE[func](self, *args, **kwargs)
+    if args or not isinstance(func, str) or func not in (*BUILDERS, "size"):
+        raise Unsupported("transform with a Python function")
+    return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
+
+
+def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A method that gives a row for a row; one whose arguments don't fit is pandas' to refuse."""
+
+    def window(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature(function).bind(self._current(), self._probe, *args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(str(error)) from error
+        return self._result(*function(*bound.args, **bound.kwargs))
+
+    window.__name__ = name
+    return window
+
+
+def _cumulative(name: str) -> Callable[..., Any]:
+    def cumulative(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._result(*windows.cumulative(self._current(), self._probe, name, args, kwargs))
+
+    return cumulative
+
+
+def _fill(name: str) -> Callable[..., Any]:
+    def fill(self: Any, limit: Any = None) -> Any:
+        return self._result(*windows.fill(self._current(), self._probe, name, limit))
+
+    return fill
+
+
+def _ends(name: str) -> Callable[..., Any]:
+    def ends(self: Any, n: int = 5) -> Any:
+        return self._rows(windows.ends(self._current(), name, n))
+
+    return ends
+
+
+def _getitem(self: Any, key: Any) -> Any:
+    plan = self._current()
+    if self._selection is not None or plan.single:
+        raise Unsupported("a selection of a selection")
+    if isinstance(key, list):
+        self._probe(lambda gb: gb[key])
+        positions = [plan.held.position(label) for label in key]
+        return self._selecting(DataFrameGroupBy, key, positions, False)
+    if is_scalar(key) and is_hashable(key):
+        _ = self.__dict__["_template"][key]  # raises as pandas does
+        return self._selecting(SeriesGroupBy, key, [plan.held.position(key)], True)
+    raise Unsupported(f"columns by a {type(key).__name__}")
+
+
+def _getattr(self: Any, name: str) -> Any:
+    if name.startswith("_") or name not in self.__dict__["_plan"].held.labels or self.__dict__["_plan"].single:
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    return self[name]
+
+
+def _ndim(self: Any) -> int:
+    return 1 if self.__dict__["_plan"].single else 2
+
+
+NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in (*BUILDERS, "size")}
+NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform}
+NATIVE |= {name: _cumulative(name) for name in ("cumsum", "cumprod", "cummin", "cummax")}
+NATIVE |= {name: _fill(name) for name in ("ffill", "bfill")}
+NATIVE |= {name: _ends(name) for name in ("head", "tail")}
+NATIVE |= {
+    "cumcount": _window(windows.cumcount, "cumcount"),
+    "shift": _window(windows.shift, "shift"),
+    "diff": _window(windows.diff, "diff"),
+    "rank": _window(windows.rank, "rank"),
+}
+KERNELS = frozenset(["cumsum", "cumprod", "cummin", "cummax", "ffill", "bfill", "cumcount", "shift", "diff", "rank"])
+
+
+def _inherit(pandas_class: Any) -> dict[str, Any]:
+    """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
+    members: dict[str, Any] = {"ndim": property(_ndim), "__getattr__": _getattr}
+    public = [name for name in dir(pandas_class) if not name.startswith("_") and name != "pipe"]
+    for name in (*public, "__getitem__", "__iter__", "__len__"):
+        attribute = getattr_static(pandas_class, name)
+        if name in members or attribute is None:  # None: set by the constructor
+            continue
+        function = NATIVE.get(name, _getitem if name == "__getitem__" and pandas_class is PandasFrameGroupBy else _refuse)
+        label = f"{pandas_class.__name__}.{name}"
+        if callable(attribute):
+            members[name] = _method(label, function, attribute)
+        else:
+            members[name] = property(_property(label, attribute))
+    return members
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise Unsupported("not native")
+
+
+def _method(label: str, function: Callable[..., Any], fallback: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fallback)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside_pandas():
+            return fallback(self, *args, **kwargs)
+        return dispatch(label, function, fallback, self, args, kwargs)
+
+    method.__craton_native__ = function  # type: ignore[attr-defined]
+    return method
+
+
+def _property(label: str, attribute: Any) -> Callable[[Any], Any]:
+    def getter(self: Any) -> Any:
+        def pandas_get(gb: Any) -> Any:
+            return attribute.__get__(gb, type(gb))
+
+        return pandas_get(self) if inside_pandas() else dispatch(label, _refuse, pandas_get, self, (), {})
+
+    return getter
+
+
+DataFrameGroupBy: Any = type(
+    "DataFrameGroupBy", (NativeGroupBy, PandasFrameGroupBy), {**_inherit(PandasFrameGroupBy), "__module__": "pandas.api.typing"}
+)
+SeriesGroupBy: Any = type(
+    "SeriesGroupBy", (NativeGroupBy, PandasSeriesGroupBy), {**_inherit(PandasSeriesGroupBy), "__module__": "pandas.api.typing"}
+)

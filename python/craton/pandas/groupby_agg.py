@@ -1,0 +1,90 @@
+"""``agg``: which columns are aggregated how, from the many forms in which pandas lets a user say so."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+from pandas.core import common
+
+from craton.errors import Unsupported
+from craton.pandas.groupby_aggregates import Pair
+from craton.pandas.groupby_functions import BUILDERS
+from craton.pandas.groupby_keys import Grouped
+
+NAMES = frozenset([*BUILDERS, "size"])
+
+
+def direct(func: Any) -> str | None:
+    """The aggregation that a single string or function stands for, if it is one that a method computes."""
+    if isinstance(func, str):
+        return func if func in NAMES else None
+    if callable(func):
+        name = common.get_cython_func(func)
+        return name if name in NAMES else None
+    return None
+
+
+def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
+    """The aggregations in the order of the result's columns.
+
+    Parameters
+    ----------
+    state
+        What is grouped.
+    func
+        A list, a dict, or ``None`` for named aggregations.
+    named
+        The keyword arguments.
+
+    Raises
+    ------
+    Unsupported
+        If one is a Python function, has parameters, or a column is unknown.
+    """
+    if func is None:
+        if not named:
+            raise Unsupported("nothing to aggregate")
+        if state.single:
+            return [(state.positions[0], _one(one), {}) for one in named.values()]
+        return [_named(state, one) for one in named.values()]
+    if named:
+        raise Unsupported(f"keyword arguments {sorted(named)}")
+    if isinstance(func, list):
+        if state.single:
+            return [(state.positions[0], _one(one), {}) for one in func]
+        return [(i, _one(one), {}) for i in state.positions for one in func]
+    if isinstance(func, dict) and not state.single:
+        pairs: list[Pair] = []
+        for label, what in func.items():
+            position = _position(state, label)
+            pairs.extend((position, _one(one), {}) for one in (what if isinstance(what, list) else [what]))
+        return pairs
+    raise Unsupported(f"agg with a {type(func).__name__}")
+
+
+def _named(state: Grouped, one: Any) -> Pair:
+    if isinstance(one, pd.NamedAgg):
+        if one.args or one.kwargs:
+            raise Unsupported("a named aggregation with parameters")
+        return _position(state, one.column), _one(one.aggfunc), {}
+    if isinstance(one, tuple) and len(one) == 2:
+        return _position(state, one[0]), _one(one[1]), {}
+    raise Unsupported("a named aggregation that is no pair")
+
+
+def _position(state: Grouped, label: Hashable) -> int:
+    try:
+        found = state.held.positions(label)
+    except TypeError as error:
+        raise Unsupported("a column label that is not hashable") from error
+    if len(found) != 1:
+        raise Unsupported(f"no column {label!r}")
+    return found[0]
+
+
+def _one(func: Any) -> str:
+    if isinstance(func, str) and func in NAMES:
+        return func
+    raise Unsupported("an aggregation that is no name of one")

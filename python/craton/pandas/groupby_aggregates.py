@@ -1,0 +1,154 @@
+"""Aggregation of a grouped view: one row a group, labelled as pandas labels it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.groupby_functions import Outcome, outcome
+from craton.pandas.groupby_keys import Grouped
+from craton.pandas.view import IndexSpec, Value, View, column_names
+from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project
+
+Probe = Callable[[Callable[[Any], Any]], Any]
+Pair = tuple[int, str, Mapping[str, Any]]
+
+
+def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd.Series) -> View:
+    """Plan aggregations.
+
+    Parameters
+    ----------
+    state
+        What is grouped.
+    pairs
+        For each result column: the position of the column, the aggregation, its parameters.
+    template
+        pandas' result for a template: gives labels, names and dtypes. With ``as_index=False`` the keys that become columns
+        come first.
+
+    Returns
+    -------
+    View
+        The result.
+    """
+    if isinstance(template, pd.DataFrame):
+        labels = template.columns
+        dtypes = list(template.dtypes)
+    else:
+        labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
+        dtypes = [template.dtype]
+    in_front = len(labels) - len(pairs)
+    if in_front and state.options.as_index or in_front < 0:
+        raise Unsupported("a result of another shape than was expected")
+    outcomes = [
+        outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters)
+        for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
+    ]
+    key_names, value_names, base = aggregate(state, outcomes, list(labels[in_front:]))
+    keys = [
+        Value(base.column(name), key.value.dtype, nulls=_null_keys(state, key.value))
+        for name, key in zip(key_names, state.keys, strict=True)
+    ]
+    values = [_result(base, name, out) for name, out in zip(value_names, outcomes, strict=True)]
+    if state.options.as_index:
+        return View(base, tuple(values), labels, key_index(state, keys))
+    return View(base, (*_leading(state, keys, labels[in_front:], in_front), *values), labels)
+
+
+def key_index(state: Grouped, keys: Sequence[Value]) -> IndexSpec:
+    """The group keys as row labels."""
+    kind = "labels" if len(keys) == 1 else "multi"
+    return IndexSpec(kind, tuple(keys), tuple(key.name for key in state.keys))  # type: ignore[arg-type]
+
+
+def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int) -> list[Value]:
+    """The keys that ``as_index=False`` puts in front: those whose names are not among the columns."""
+    found = []
+    for i, (key, value) in enumerate(zip(state.keys, keys, strict=True)):
+        name: Hashable = key.name
+        if name is None:
+            name = "index" if len(keys) == 1 else f"level_{i}"
+        if name not in labels:
+            found.append(value)
+    if len(found) != count:
+        raise Unsupported("keys that are also result columns")
+    return found
+
+
+def _null_keys(state: Grouped, value: Value) -> bool:
+    return not state.options.dropna and value.clean.nulls
+
+
+def _result(base: Operator, name: str, out: Outcome) -> Value:
+    source = (base, name) if out.undecided else None
+    return Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
+
+
+def aggregate(
+    state: Grouped, outcomes: Sequence[Outcome], labels: Sequence[Hashable]
+) -> tuple[list[str], list[str], Aggregate]:
+    """The aggregate operator, and the names of its key and value columns."""
+    names = column_names([*(key.name for key in state.keys), *labels])
+    key_names, value_names = names[: len(state.keys)], names[len(state.keys) :]
+    base, keys, args = rows(state, [out.arg for out in outcomes if out.arg is not None])
+    following = iter(args)
+    calls = tuple(
+        (name, AggregateCall(out.function, () if out.arg is None else (next(following),), out.physical, out.options))
+        for name, out in zip(value_names, outcomes, strict=True)
+    )
+    named = tuple(zip(key_names, keys, strict=True))
+    return key_names, value_names, Aggregate(base, named, calls, state.options.sort)
+
+
+def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], list[Expr]]:
+    """The rows that have a key, with keys and expressions as columns where they are more than that.
+
+    Returns
+    -------
+    tuple of (Operator, list of Expr, list of Expr)
+        The rows; the keys and the expressions over them.
+    """
+    base = state.held.base
+    keys = [key.value.clean for key in state.keys]
+    every = [*(key.expr for key in keys), *exprs]
+    if any(not isinstance(expr, Column) for expr in every):
+        columns: dict[Expr, Named] = {}
+        names = iter(column_names([*(key.name for key in state.keys), *(f"{expr!r}"[:40] for expr in exprs)]))
+        for expr in every:
+            name = next(names)
+            columns.setdefault(expr, (name, expr))
+        base = Project(base, tuple(columns.values()))
+        every = [Column(columns[expr][0], dtype_of(expr)) for expr in every]
+    found_keys, found = every[: len(keys)], every[len(keys) :]
+    if state.options.dropna:
+        present: list[Expr] = [
+            Call("not", (Call("is_null", (expr,), pl.Boolean()),), pl.Boolean())
+            for expr, key in zip(found_keys, keys, strict=True)
+            if key.nulls
+        ]
+        if present:
+            base = Filter(base, conjunction(present))
+    return base, found_keys, found
+
+
+def reduced(
+    state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
+) -> tuple[View, pd.DataFrame | pd.Series]:
+    """A named aggregation of all columns, or of the numeric ones; and pandas' result for the template."""
+    template = probe(lambda gb: getattr(gb, name)(*args, **parameters))
+    if args:
+        parameters = parameters | probe(lambda gb: signature(getattr(gb, name)).bind(*args).arguments)
+    if name == "size":
+        return summarise(state, [(-1, "size", parameters)], template), template
+    positions: Sequence[int] = state.positions
+    if parameters.get("numeric_only", False) and not state.single:
+        keep = set(probe(lambda gb: gb._obj_with_exclusions._get_numeric_data().columns))
+        positions = [i for i in positions if state.held.labels[i] in keep]
+    return summarise(state, [(i, name, parameters) for i in positions], template), template

@@ -1,0 +1,207 @@
+"""The named aggregations: which plan function computes each, and what is known of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import DtypeObj, family, is_float, kind_of, physical, with_missing
+from craton.pandas.view import Value
+from craton.plan.expr import Call, Expr, Options, options
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An aggregate of a column, and what is known of missing values in its result."""
+
+    function: str
+    arg: Expr | None
+    dtype: DtypeObj
+    options: Options = ()
+    nulls: bool = False
+    nans: bool = False
+
+    @property
+    def physical(self) -> pl.DataType:
+        """The physical dtype of the result."""
+        return physical(self.dtype)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the dtype depends on whether a value is missing."""
+        return self.nulls and with_missing(self.dtype) != self.dtype
+
+
+Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], Outcome]
+NUMBERS = "biuf"
+
+
+def outcome(name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    """Plan one aggregation of one column.
+
+    Parameters
+    ----------
+    name
+        pandas' name of it.
+    value
+        The column; ``None`` only for ``size``.
+    dtype
+        The dtype of the result if no group's value is missing, as pandas has it for a template.
+    parameters
+        What the user gave: ``ddof``, ``min_count``, ``skipna`` and so on; ``numeric_only`` is dealt with before.
+
+    Raises
+    ------
+    Unsupported
+        If a plan can't compute exactly that.
+    """
+    given = {key: item for key, item in parameters.items() if key not in ("numeric_only", "engine", "engine_kwargs")}
+    if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
+        raise Unsupported("engine=")
+    if name == "size":
+        return Outcome("len", None, dtype)
+    if name not in BUILDERS:
+        raise Unsupported(f"the aggregation {name!r}")
+    assert value is not None
+    if not value.definite:
+        raise Unsupported("a column whose dtype depends on the data")
+    if given.pop("skipna", True) is not True:
+        raise Unsupported("skipna=False")
+    if family(value.dtype) == "masked" and value.physical.is_float():
+        raise Unsupported("masked floats, which tell NaN from NA")
+    return BUILDERS[name](value.clean, dtype, given)
+
+
+def _refuse(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:
+    if rest:
+        raise Unsupported(f"parameters {sorted(rest)}")
+    if kind_of(value.dtype) not in kinds or family(value.dtype) == "category":
+        raise Unsupported(f"an aggregation of {value.dtype}")
+
+
+def _pop(parameters: Mapping[str, Any], name: str, default: Any) -> tuple[Any, dict[str, Any]]:
+    rest = dict(parameters)
+    return rest.pop(name, default), rest
+
+
+def _sum(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    return _total("sum", value, dtype, parameters)
+
+
+def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    return _total("product", value, dtype, parameters)
+
+
+def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    count, rest = _pop(parameters, "min_count", 0)
+    _refuse(value, NUMBERS, rest)
+    if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
+        raise Unsupported("min_count is no integer")
+    if count <= 0:
+        return Outcome(function, value.expr, dtype, nans=is_float(dtype))
+    return Outcome(function, value.expr, dtype, options(min_count=int(count)), nulls=True, nans=is_float(dtype))
+
+
+def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    _refuse(value, NUMBERS, parameters)
+    return Outcome("mean", value.expr, dtype, nulls=value.nulls, nans=True)
+
+
+def _extreme(function: str) -> Builder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+        count, rest = _pop(parameters, "min_count", -1)
+        _refuse(value, "biufMmT", rest)
+        if count not in (-1, 0, 1):
+            raise Unsupported("min_count")
+        return Outcome(function, value.expr, dtype, nulls=value.nulls)
+
+    return build
+
+
+def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    if parameters:
+        raise Unsupported(f"parameters {sorted(parameters)}")
+    return Outcome("count", value.expr, dtype) if value.nulls else Outcome("len", None, dtype)
+
+
+def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    dropna, rest = _pop(parameters, "dropna", True)
+    if rest or dropna is not True:
+        raise Unsupported("parameters of nunique")
+    return Outcome("n_unique", value.expr, dtype, options(nulls=value.nulls))
+
+
+def _end(function: str) -> Builder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+        count, rest = _pop(parameters, "min_count", -1)
+        if rest or count not in (-1, 0, 1):
+            raise Unsupported(f"parameters of {function}")
+        return Outcome(function, value.expr, dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
+
+    return build
+
+
+def _moment(function: str) -> Builder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+        ddof, rest = _pop(parameters, "ddof", 1)
+        _refuse(value, "iuf", rest)
+        if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
+            raise Unsupported("ddof")
+        return Outcome(function, value.expr, dtype, options(ddof=int(ddof)), nulls=True, nans=True)
+
+    return build
+
+
+def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    _refuse(value, "iuf", parameters)
+    return Outcome("median", value.expr, dtype, nulls=value.nulls, nans=True)
+
+
+def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    q, rest = _pop(parameters, "q", 0.5)
+    interpolation, rest = _pop(rest, "interpolation", "linear")
+    _refuse(value, "iuf", rest)
+    if not isinstance(q, (float, int)) or isinstance(q, bool) or not 0 <= q <= 1:
+        raise Unsupported("q is no fraction")
+    if interpolation not in ("linear", "lower", "higher", "midpoint"):
+        raise Unsupported(f"interpolation={interpolation!r}")
+    choice = options(q=float(q), interpolation=interpolation)
+    return Outcome("quantile", value.expr, dtype, choice, nulls=value.nulls, nans=True)
+
+
+def _truth(function: str) -> Builder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+        _refuse(value, NUMBERS, parameters)
+        if family(value.dtype) != "numpy":
+            raise Unsupported("three-valued logic")
+        expr = value.expr
+        if value.physical != pl.Boolean():
+            expr = Call("cast", (expr,), pl.Boolean())
+        return Outcome(function, expr, dtype)
+
+    return build
+
+
+BUILDERS: dict[str, Builder] = {
+    "sum": _sum,
+    "prod": _prod,
+    "mean": _mean,
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+    "count": _count,
+    "nunique": _nunique,
+    "first": _end("first"),
+    "last": _end("last"),
+    "var": _moment("var"),
+    "std": _moment("std"),
+    "sem": _moment("sem"),
+    "median": _median,
+    "quantile": _quantile,
+    "any": _truth("any"),
+    "all": _truth("all"),
+}

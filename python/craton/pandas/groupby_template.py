@@ -1,0 +1,110 @@
+"""Tiny pandas objects that look like a view: same labels, dtypes, index names; two equal rows of arbitrary values.
+
+What a method returns for them tells the class, labels, names and dtypes of the real result, and which error a bad call
+raises, in pandas' own words, for the cost of a call on two rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from craton.errors import Unsupported
+from craton.pandas.convert import Array
+from craton.pandas.dtypes import DtypeObj
+from craton.pandas.view import Value, View
+
+ROWS = 2
+
+
+@lru_cache(maxsize=512)
+def sample(dtype: DtypeObj) -> Array:
+    """Two equal values of a dtype; none is missing.
+
+    Raises
+    ------
+    Unsupported
+        If there is no such value.
+    """
+    if isinstance(dtype, np.dtype):
+        if dtype.kind in "biuf":
+            return np.ones(ROWS, dtype=dtype)
+        if dtype.kind in "mM":
+            return pd.array(np.ones(ROWS, dtype="i8").view(dtype))  # type: ignore[call-overload,no-any-return]
+    elif isinstance(dtype, pd.CategoricalDtype):
+        if dtype.categories is not None and len(dtype.categories):
+            return pd.Categorical.from_codes([0] * ROWS, dtype=dtype)  # type: ignore[arg-type]
+    elif isinstance(dtype, pd.StringDtype):
+        return pd.array(["a"] * ROWS, dtype=dtype)
+    elif isinstance(dtype, pd.DatetimeTZDtype):
+        return pd.array([pd.Timestamp(0, tz=dtype.tz)] * ROWS, dtype=dtype)
+    elif isinstance(dtype, pd.ArrowDtype):
+        kind = dtype.pyarrow_dtype
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        values = pa.array(["a" if text else 1] * ROWS)
+        if pa.types.is_date32(kind):
+            values = values.cast(pa.int32())
+        return pd.arrays.ArrowExtensionArray(pa.chunked_array([values]).cast(kind))  # type: ignore[attr-defined,no-any-return]
+    elif hasattr(dtype, "numpy_dtype"):
+        return pd.array([1] * ROWS, dtype=dtype)
+    raise Unsupported(f"no sample of dtype {dtype}")
+
+
+def index_like(held: View) -> pd.Index:
+    """An index with the names and dtypes of a view's."""
+    spec = held.index
+    arrays = [sample(definite(value)) for value in spec.values]
+    if spec.kind == "multi":
+        return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
+    if spec.kind == "labels":
+        return pd.Index(arrays[0], name=spec.names[0])
+    return pd.RangeIndex(ROWS, name=spec.names[0])
+
+
+def frame_like(held: View) -> pd.DataFrame:
+    """A DataFrame with the labels and dtypes of a view's columns."""
+    columns = dict(enumerate(sample(definite(value)) for value in held.values))
+    frame = pd.DataFrame(columns, index=index_like(held), copy=False)
+    frame.columns = held.labels
+    return frame
+
+
+def series_like(held: View) -> pd.Series:
+    """A Series with the name and dtype of a one-column view."""
+    (value,) = held.values
+    return pd.Series(sample(definite(value)), index=index_like(held), name=held.labels[0], copy=False)
+
+
+def definite(value: Value) -> DtypeObj:
+    """The dtype of a value.
+
+    Raises
+    ------
+    Unsupported
+        If it depends on the data.
+    """
+    if not value.definite:
+        raise Unsupported("a column whose dtype depends on the data")
+    return value.dtype
+
+
+def ask(call: Callable[[], Any]) -> Any:
+    """What pandas returns for a template.
+
+    Raises
+    ------
+    Unsupported
+        If it raises or warns: then it does so too for the data.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return call()
+        except Exception as error:
+            raise Unsupported(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,257 @@
+"""``transform`` and the methods of a group-by that return a row for a row, or some of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.extensions import no_default
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
+from craton.pandas.elementwise import literal
+from craton.pandas.groupby_aggregates import Probe
+from craton.pandas.groupby_functions import outcome
+from craton.pandas.groupby_keys import Grouped
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr, Literal, Options, Window, conjunction, options
+from craton.plan.operators import Project
+
+Result = tuple[View, pd.DataFrame | pd.Series]
+
+
+def _partition(state: Grouped) -> tuple[Expr, ...]:
+    return tuple(key.value.clean.expr for key in state.keys)
+
+
+def _keyed(state: Grouped) -> Expr | None:
+    """Whether a row has a key; ``None`` if every row has, or counts as having one."""
+    if not state.options.dropna:
+        return None
+    present = [
+        Call("not", (Call("is_null", (key.value.clean.expr,), pl.Boolean()),), pl.Boolean())
+        for key in state.keys
+        if key.value.clean.nulls
+    ]
+    return conjunction(present) if present else None  # type: ignore[arg-type]
+
+
+def over(
+    state: Grouped,
+    function: str,
+    args: Sequence[Expr],
+    dtype: DtypeObj,
+    choice: Options = (),
+    *,
+    nulls: bool = False,
+    nans: bool = False,
+    otherwise: Expr | None = None,
+) -> Value:
+    """A window function over the rows of each group; rows without a key get ``otherwise``, or a missing value."""
+    kind = physical(dtype)
+    expr: Expr = Window(function, tuple(args), kind, _partition(state), choice)
+    keyed = _keyed(state)
+    if keyed is not None:
+        expr = Call("when", (keyed, expr, Literal(None, kind) if otherwise is None else otherwise), kind)
+        nulls = nulls or otherwise is None
+    return Value(expr, dtype, nulls, nans, _source(state, expr, dtype, nulls))
+
+
+def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
+    if not nulls or with_missing(dtype) == dtype:
+        return None
+    return Project(state.held.base, (("value", expr),)), "value"
+
+
+def like_rows(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
+    """The result of a method that gives a row for a row."""
+    if isinstance(template, pd.DataFrame):
+        labels = template.columns
+    else:
+        labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
+    if len(labels) != len(values):
+        raise Unsupported("a result of another shape than was expected")
+    return View(state.held.base, tuple(values), labels, state.held.index, state.held.rows)
+
+
+def _dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
+    return list(template.dtypes) if isinstance(template, pd.DataFrame) else [template.dtype]
+
+
+def _plain(value: Value, kinds: str = "biufmMT") -> Value:
+    """A value that windows compute with, missing values as null."""
+    if not value.definite:
+        raise Unsupported("a column whose dtype depends on the data")
+    if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
+        raise Unsupported(f"a window over {value.dtype}")
+    if family(value.dtype) == "masked" and value.physical.is_float():
+        raise Unsupported("masked floats, which tell NaN from NA")
+    return value.clean
+
+
+def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
+    values = [build(value, dtype) for value, dtype in zip(state.values, _dtypes(template), strict=True)]
+    return like_rows(state, values, template), template
+
+
+def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> Result:
+    """``transform`` by a named aggregation: its value on every row of the group."""
+    template = probe(lambda gb: gb.transform(name, **parameters))
+    if name == "size":
+        return like_rows(state, [over(state, "len", (), INT64)], template), template
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        out = outcome(name, value, dtype, parameters)
+        args = () if out.arg is None else (out.arg,)
+        return over(state, out.function, args, dtype, out.options, nulls=out.nulls, nans=out.nans)
+
+    if parameters.get("numeric_only", False):
+        raise Unsupported("transform with numeric_only")
+    return _each(state, template, build)
+
+
+def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> Result:
+    """``cumsum``, ``cumprod``, ``cummin``, ``cummax``."""
+    if args or parameters:
+        raise Unsupported("parameters of a cumulative method")
+    template = probe(lambda gb: getattr(gb, name)())
+    function = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}[name]
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "iuf" if name in ("cumsum", "cumprod") else "iufmM")
+        if _keyed(state) is not None and kind_of(dtype) in "iu":
+            raise Unsupported("integers of rows without a key")
+        return over(state, function, (clean.expr,), dtype, nulls=clean.nulls, nans=is_float(dtype))
+
+    return _each(state, template, build)
+
+
+def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
+    """The number of each row in its group."""
+    template = probe(lambda gb: gb.cumcount(ascending=ascending))
+    number: Expr = Window("row_number", (), pl.Int64(), _partition(state))
+    if not ascending:
+        last = Call("sub", (Window("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
+        number = Call("sub", (last, number), pl.Int64())
+    return like_rows(state, [_where_keyed(state, number)], template), template
+
+
+def _where_keyed(state: Grouped, expr: Expr) -> Value:
+    keyed = _keyed(state)
+    if keyed is None:
+        return Value(expr, INT64, nulls=False)
+    expr = Call("when", (keyed, expr, Literal(None, pl.Int64())), pl.Int64())
+    return Value(expr, INT64, True, False, _source(state, expr, INT64, True))
+
+
+def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default) -> Result:
+    """The value of an earlier or later row of the group."""
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or freq is not None:
+        raise Unsupported("shift by anything but an integer")
+    given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
+
+    def build(value: Value, _: DtypeObj) -> Value:
+        if not value.definite:
+            raise Unsupported("a column whose dtype depends on the data")
+        choice = options(periods=int(periods))
+        if not given:
+            nulls = value.nulls or periods != 0
+            return over(state, "shift", (value.expr,), value.dtype, choice, nulls=nulls, nans=value.nans)
+        filler = literal(fill_value, value)
+        if kind_of(filler.dtype) != kind_of(value.dtype) or family(value.dtype) not in ("numpy", "str"):
+            raise Unsupported("a fill value of another dtype")
+        fill = Literal(filler.expr.value, value.physical)  # type: ignore[attr-defined]
+        return over(
+            state, "shift", (value.expr, fill), value.dtype, choice, nulls=value.nulls, nans=value.nans, otherwise=fill
+        )
+
+    # The template has two rows: what it gives for the dtype is not what the data may give; it checks the call.
+    template = probe(lambda gb: gb.shift(periods, **given))
+    return _each(state, template, build)
+
+
+def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+    """The difference to an earlier or later row of the group."""
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
+        raise Unsupported("diff by anything but an integer")
+    template = probe(lambda gb: gb.diff(periods))
+
+    def build(value: Value, _: DtypeObj) -> Value:
+        clean = _plain(value, "f")
+        if family(value.dtype) != "numpy":
+            raise Unsupported("diff of an extension dtype")
+        return over(state, "diff", (clean.expr,), value.dtype, options(periods=int(periods)), nulls=True, nans=True)
+
+    return _each(state, template, build)
+
+
+def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
+    """``ffill`` and ``bfill``."""
+    if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
+        raise Unsupported("limit")
+    template = probe(lambda gb: getattr(gb, name)(limit=limit))
+    function = "forward_fill" if name == "ffill" else "backward_fill"
+    choice = options(limit=None if limit is None else int(limit))
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value)
+        return over(state, function, (clean.expr,), value.dtype, choice, nulls=clean.nulls)
+
+    return _each(state, template, build)
+
+
+def rank(
+    state: Grouped,
+    probe: Probe,
+    method: str = "average",
+    ascending: bool = True,
+    na_option: str = "keep",
+    pct: bool = False,
+) -> Result:
+    """The rank of each value in its group."""
+    if na_option != "keep" or pct is not False or not isinstance(ascending, bool):
+        raise Unsupported("parameters of rank")
+    names = {"average": "rank_average", "min": "rank_min", "max": "rank_max", "dense": "rank_dense"}
+    names["first"] = "rank_ordinal"
+    if method not in names:
+        raise Unsupported(f"method={method!r}")
+    template = probe(lambda gb: gb.rank(method=method, ascending=ascending))
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "iufmMb")
+        if family(value.dtype) != "numpy":
+            raise Unsupported("rank of an extension dtype")
+        return over(
+            state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls
+        )
+
+    return _each(state, template, build)
+
+
+def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
+    """``head`` and ``tail``: the first or last rows of each group."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+        raise Unsupported("n is no integer")
+    number: Expr = Window("row_number", (), pl.Int64(), _partition(state))
+    size: Expr = Window("len", (), pl.Int64(), _partition(state))
+    if name == "tail":
+        one = Literal(1, pl.Int64())
+        number = Call("sub", (Call("sub", (size, one), pl.Int64()), number), pl.Int64())
+        inside = Call("lt", (number, Literal(int(n), pl.Int64())), pl.Boolean())
+        if n < 0:
+            raise Unsupported("tail of a negative number")
+    elif n < 0:
+        kept = Call("add", (size, Literal(int(n), pl.Int64())), pl.Int64())
+        inside = Call("lt", (number, kept), pl.Boolean())
+    else:
+        inside = Call("lt", (number, Literal(int(n), pl.Int64())), pl.Boolean())
+    return picked(state, inside)
+
+
+def picked(state: Grouped, predicate: Expr) -> Expr:
+    """A predicate for the rows that have a key."""
+    keyed = _keyed(state)
+    return predicate if keyed is None else conjunction([keyed, predicate])

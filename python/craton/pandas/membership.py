@@ -1,0 +1,191 @@
+"""``isin`` and ``between``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import is_list_like
+
+from craton.errors import Unsupported
+from craton.pandas.accessors import empty_series
+from craton.pandas.convert import from_array
+from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.elementwise import binary, stamp_dtype
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
+from craton.plan.operators import Operator, Project, Scan
+from craton.plan.sources import MemorySource
+
+LARGE = 1_000_000
+"""From this many values on, a join with them is planned instead of a list in the plan."""
+
+
+def is_in_view(value: Value, other: View) -> Value:
+    """Whether a value is among the values of a planned Series."""
+    wanted = other.values[0]
+    if not value.definite or not wanted.definite:
+        raise Unsupported("a column whose dtype depends on the data")
+    dtype = _result_dtype(value.dtype, empty_series(wanted.dtype))
+    left, right = _common(value, wanted)
+    plan: Operator = Project(other.base, (("value", right.clean.expr),))
+    return Value(Member(left.clean.expr, plan), dtype, nulls=False)
+
+
+def _common(left: Value, right: Value) -> tuple[Value, Value]:
+    """Both sides in one physical dtype, as pandas compares them."""
+    one, other = left.dtype, right.dtype
+    if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
+        raise Unsupported("membership of categoricals")
+    if family(one) == "masked" and kind_of(one) != "T" and (left.nulls or right.nulls):
+        raise Unsupported("membership of nullable values")
+    if left.physical == right.physical and family(one) == family(other):
+        return left, right
+    if family(one) == family(other) == "numpy" and {kind_of(one), kind_of(other)} <= set("iuf"):
+        first, second = number(one), number(other)
+        common = np.result_type(first, second)
+        if {first.kind, second.kind} == {"i", "u"} and common.kind == "f":
+            raise Unsupported("membership of uint64 among signed integers")
+        target = physical(common)
+        return _cast(left, target), _cast(right, target)
+    raise Unsupported(f"membership of {one} among {other}")
+
+
+def _cast(value: Value, target: pl.DataType) -> Value:
+    if value.physical == target:
+        return value
+    expr = Call("cast", (value.expr,), target)
+    return Value(expr, value.dtype, value.nulls, value.nans)
+
+
+def _result_dtype(dtype: DtypeObj, values: Any) -> DtypeObj:
+    try:
+        return empty_series(dtype).isin(values).dtype  # type: ignore[no-any-return]
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+
+
+def is_in_values(value: Value, values: Any) -> Value:
+    """Whether a value is among values in memory: a list, a set, an array, an Index or a Series.
+
+    Raises
+    ------
+    Unsupported
+        If the values are of mixed kinds, or pandas would compare them in some way that is not planned.
+    """
+    if not value.definite:
+        raise Unsupported("a column whose dtype depends on the data")
+    if not is_list_like(values) or isinstance(values, (dict, pd.DataFrame)):
+        raise Unsupported("values of this kind")
+    dtype = _result_dtype(value.dtype, [])
+    found = _searched(value, values)
+    if found is None:
+        return Value(Literal(False, pl.Boolean()), dtype, nulls=False)
+    null = found.null_count() > 0
+    found = found.drop_nulls()
+    searched = value.clean
+    expr: Expr
+    if len(found) >= LARGE:
+        source = MemorySource.of(pl.DataFrame({"value": found}))
+        expr = Member(searched.expr, Scan(source, ("value",)))
+    elif len(found) == 0:
+        expr = Literal(False, pl.Boolean())
+    else:
+        # Without missing values on either side the plain form is what a scan can use to skip data.
+        expr = Call("is_in", (searched.expr, Values.of(found)), pl.Boolean())
+        if searched.nulls and not null:
+            expr = Call("fill_null", (expr, Literal(False, pl.Boolean())), pl.Boolean())
+    if null and searched.nulls:
+        missing = Call("is_null", (searched.expr,), pl.Boolean())
+        if len(found):
+            expr = Call("or", (missing, expr), pl.Boolean())
+        else:
+            expr = missing
+    return Value(expr, dtype, nulls=False)
+
+
+def _searched(value: Value, values: Any) -> pl.Series | None:
+    """The values as a Polars series of the column's physical dtype, missing as null; ``None`` if none can match."""
+    kind = kind_of(value.dtype)
+    if isinstance(values, (pd.Series, pd.Index)):
+        array: Any = values.array
+    elif isinstance(values, (np.ndarray, pd.api.extensions.ExtensionArray)):
+        array = values
+    else:
+        array = list(values)
+    if isinstance(array, list):
+        return _from_list(value, kind, array)
+    if isinstance(array, np.ndarray) and array.dtype == object:
+        return _from_list(value, kind, array.tolist())
+    if isinstance(array.dtype, pd.CategoricalDtype) or array.dtype == object:
+        return _from_list(value, kind, list(array))
+    wanted = Value(Column("v", physical(array.dtype)), array.dtype)
+    if value.dtype == array.dtype:
+        return from_array("v", array)[0].fill_nan(None) if wanted.physical.is_float() else from_array("v", array)[0]
+    one, other = _common(value, wanted)
+    if one.physical != value.physical:
+        raise Unsupported(f"membership of {value.dtype} among {array.dtype}")
+    series = from_array("v", array)[0]
+    if series.dtype.is_float():
+        series = series.fill_nan(None)
+    return series.cast(one.physical)
+
+
+def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
+    if not items:
+        return None
+    if family(value.dtype) in ("category", "object", "arrow") or (family(value.dtype) == "masked" and kind != "T"):
+        raise Unsupported(f"membership of {value.dtype}")
+    missing = [item for item in items if item is None or item is pd.NA or item is pd.NaT or item != item]
+    present = [item for item in items if not (item is None or item is pd.NA or item is pd.NaT or item != item)]
+    if kind == "T" and all(type(item) is str for item in present):
+        if missing and not value.nulls:
+            missing = []
+        if missing and (family(value.dtype) != "str" or any(item is pd.NaT for item in missing)):
+            raise Unsupported("missing values among strings")
+        return pl.Series("v", [*present, *([None] if missing else [])], dtype=pl.String)
+    if missing:
+        if kind == "f" and all(isinstance(item, float) for item in missing) and present:
+            pass
+        else:
+            raise Unsupported("missing values in a list")
+    if kind in "iu" and all(type(item) is int or isinstance(item, np.integer) for item in present):
+        bounds = np.iinfo(number(value.dtype))
+        if any(not -(2**63) <= int(item) < 2**63 for item in present):
+            raise Unsupported("integers of over 64 bits")
+        fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]
+        return pl.Series("v", fitting, dtype=value.physical) if fitting else None
+    if kind == "f" and all(type(item) in (int, float) or isinstance(item, (np.integer, np.floating)) for item in present):
+        if value.physical != pl.Float64() or any(abs(item) > 2**53 for item in present if isinstance(item, (int, np.integer))):
+            raise Unsupported("membership of float32, or among large integers")
+        numbers: list[float | None] = [float(item) for item in present]
+        return pl.Series("v", [*numbers, *([None] if missing else [])], dtype=pl.Float64)
+    if kind == "M" and all(isinstance(item, pd.Timestamp) for item in present):
+        return _from_stamps(value, present)
+    raise Unsupported(f"membership of {value.dtype} among values of this kind")
+
+
+def _from_stamps(value: Value, stamps: list[pd.Timestamp]) -> pl.Series:
+    zone = getattr(value.dtype, "tz", None)
+    if zone is not None or any(stamp.tz is not None for stamp in stamps):
+        raise Unsupported("membership among points in time with zones")
+    unit = value.dtype.name[11:-1] if isinstance(value.dtype, np.dtype) else ""
+    try:
+        array = pd.array([stamp.as_unit(unit, round_ok=False) for stamp in stamps], dtype=stamp_dtype(unit, None))
+    except (ValueError, OverflowError) as error:
+        raise Unsupported("points in time that the column's unit does not hold") from error
+    return from_array("v", array)[0]
+
+
+def between(value: Value, left: Any, right: Any, inclusive: str) -> Value:
+    """``value.between(left, right)`` as two comparisons."""
+    lower, upper = {
+        "both": ("ge", "le"),
+        "left": ("ge", "lt"),
+        "right": ("gt", "le"),
+        "neither": ("gt", "lt"),
+    }[inclusive]
+    return binary("and", binary(lower, value, left), binary(upper, value, right))
+

@@ -1,0 +1,147 @@
+"""Python regular expressions as the engine's, where both mean the same.
+
+The pattern is parsed with Python's own parser and written again for the engine, which knows neither look-around nor
+back-references, has other ideas of ``\\w``, ``\\s`` and ``$``, and is otherwise as greedy and as leftmost as Python. What is
+not known to mean the same is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+from craton.errors import Unsupported
+
+_WORD = r"\p{L}\p{N}_"
+_SPACE = r"\s\x1c-\x1f"
+_CATEGORIES = {
+    sre.CATEGORY_DIGIT: r"\p{Nd}",
+    sre.CATEGORY_SPACE: _SPACE,
+    sre.CATEGORY_WORD: _WORD,
+}
+_NEGATED = {
+    sre.CATEGORY_NOT_DIGIT: r"\p{Nd}",
+    sre.CATEGORY_NOT_SPACE: _SPACE,
+    sre.CATEGORY_NOT_WORD: _WORD,
+}
+_MAX_REPEAT = 1000
+
+
+@lru_cache(maxsize=256)
+def translate(pattern: str) -> str:
+    """The engine's pattern for a Python pattern.
+
+    Raises
+    ------
+    Unsupported
+        If it uses something that the engine lacks, or that means something else there.
+    """
+    try:
+        parsed = parser.parse(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Unsupported(f"pattern {pattern!r}: {error}") from error
+    if parsed.state.flags & ~re.UNICODE:
+        raise Unsupported(f"pattern {pattern!r} with flags")
+    return _sequence(list(parsed), last=True)
+
+
+def is_plain(pattern: str) -> bool:
+    """Whether a pattern matches only itself, letter by letter."""
+    try:
+        return bool(pattern) and all(code is sre.LITERAL for code, _ in parser.parse(pattern)) and "\\" not in pattern
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
+def may_be_empty(pattern: str) -> bool:
+    """Whether a pattern can match the empty string, where engines step on differently."""
+    low, _ = parser.parse(pattern).getwidth()
+    return bool(low == 0)
+
+
+def groups(pattern: str) -> int:
+    """The number of capturing groups."""
+    return int(parser.parse(pattern).state.groups) - 1
+
+
+def _sequence(nodes: list[tuple[Any, Any]], last: bool) -> str:
+    return "".join(_node(code, arg, last and i == len(nodes) - 1) for i, (code, arg) in enumerate(nodes))
+
+
+def _node(code: Any, arg: Any, last: bool) -> str:
+    if code is sre.LITERAL:
+        return _letter(arg)
+    if code is sre.NOT_LITERAL:
+        return f"[^{_letter(arg)}]"
+    if code is sre.ANY:
+        return "."
+    if code is sre.IN:
+        return _choice(arg)
+    if code is sre.BRANCH:
+        return "(?:" + "|".join(_sequence(list(branch), last) for branch in arg[1]) + ")"
+    if code is sre.SUBPATTERN:
+        group, added, removed, inner = arg
+        if added or removed:
+            raise Unsupported("a pattern with flags inside")
+        body = _sequence(list(inner), last)
+        return f"({body})" if group is not None else f"(?:{body})"
+    if code in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+        return _repeat(arg, lazy=code is sre.MIN_REPEAT)
+    if code is sre.AT:
+        return _anchor(arg, last)
+    raise Unsupported(f"a pattern with {code}")
+
+
+def _repeat(arg: Any, lazy: bool) -> str:
+    low, high, inner = arg
+    nodes = list(inner)
+    if any(code is sre.AT for code, _ in nodes):
+        raise Unsupported("a repeated anchor")
+    if inner.getwidth()[0] == 0:
+        raise Unsupported("a repetition of what may be empty")
+    if low > _MAX_REPEAT or (high is not sre.MAXREPEAT and high > _MAX_REPEAT):
+        raise Unsupported("a repetition of over a thousand")
+    body = f"(?:{_sequence(nodes, last=False)})"
+    top = "" if high is sre.MAXREPEAT else str(high)
+    return f"{body}{{{low},{top}}}" + ("?" if lazy else "")
+
+
+def _anchor(arg: Any, last: bool) -> str:
+    if arg in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING):
+        return r"\A"
+    if arg is sre.AT_END_STRING:
+        return r"\z"
+    if arg is sre.AT_END and last:
+        return r"(?:\n?\z)"
+    raise Unsupported(f"a pattern with {arg}")
+
+
+def _choice(items: Any) -> str:
+    parts: list[str] = []
+    negated = False
+    for code, arg in items:
+        if code is sre.NEGATE:
+            negated = True
+        elif code is sre.LITERAL:
+            parts.append(_letter(arg))
+        elif code is sre.RANGE:
+            parts.append(f"{_letter(arg[0])}-{_letter(arg[1])}")
+        elif code is sre.CATEGORY and arg in _CATEGORIES:
+            parts.append(_CATEGORIES[arg])
+        elif code is sre.CATEGORY and arg in _NEGATED:
+            parts.append(f"[^{_NEGATED[arg]}]")
+        else:
+            raise Unsupported(f"a pattern with {code} {arg}")
+    return f"[{'^' if negated else ''}{''.join(parts)}]"
+
+
+def _letter(point: int) -> str:
+    letter = chr(point)
+    if letter.isalnum():
+        return letter
+    if 0xD800 <= point <= 0xDFFF:
+        raise Unsupported("a lone surrogate")
+    return f"\\x{{{point:x}}}"

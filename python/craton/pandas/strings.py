@@ -1,0 +1,239 @@
+"""``Series.str`` over a plan.
+
+Each method asks pandas' own accessor on an empty column first: for the result's dtype, for errors and warnings. The hot
+methods are expressions of the engine; the other row-wise ones run pandas' own code on batches
+(:mod:`craton.pandas.batches`); the rest runs in pandas on the materialised column.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import polars as pl
+from pandas.core.accessor import Accessor
+from pandas.core.strings.accessor import StringMethods as PandasStringMethods
+
+from craton.errors import Unsupported
+from craton.pandas.accessors import LazyAccessor, document, empty_series, member
+from craton.pandas.batches import COLUMN, batched
+from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
+from craton.pandas.native import stays_in_pandas
+from craton.pandas.regexes import is_plain, may_be_empty, translate
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr, Literal
+from craton.plan.operators import Project
+
+_BATCHED = (
+    "capitalize casefold center contains count endswith find fullmatch get index isalnum isalpha isascii isdecimal isdigit islower "
+    "isnumeric isspace istitle isupper len ljust lower lstrip match normalize pad removeprefix removesuffix repeat "
+    "replace rfind rindex rjust rstrip slice slice_replace startswith strip swapcase title translate upper wrap zfill"
+).split()
+_RAISING = {"index", "rindex", "translate"}
+
+Native = Callable[..., Expr]
+_NATIVE: dict[str, Native] = {}
+
+
+def _native(function: Native) -> Native:
+    _NATIVE[function.__name__.strip("_")] = function
+    return function
+
+
+def _text(value: Any) -> Literal:
+    if type(value) is not str:
+        raise Unsupported(f"a {type(value).__name__} where a string is expected")
+    return Literal(value, pl.String())
+
+
+def _boolean(function: str, value: Value, pattern: Expr, **options: Any) -> Expr:
+    return Call(function, (value.expr, pattern), pl.Boolean(), tuple(sorted(options.items())))
+
+
+@_native
+def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any = None, regex: bool = True) -> Expr:
+    literal = _text(pat)
+    if case is not True or flags:
+        raise Unsupported("matching without regard to case")
+    if not regex or is_plain(pat):
+        return _boolean("str_contains", value, literal, literal=True)
+    return _boolean("str_contains", value, _text(translate(pat)), literal=False)
+
+
+@_native
+def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any = None) -> Expr:
+    if case not in (None, True) or flags:
+        raise Unsupported("matching without regard to case")
+    _text(pat)
+    return _boolean("str_contains", value, _text(rf"\A(?:{translate(pat)})"), literal=False)
+
+
+@_native
+def _startswith(value: Value, pat: Any, na: Any = None) -> Expr:
+    return _boolean("str_starts_with", value, _text(pat))
+
+
+@_native
+def _endswith(value: Value, pat: Any, na: Any = None) -> Expr:
+    return _boolean("str_ends_with", value, _text(pat))
+
+
+@_native
+def _slice(value: Value, start: Any = None, stop: Any = None, step: Any = None) -> Expr:
+    if step not in (None, 1) or any(item is not None and type(item) is not int for item in (start, stop)):
+        raise Unsupported("slicing with a step")
+    start = 0 if start is None else start
+    if stop is None:
+        return _cut(value, start, None)
+    if (start < 0) != (stop < 0):
+        raise Unsupported("slicing from one end to the other")
+    return _cut(value, start, max(stop - start, 0))
+
+
+def _cut(value: Value, offset: int, length: int | None) -> Expr:
+    return Call("str_slice", (value.expr,), pl.String(), (("length", length), ("offset", offset)))
+
+
+@_native
+def _len(value: Value) -> Expr:
+    return Call("str_len", (value.expr,), pl.Int64())
+
+
+@_native
+def _replace(
+    value: Value, pat: Any, repl: Any = None, n: int = -1, case: Any = None, flags: int = 0, regex: bool = False
+) -> Expr:
+    if case not in (None, True) or flags or type(n) is not int or n == 0 or pat == "":
+        raise Unsupported("a replacement with options")
+    literal = not regex or is_plain(pat)
+    if not literal and (may_be_empty(_text(pat).value) or "\\" in _text(repl).value or _to_the_end(pat)):
+        raise Unsupported("a replacement of what may be empty, or with groups")
+    pattern = _text(pat) if literal else _text(translate(pat))
+    replacement = _text(repl) if literal else _text(repl.replace("$", "$$"))
+    return Call(
+        "str_replace", (value.expr, pattern, replacement), pl.String(), (("literal", literal), ("n", -1 if n < 0 else n))
+    )
+
+
+def _to_the_end(pattern: str) -> bool:
+    # A "$" may match before a last newline, which the engine's pattern then takes in.
+    return "$" in pattern
+
+
+def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
+    """The column that a method gives.
+
+    Raises
+    ------
+    Unsupported
+        If its dtype is not known, or pandas refuses the arguments.
+    """
+    if not value.definite:
+        raise Unsupported("a column whose dtype depends on the data")
+    dtype = _probed(name, value.dtype, args, kwargs)
+    fill = _fill_value(args, kwargs, name)
+    native = _NATIVE.get(name)
+    expr: Expr | None = None
+    if native is not None and getattr(value.dtype, "storage", "pyarrow") == "pyarrow":
+        try:
+            expr = native(value, *args, **kwargs)
+        except (Unsupported, TypeError):
+            expr = None
+    if expr is None:
+        result = batched("method", f"str.{name}", [value], dtype, (COLUMN, *args), **kwargs)
+        if family(dtype) != "numpy" or dtype.kind == "b":
+            result = Value(result.expr, dtype, nulls=value.nulls or name == "get")
+    else:
+        result = Value(expr, dtype, nulls=value.nulls)
+        if dtype == BOOL and value.nulls:
+            filled = Call("fill_null", (expr, Literal(bool(fill), pl.Boolean())), pl.Boolean())
+            result = Value(filled, dtype, nulls=False)
+        elif fill is not None and kind_of(dtype) == "b" and value.nulls:
+            result = Value(Call("fill_null", (expr, Literal(bool(fill), pl.Boolean())), pl.Boolean()), dtype, nulls=False)
+    if dtype == INT64 and value.nulls:
+        source = Project(held.base, (("text", value.expr),)), "text"
+        return Value(result.expr, dtype, nulls=True, source=source)
+    if dtype == BOOL:
+        return Value(result.expr, dtype, nulls=False)
+    return result
+
+
+def _fill_value(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> bool | None:
+    """``na`` of the methods that have it; only true and false are planned."""
+    position = {"contains": 3, "match": 3, "fullmatch": 3, "startswith": 1, "endswith": 1}.get(name)
+    if position is None:
+        return None
+    value = kwargs.get("na", args[position] if len(args) > position else None)
+    if value is None and "na" not in kwargs and len(args) <= position:
+        return None
+    if not isinstance(value, bool):
+        raise Unsupported(f"na={value!r}")
+    return value
+
+
+def _probed(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DtypeObj:
+    for item in (*args, *kwargs.values()):
+        if not isinstance(item, (str, int, bool, float, tuple, type(None))):
+            raise Unsupported(f"an argument of type {type(item).__name__}")
+    try:
+        result = getattr(empty_series(dtype).str, name)(*args, **kwargs)
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+    if not isinstance(result, pd.Series) or result.dtype == object:
+        raise Unsupported("a result of Python objects")
+    physical(result.dtype)
+    return result.dtype  # type: ignore[no-any-return]
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        held, value = self._held
+        with warnings.catch_warnings():
+            result = _result(name, held, value, args, kwargs)
+        return self._series_of(held, result)
+
+    return run
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise Unsupported("not native")
+
+
+class StringMethods(LazyAccessor, PandasStringMethods):
+    __doc__ = PandasStringMethods.__doc__
+    _pandas_accessor = PandasStringMethods
+
+    def __getitem__(self: Any, key: Any) -> Any:
+        if isinstance(key, slice):
+            return self.slice(key.start, key.stop, key.step)
+        return self.get(key)
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"'{type(self).__name__}' object is not iterable")
+
+
+for _name, _original in list(vars(PandasStringMethods).items()):
+    if not _name.startswith("_") and callable(_original):
+        _function = _method(_name) if _name in _BATCHED and _name not in _RAISING else _refuse
+        setattr(StringMethods, _name, document(member("str", _name, _function), _original))
+
+
+class StringAccessor(Accessor):
+    """``Series.str``: pandas' own where the Series stays in pandas or holds no planned strings."""
+
+    def __init__(self) -> None:
+        super().__init__("str", PandasStringMethods)
+
+    def __get__(self, obj: Any, cls: Any) -> Any:
+        if obj is None:
+            return PandasStringMethods
+        if stays_in_pandas(obj):
+            return PandasStringMethods(obj)
+        dtype = obj.dtype
+        if kind_of(dtype) == "T":
+            return StringMethods(obj)
+        if dtype.kind in "biufmM":
+            PandasStringMethods(empty_series(dtype))  # raises pandas' error
+        return PandasStringMethods(obj)

@@ -1,0 +1,236 @@
+"""Which calls of a program ran natively, which fell back to pandas and why, and where the time went.
+
+A `Profile` listens to the engine's events (`craton.events`) and notes, for each, the line of the user's
+program that caused it. Use it as ``with craton.profile() as report: …``, from the shell as
+``python -m craton --profile script.py``, or in a notebook as ``%%craton.profile``.
+
+Planning is lazy, so a call that builds a plan takes microseconds and the line that looks at the result
+takes the time. A plan that ran outside any recorded call is shown as a row named "(run)".
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, replace
+from time import perf_counter
+from types import TracebackType
+from typing import Any
+
+import pandas as pd
+
+from craton import events
+from craton.callers import user_location
+
+__all__ = ["Call", "Profile", "profile"]
+
+RUN = "(run)"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One event, and where in the user's program it came from.
+
+    ``nested`` says that the call was made from within another one that is recorded too, so that its time is
+    part of the other's.
+    """
+
+    name: str
+    native: bool
+    reason: str | None
+    seconds: float
+    rows: int | None
+    file: str | None
+    line: int | None
+    nested: bool
+    thread: int
+
+    @property
+    def place(self) -> str:
+        """``file:line`` with the file's name only, or "" where no line of the user's is known."""
+        return "" if self.file is None else f"{os.path.basename(self.file)}:{self.line}"
+
+
+class Profile:
+    """A recording of the engine's events; see the module's description.
+
+    Examples
+    --------
+    >>> import craton.pandas as pd
+    >>> from craton.profiling import profile
+    >>> with profile() as report:
+    ...     total = pd.DataFrame({"a": [1, 2]})["a"].sum()
+    >>> report.calls().columns.tolist()
+    ['method', 'native', 'reason', 'seconds', 'rows', 'file', 'line', 'nested']
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[float, Call]] = []
+        self._outermost: dict[int, list[int]] = {}
+        self._lock = threading.Lock()
+        self._started = 0.0
+        self.seconds = 0.0
+        """How long the recording lasted."""
+
+    # Recording ------------------------------------------------------------------------------------------
+
+    def start(self) -> Profile:
+        """Begin, or go on, recording."""
+        self._started = perf_counter()
+        events.subscribe(self._record)
+        return self
+
+    def stop(self) -> None:
+        """Stop recording; what was recorded stays."""
+        if self._started:
+            self.seconds += perf_counter() - self._started
+            self._started = 0.0
+        events.unsubscribe(self._record)
+
+    def __enter__(self) -> Profile:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _record(self, kind: str, fields: dict[str, Any]) -> None:
+        now = perf_counter()
+        if kind == "call":
+            name, native, reason = fields["name"], bool(fields["native"]), fields.get("reason")
+        elif kind == "run":
+            name, native, reason = RUN, True, None
+        else:
+            return
+        seconds = float(fields["seconds"])
+        file, line = user_location(2) or (None, None)
+        thread = threading.get_ident()
+        call = Call(name, native, reason, seconds, fields.get("rows"), file, line, nested=False, thread=thread)
+        begun = now - seconds
+        with self._lock:
+            # Events come when a call ends, so the events of what it did came just before its own: the last
+            # ones of this thread that ended after it began.
+            outermost = self._outermost.setdefault(thread, [])
+            while outermost and self._calls[outermost[-1]][0] > begun:
+                position = outermost.pop()
+                ended, inner = self._calls[position]
+                self._calls[position] = (ended, replace(inner, nested=True))
+            outermost.append(len(self._calls))
+            self._calls.append((now, call))
+
+    # Reading --------------------------------------------------------------------------------------------
+
+    @property
+    def records(self) -> list[Call]:
+        """Every event recorded, in the order in which they ended."""
+        with self._lock:
+            return [call for _, call in self._calls]
+
+    def calls(self) -> pd.DataFrame:
+        """Every event as a row: method, native, reason, seconds, rows, file, line, nested."""
+        records = self.records
+        return pd.DataFrame(
+            {
+                "method": pd.Series([call.name for call in records], dtype="str"),
+                "native": pd.Series([call.native for call in records], dtype="bool"),
+                "reason": pd.Series([call.reason for call in records], dtype="str"),
+                "seconds": pd.Series([call.seconds for call in records], dtype="float64"),
+                "rows": pd.Series([call.rows for call in records], dtype="Int64"),
+                "file": pd.Series([call.file for call in records], dtype="str"),
+                "line": pd.Series([call.line for call in records], dtype="Int64"),
+                "nested": pd.Series([call.nested for call in records], dtype="bool"),
+            }
+        )
+
+    def summary(self) -> pd.DataFrame:
+        """The calls that were not nested, added up by place, method and kind, the slowest first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``place`` ("file:line"), ``method``, ``native``, ``reason``, ``calls``, ``seconds`` and
+            ``rows`` (the sum over the calls for which it is known, missing where it never is).
+        """
+        totals: dict[tuple[str, str, bool, str | None], list[Any]] = {}
+        for call in self.records:
+            if call.nested:
+                continue
+            total = totals.setdefault((call.place, call.name, call.native, call.reason), [0, 0.0, None])
+            total[0] += 1
+            total[1] += call.seconds
+            if call.rows is not None:
+                total[2] = (total[2] or 0) + call.rows
+        rows = sorted(totals.items(), key=lambda item: -item[1][1])
+        return pd.DataFrame(
+            {
+                "place": pd.Series([key[0] for key, _ in rows], dtype="str"),
+                "method": pd.Series([key[1] for key, _ in rows], dtype="str"),
+                "native": pd.Series([key[2] for key, _ in rows], dtype="bool"),
+                "reason": pd.Series([key[3] for key, _ in rows], dtype="str"),
+                "calls": pd.Series([total[0] for _, total in rows], dtype="int64"),
+                "seconds": pd.Series([total[1] for _, total in rows], dtype="float64"),
+                "rows": pd.Series([total[2] for _, total in rows], dtype="Int64"),
+            }
+        )
+
+    @property
+    def native_share(self) -> float:
+        """The share of the user's calls that needed no fallback; 1.0 where there were none."""
+        calls = [call for call in self.records if not call.nested and call.name != RUN]
+        return sum(call.native for call in calls) / len(calls) if calls else 1.0
+
+    def __str__(self) -> str:
+        return _as_text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        html: str = self.summary().to_html(index=False, na_rep="", float_format="{:.4f}".format)
+        return html
+
+
+def profile() -> Profile:
+    """A new recording, to be used as a context manager.
+
+    Examples
+    --------
+    >>> import craton.pandas as pd
+    >>> from craton.profiling import profile
+    >>> with profile() as report:
+    ...     frame = pd.DataFrame({"a": [3, 1, 2]}).sort_values("a")
+    >>> 0.0 <= report.native_share <= 1.0
+    True
+    """
+    return Profile()
+
+
+def _as_text(report: Profile) -> str:
+    summary = report.summary()
+    records = report.records
+    runs = [call for call in records if call.name == RUN]
+    calls = [call for call in records if call.name != RUN and not call.nested]
+    lines = [
+        f"Craton profile: {len(calls)} calls, {report.native_share:.0%} native, in {report.seconds:.3f} s; "
+        f"{len(runs)} plans ran in {sum(call.seconds for call in runs):.3f} s"
+    ]
+    if len(summary):
+        header = ("seconds", "calls", "rows", "line", "method", "how")
+        cells = [
+            (
+                f"{row.seconds:.4f}",
+                str(row.calls),
+                "" if pd.isna(row.rows) else f"{row.rows:,}",
+                row.place,
+                row.method,
+                "native" if row.native else f"fallback: {row.reason}",
+            )
+            for row in summary.itertuples()
+        ]
+        widths = [max(len(row[column]) for row in (header, *cells)) for column in range(len(header) - 1)]
+        rule = tuple("-" * width for width in (*widths, max(len(row[-1]) for row in (header, *cells))))
+        for row in (header, rule, *cells):
+            numbers = [cell.rjust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
+            texts = [cell.ljust(width) for cell, width in zip(row[3:5], widths[3:], strict=True)]
+            lines.append("  ".join((*numbers, *texts, row[-1])).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,182 @@
+"""Group-by against pandas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from support import check
+
+FRAME = pandas.DataFrame(
+    {
+        "k": [2, 1, 2, 3, 1, 2],
+        "g": ["b", None, "a", "b", "b", "a"],
+        "h": [1.5, np.nan, -0.0, 0.0, 1.5, np.nan],
+        "i": np.array([1, 2, 3, 4, 5, -7], dtype="int32"),
+        "f": [1.0, np.nan, 3.0, np.nan, np.nan, -2.5],
+        "s": ["x", "y", None, "z", "w", "x"],
+        "b": [True, False, True, True, False, True],
+        "t": pandas.to_datetime(["2020-01-01", "2021-06-01", None, "1999-12-31", "2020-01-02", "2020-01-01"]),
+    }
+)
+LABELLED = FRAME.set_index(pandas.Index(list("uvwxyu"), name="label"))
+DEEP = FRAME.set_index(["k", "g"])
+EMPTY = FRAME.iloc[:0]
+EXTENSION = FRAME[["k", "i", "f", "s", "b"]].convert_dtypes().drop(columns="f")
+ARROW = FRAME.convert_dtypes(dtype_backend="pyarrow")
+NUMBERS = ["sum", "mean", "min", "max", "prod", "var", "std", "sem", "median", "any", "all"]
+ANY = ["count", "nunique", "first", "last", "size"]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("by", ["k", "g", "h", "b", "t", ["k", "g"]], ids=str)
+def test_numeric_aggregates(name, by):
+    check(lambda pd, df: getattr(df.groupby(by)[["i", "f"]], name)(), FRAME)
+
+
+@pytest.mark.parametrize("name", ANY)
+@pytest.mark.parametrize("by", ["k", "g", "h", "b", "t", ["k", "g"]], ids=str)
+@pytest.mark.parametrize("options", [{}, {"as_index": False}, {"sort": False}, {"dropna": False}], ids=str)
+def test_aggregates_of_any_dtype(name, by, options):
+    check(lambda pd, df: getattr(df.groupby(by, **options), name)(), FRAME)
+
+
+@pytest.mark.parametrize("name", [*ANY, *NUMBERS])
+@pytest.mark.parametrize("data", [EMPTY, EMPTY[["k", "i", "f"]]], ids=["all", "numbers"])
+def test_empty(name, data):
+    check(lambda pd, df: getattr(df.groupby("k"), name)(), data, native=None)
+
+
+@pytest.mark.parametrize("name", [*ANY, "sum", "mean", "min", "max", "median", "std", "prod"])
+@pytest.mark.parametrize("column", ["i", "s", "b"])
+@pytest.mark.parametrize("data", [EXTENSION, ARROW], ids=["masked", "arrow"])
+def test_extension_dtypes(name, column, data):
+    check(lambda pd, df: getattr(df.groupby("k")[column], name)(), data, native=None)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda df: df.groupby("k").agg(total=("i", "sum"), n=("s", "count"), first=("t", "first")),
+        lambda df: df.groupby("k", as_index=False).agg(total=("i", "sum"), k2=("k", "max")),
+        lambda df: df.groupby(["g", "k"], as_index=False).agg({"i": "sum", "f": "mean"}),
+        lambda df: df.groupby("k").agg({"i": ["sum", "max"], "f": "mean"}),
+        lambda df: df.groupby("k")[["i", "f"]].agg(["sum", "mean"]),
+        lambda df: df.groupby("k", as_index=False)[["i", "f"]].agg(["sum", "mean"]),
+        lambda df: df.groupby("k")["i"].agg(["sum", "mean", "nunique"]),
+        lambda df: df.groupby("k")["i"].agg(low="min", high="max"),
+        lambda df: df.groupby("k")["i"].agg("sum"),
+        lambda df: df.groupby("k", as_index=False)["i"].sum(),
+        lambda df: df.groupby("k", as_index=False)["i"].agg(["sum", "mean"]),
+        lambda df: df.groupby("k")[["i", "f"]].agg(np.sum),
+        lambda df: df.groupby("k").i.max(),
+        lambda df: df.groupby("k")["k"].count(),
+        lambda df: df.groupby("k")[["k", "i"]].sum(),
+        lambda df: df.groupby("g").sum(numeric_only=True),
+        lambda df: df.groupby("k")["f"].sum(min_count=2),
+        lambda df: df.groupby("k")["i"].sum(min_count=2),
+        lambda df: df.groupby("k")["f"].std(ddof=0),
+        lambda df: df.groupby("k")["f"].quantile(0.3),
+        lambda df: df.groupby(df["k"])[["i"]].sum(),
+        lambda df: df.groupby(df["k"] % 2)["i"].sum(),
+        lambda df: df.groupby([df["k"] % 2, "g"])["i"].sum(),
+        lambda df: df["i"].groupby(df["g"]).sum(),
+        lambda df: df.groupby(df["t"] > "2020-01-01", as_index=False)["i"].sum(),
+    ],
+)
+def test_forms(program):
+    check(lambda pd, df: program(df), FRAME)
+    check(lambda pd, df: program(df), LABELLED)
+
+
+@pytest.mark.parametrize("level", [0, "g", ["g", "k"], [1]], ids=str)
+def test_levels(level):
+    check(lambda pd, df: df.groupby(level=level)[["i", "f"]].sum(), DEEP)
+    check(lambda pd, df: df["i"].groupby(level=level).max(), DEEP)
+
+
+def test_index_name_as_key():
+    check(lambda pd, df: df.groupby("label")["i"].sum(), LABELLED)
+    check(lambda pd, df: df.groupby(["label", "k"])["i"].sum(), LABELLED)
+
+
+@pytest.mark.parametrize("by", ["k", "g", ["k", "g"]], ids=str)
+@pytest.mark.parametrize("data", [FRAME, LABELLED, DEEP.reset_index()], ids=["default", "labels", "reset"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda gb: gb["f"].transform("sum"),
+        lambda gb: gb[["i", "f"]].transform("mean"),
+        lambda gb: gb["i"].transform("max"),
+        lambda gb: gb["b"].transform("first"),
+        lambda gb: gb["s"].transform("nunique"),
+        lambda gb: gb["i"].transform("size"),
+        lambda gb: gb["f"].cumsum(),
+        lambda gb: gb[["f", "t"]].cummax(),
+        lambda gb: gb.cumcount(),
+        lambda gb: gb.cumcount(ascending=False),
+        lambda gb: gb.shift(),
+        lambda gb: gb["i"].shift(-1),
+        lambda gb: gb["i"].shift(2, fill_value=7),
+        lambda gb: gb["f"].diff(),
+        lambda gb: gb[["f", "s", "t"]].ffill(),
+        lambda gb: gb["f"].bfill(limit=1),
+        lambda gb: gb[["i", "f"]].rank(),
+        lambda gb: gb["f"].rank(method="first", ascending=False),
+        lambda gb: gb.head(1),
+        lambda gb: gb.tail(2),
+        lambda gb: gb.head(-1),
+        lambda gb: gb["i"].head(1),
+        lambda gb: gb[["i", "f"]].tail(1),
+    ],
+)
+def test_rows(program, by, data):
+    check(lambda pd, df: program(df.groupby(by)), data)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda df: df.groupby("nope"),
+        lambda df: df.groupby(["k", "nope"]),
+        lambda df: df.groupby("k")["nope"],
+        lambda df: df.groupby("k")[["i", "nope"]],
+        lambda df: df.groupby("k").agg({"nope": "sum"}),
+        lambda df: df.groupby("k").agg("nope"),
+        lambda df: df.groupby("k").nope,
+        lambda df: df.groupby("k").mean(),
+        lambda df: df.groupby(),
+        lambda df: df.groupby("k").shift("x"),
+    ],
+)
+def test_errors(program):
+    check(lambda pd, df: program(df), FRAME, native=None)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda df: df.groupby("k").apply(lambda group: group["i"].sum()),
+        lambda df: df.groupby("k")["i"].agg(lambda values: values.max() - values.min()),
+        lambda df: df.groupby(lambda row: row % 2)["i"].sum(),
+        lambda df: df.groupby({0: "a", 1: "b"})["i"].sum(),
+        lambda df: df.groupby("k").filter(lambda group: len(group) > 1),
+        lambda df: df.groupby("k")[["s"]].sum(),
+        lambda df: list(df.groupby("k").groups),
+        lambda df: [key for key, _ in df.groupby("k")],
+        lambda df: len(df.groupby("k")),
+        lambda df: df.groupby("k").get_group(1),
+        lambda df: df.groupby("k").ngroups,
+    ],
+)
+def test_fallbacks_are_counted(program):
+    check(lambda pd, df: program(df), FRAME, native=False)
+
+
+def test_a_changed_frame_is_grouped_as_pandas_does():
+    def program(pd, df):
+        groups = df.groupby("k")
+        df["new"] = df["i"] + 1
+        return groups["new"].sum()
+
+    check(program, FRAME, native=None)

@@ -1,0 +1,155 @@
+"""Where the results of pandas' tests are kept, and what they were obtained with.
+
+One JSON file for each test file and mode, under ``build/pandas-tests/<mode>/``. Each carries a key that
+tells which code produced it, so that a run that was interrupted goes on where it was, and a change of
+Craton makes the results of Craton's modes, and only those, stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+__all__ = [
+    "FAILURES",
+    "GROUPS",
+    "MODES",
+    "ROOT",
+    "FileResult",
+    "TestResult",
+    "files_of",
+    "group_of",
+    "key_of",
+    "load",
+    "load_all",
+    "pandas_directory",
+    "save",
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "build" / "pandas-tests"
+MODES = ("baseline", "default", "planned")
+FAILURES = frozenset({"failed", "error", "crashed"})
+GROUPS = (
+    "frame",
+    "series",
+    "groupby",
+    "reshape",
+    "indexing",
+    "reductions",
+    "strings",
+    "arithmetic",
+    "apply",
+)
+"""The groups that a front end for frames is judged by; the others are run on request."""
+
+
+@dataclass(slots=True)
+class TestResult:
+    """What became of one test: an outcome of pytest's, or "crashed" where the process died in it."""
+
+    outcome: str
+    seconds: float = 0.0
+    native: int = 0
+    fallback: int = 0
+    message: str = ""
+
+
+@dataclass(slots=True)
+class FileResult:
+    """What became of one test file."""
+
+    file: str
+    key: str
+    tests: dict[str, TestResult] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+    """How often each "method: reason" fell back."""
+
+    @property
+    def seconds(self) -> float:
+        return sum(test.seconds for test in self.tests.values())
+
+
+@cache
+def pandas_directory() -> Path:
+    """Where pandas is installed, found without importing it."""
+    spec = importlib.util.find_spec("pandas")
+    if spec is None or spec.origin is None:
+        raise SystemExit("pandas is not installed in this environment; install the project's test requirements")
+    return Path(spec.origin).parent
+
+
+def group_of(file: str) -> str:
+    """The group of a test file: its first folder below ``tests``, or "top"."""
+    parts = Path(file).parts
+    return parts[1] if len(parts) > 2 else "top"
+
+
+def files_of(group: str) -> list[str]:
+    """The test files of a group, or the one file, relative to pandas' directory."""
+    base = pandas_directory()
+    if group == "top":
+        return sorted(str(path.relative_to(base)) for path in (base / "tests").glob("test_*.py"))
+    path = base / "tests" / group
+    if path.suffix == ".py" and path.is_file():
+        return [str(path.relative_to(base))]
+    found = sorted(str(path.relative_to(base)) for path in path.rglob("test_*.py"))
+    if not found:
+        raise SystemExit(f"no test files in {path}; give a folder or a file below pandas/tests, such as 'frame'")
+    return found
+
+
+@cache
+def key_of(mode: str) -> str:
+    """A hash of all that the outcome of a mode depends on."""
+    digest = hashlib.sha256()
+    for package in ("pandas", "numpy", "pyarrow", "polars", "pytest", "scipy"):
+        try:
+            digest.update(f"{package}={metadata.version(package)}".encode())
+        except metadata.PackageNotFoundError:
+            digest.update(f"{package}=none".encode())
+    if mode != "baseline":
+        package_directory = ROOT / "python" / "craton"
+        for path in sorted(package_directory.rglob("*")):
+            if path.suffix in (".py", ".so") and path.is_file():
+                digest.update(str(path.relative_to(package_directory)).encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def path_of(mode: str, file: str) -> Path:
+    return RESULTS / mode / Path(file).relative_to("tests").with_suffix(".json")
+
+
+def save(mode: str, result: FileResult) -> None:
+    """Write a file's result, whole or not at all."""
+    path = path_of(mode, result.file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(result), indent=0))
+    temporary.replace(path)
+
+
+def load(mode: str, file: str) -> FileResult | None:
+    """The kept result of a file, of whatever key, or None."""
+    try:
+        data = json.loads(path_of(mode, file).read_text())
+    except (OSError, ValueError):
+        return None
+    tests = {name: TestResult(**test) for name, test in data.pop("tests").items()}
+    return FileResult(tests=tests, **data)
+
+
+def load_all(mode: str) -> Iterator[FileResult]:
+    """Every kept result of a mode."""
+    base = RESULTS / mode
+    for path in sorted(base.rglob("*.json")):
+        result = load(mode, str(Path("tests") / path.relative_to(base).with_suffix(".py")))
+        if result is not None:
+            yield result
