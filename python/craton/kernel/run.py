@@ -6,8 +6,10 @@ its next batch), and a line of progress is shown.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -38,13 +40,27 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
         return [_watch(frames[0], expected_rows, describe)]
     if expected_rows < SHORT_RUN_ROWS:
         return pl.collect_all(frames, engine="streaming")
-    parts: list[list[pl.DataFrame]] = [[] for _ in frames]
-    sinks = [frame.sink_batches(part.append, lazy=True) for frame, part in zip(frames, parts, strict=True)]
-    _watch(pl.collect_all(sinks, lazy=True, engine="streaming"), expected_rows, describe)
-    return [
-        pl.concat(part) if part else pl.DataFrame(schema=frame.collect_schema())
-        for frame, part in zip(frames, parts, strict=True)
-    ]
+    # Polars runs several plans together only in the foreground, where it ends at Ctrl-C itself; progress is a thread's.
+    with Progress(describe) as progress, _ticking(progress):
+        return pl.collect_all(frames, engine="streaming")
+
+
+@contextlib.contextmanager
+def _ticking(progress: Progress) -> Iterator[None]:
+    """Tick from a thread while the block runs."""
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.1):
+            progress.tick()
+
+    thread = threading.Thread(target=tick, name="craton-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _watch(frame: pl.LazyFrame, expected_rows: int, describe: Callable[[], str]) -> pl.DataFrame:
