@@ -59,7 +59,9 @@ def _required(op: Operator, needed: set[str]) -> list[set[str]]:
         case Scan():
             return []
         case Project():
-            return [_reads([expr for name, expr in op.columns if name in needed])]
+            # Where nothing is read the first column stands for the rows, as in `_narrow`.
+            kept = [expr for name, expr in op.columns if name in needed] or [expr for _, expr in op.columns[:1]]
+            return [_reads(kept)]
         case Filter():
             return [needed | roots(op.predicate)]
         case RowNumber():
@@ -77,7 +79,7 @@ def _required(op: Operator, needed: set[str]) -> list[set[str]]:
         case Distinct():
             return [needed | set(op.subset or schema(op.input))]
         case Union():
-            return [needed] * len(op.parts)
+            return [needed & set(schema(op)) or set(tuple(schema(op))[:1])] * len(op.parts)
         case Unpivot():
             values = set(op.values) if op.value in needed else {op.values[0]}
             return [(needed & set(op.keep)) | values]
