@@ -17,6 +17,7 @@ from craton.pandas.dates import DatetimeAccessor
 from craton.pandas.elementwise import is_missing, not_missing
 from craton.pandas.filling import choose, clipped, filled, filled_with
 from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.lazy_index import labels_view
 from craton.pandas.membership import between, is_in_values, is_in_view
 from craton.pandas.native import is_lazy, native, stays_in_pandas
 from craton.pandas.strings import StringAccessor
@@ -92,6 +93,8 @@ def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
 def _isin(value: Value, values: Any) -> Value:
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
+    if (labels := labels_view(values)) is not None:
+        return is_in_view(value, labels)
     return is_in_values(value, values)
 
 
