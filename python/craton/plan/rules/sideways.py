@@ -95,23 +95,21 @@ def _grouped(op: Operator) -> bool:
 def _restrict(original: Operator, op: Operator, readers: Counter[Operator]) -> Operator:
     if not isinstance(op, Join):
         return op
-    if op.how in ("inner", "left", "semi", "anti"):
-        right = _narrowed(op.right, op.right_on, op.left, op.left_on, op.nulls_equal, readers[original.inputs[1]])
+    if op.how in ("inner", "left", "semi", "anti") and _alone(original.inputs[1], readers):
+        right = _narrowed(op.right, op.right_on, op.left, op.left_on, op.nulls_equal)
         if right is not None:
             return replace(op, right=right)
-    if op.how in ("inner", "right", "semi"):
-        left = _narrowed(op.left, op.left_on, op.right, op.right_on, op.nulls_equal, readers[original.inputs[0]])
+    if op.how in ("inner", "right", "semi") and _alone(original.inputs[0], readers):
+        left = _narrowed(op.left, op.left_on, op.right, op.right_on, op.nulls_equal)
         if left is not None:
             return replace(op, left=left)
     return op
 
 
 def _narrowed(
-    side: Operator, on: tuple[Expr, ...], other: Operator, other_on: tuple[Expr, ...], nulls_equal: bool, used: int
+    side: Operator, on: tuple[Expr, ...], other: Operator, other_on: tuple[Expr, ...], nulls_equal: bool
 ) -> Operator | None:
     """The side with a group-by in it restricted to the other side's keys; ``None`` if there is none, or no gain."""
-    if used != 1:
-        return None
     path: list[Operator] = []
     keys = list(on)
     op = side
@@ -148,6 +146,13 @@ def _narrowed(
     for step in reversed(path):
         result = step.with_inputs((result,))
     return result
+
+
+def _alone(op: Operator, readers: Counter[Operator]) -> bool:
+    """Whether nothing else reads the group-by below, so that changing it makes nothing run twice."""
+    while isinstance(op, (Project, Filter)) and readers[op] == 1:
+        op = op.input
+    return isinstance(op, Aggregate) and readers[op] == 1
 
 
 def _asks(op: Operator) -> bool:
