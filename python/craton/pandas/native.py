@@ -146,6 +146,7 @@ def dispatch(
         reason=refused,
         seconds=time.perf_counter() - started,
         rows=known_rows(result),
+        started=started,
     )
     return result
 
