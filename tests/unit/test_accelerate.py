@@ -129,6 +129,20 @@ def test_modules_loaded_before_are_rebound_and_given_back() -> None:
         del sys.modules["a_users_module"]
 
 
+def test_a_module_that_imported_craton_itself_keeps_it() -> None:
+    module = ModuleType("a_users_module")
+    module.__file__ = "/project/a_users_module.py"
+    exec("import craton.pandas as pd\nfrom craton.pandas import DataFrame", vars(module))
+    sys.modules["a_users_module"] = module
+    try:
+        accelerate.install()
+        accelerate.uninstall()
+        assert vars(module)["pd"] is craton.pandas
+        assert vars(module)["DataFrame"] is craton.pandas.DataFrame
+    finally:
+        del sys.modules["a_users_module"]
+
+
 def test_installing_twice_and_uninstalling_once() -> None:
     import builtins
 

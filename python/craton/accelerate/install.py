@@ -38,6 +38,10 @@ class _Installation:
     def __init__(self) -> None:
         self.import_before: Callable[..., ModuleType] = builtins.__import__
         self.import_module_before: Callable[..., ModuleType] = importlib.import_module
+        self.given: set[str] = set()
+        """The modules whose imports were given Craton."""
+        self.rebound: set[tuple[str, str]] = set()
+        """The names, and of which modules, that pointed to pandas before."""
         self.import_hook = self._make_import()
         self.import_module_hook = self._make_import_module()
 
@@ -45,6 +49,25 @@ class _Installation:
     def counterparts(self) -> Counterparts:
         """What stands in for what."""
         return Counterparts(self.import_module_before("craton.pandas"))
+
+    def give_to(self, importer: Mapping[str, Any]) -> None:
+        """Note that a module gets Craton, so that `uninstall` knows where to look."""
+        name = importer.get("__name__")
+        if isinstance(name, str):
+            self.given.add(name)
+
+    def take_back(self) -> None:
+        """Give pandas back to every module that was given Craton. One that imported Craton itself keeps it."""
+        if "counterparts" not in vars(self):  # nobody was given anything
+            return
+        names: dict[str, set[str] | None] = {}
+        for module, name in self.rebound:
+            names.setdefault(module, set()).add(name)  # type: ignore[union-attr]
+        names |= dict.fromkeys(self.given)
+        for module, which in names.items():
+            namespace = getattr(sys.modules.get(module), "__dict__", None)
+            if isinstance(namespace, dict):
+                self.counterparts.replace(namespace, back=True, names=which)
 
     def _make_import(self) -> Callable[..., ModuleType]:
         before, is_user = self.import_before, callers.is_user
@@ -59,8 +82,10 @@ class _Installation:
             module = before(name, globals, locals, fromlist, level)
             if level or name[:6] != "pandas" or name[6:7] not in ("", "."):
                 return module
-            if self is not _active or not is_user(sys._getframe(1).f_globals if globals is None else globals):
+            importer = sys._getframe(1).f_globals if globals is None else globals
+            if self is not _active or not is_user(importer):
                 return module
+            self.give_to(importer)
             if name == "pandas" or not fromlist:  # both "import pandas" and "import pandas.x" bind the top
                 return self.counterparts.front_end
             return self.counterparts.view(module, fromlist)
@@ -72,7 +97,8 @@ class _Installation:
 
         def import_module(name: str, package: str | None = None) -> ModuleType:
             module = before(name, package)
-            if name == "pandas" and self is _active and is_user(sys._getframe(1).f_globals):
+            if name == "pandas" and self is _active and is_user(importer := sys._getframe(1).f_globals):
+                self.give_to(importer)
                 return self.counterparts.front_end
             return module
 
@@ -121,7 +147,7 @@ def install(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
 def uninstall() -> None:
     """Undo `install`: imports give pandas to everybody, and rebound names point to pandas again.
 
-    Frames that exist stay Craton's.
+    Frames that exist stay Craton's, and so does what a module imported as ``craton.pandas`` itself.
     """
     global _active
     with _lock:
@@ -134,11 +160,7 @@ def uninstall() -> None:
             importlib.import_module = _active.import_module_before
         installation, _active = _active, None
         children.forget()
-        if "counterparts" in vars(installation):  # else nobody was given anything
-            for module in list(sys.modules.values()):
-                namespace = getattr(module, "__dict__", None)
-                if isinstance(namespace, dict) and callers.is_user(namespace):
-                    installation.counterparts.replace(namespace, back=True)
+        installation.take_back()
         callers.configure()
 
 
@@ -157,4 +179,6 @@ def rebind(namespace: Any) -> list[str]:
     """
     if _active is None or not isinstance(namespace, dict) or not callers.is_user(namespace):
         return []
-    return _active.counterparts.replace(namespace)
+    changed = _active.counterparts.replace(namespace)
+    _active.rebound |= {(str(namespace.get("__name__")), name) for name in changed}
+    return changed
