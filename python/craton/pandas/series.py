@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.cells import SeriesCells
+from craton.pandas.counterparts import Counterpart, register
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
+from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators
 from craton.pandas.reductions import SeriesReductions
@@ -30,8 +32,11 @@ class Series(
     SeriesSinks,
     BinaryOperators,
     pd.Series,
+    metaclass=Counterpart,
 ):
     __doc__ = pd.Series.__doc__
+
+    _stands_for = pd.Series
 
     _mgr = LazyManager()
 
@@ -53,3 +58,5 @@ class Series(
 
 
 Series.__module__ = "pandas"
+register(Series, pd.Series)
+inherit(Series, pd.Series)
