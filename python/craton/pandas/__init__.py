@@ -15,7 +15,6 @@ from craton.pandas.parquet import read_parquet
 from craton.pandas.series import Series
 
 
-
 def _crafted(result: Any) -> Any:
     """A pandas result as an object of Craton's classes that shares its data; anything else as it is."""
     if type(result) is _pandas.DataFrame:
