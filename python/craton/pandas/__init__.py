@@ -16,7 +16,6 @@ from craton.pandas.series import Series
 from craton.pandas.tables import concat, melt, merge
 
 
-
 def _crafted(result: Any) -> Any:
     """A pandas result as an object of Craton's classes that shares its data; anything else as it is."""
     if type(result) is _pandas.DataFrame:
