@@ -11,11 +11,13 @@ from pandas.api.types import is_hashable, is_scalar
 from craton.errors import Unsupported
 from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.frame_columns import filter_rows
-from craton.pandas.indexers import ILocIndexer, LocIndexer, chosen_columns, sliced, template
+from craton.pandas.indexers import ILocIndexer, LocIndexer
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import native, stays_in_pandas
 from craton.pandas.reductions import arguments
-from craton.pandas.setting import assigned
+from craton.pandas.rows import by_slice, is_mask, sliced
+from craton.pandas.setting import assigned, set_by_label, set_by_position
+from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View, name_index
 
 
@@ -117,9 +119,25 @@ class SeriesSelection:
 
     @native(pd.Series)
     def __getitem__(self: Any, key: Any) -> Any:
-        if isinstance(key, pd.Series) and key.dtype == bool:
+        if callable(key):
+            return self[key(self)]
+        held = view(self)
+        if isinstance(key, slice):
+            return lazy(type(self), by_slice(held, key), self)
+        if isinstance(key, tuple) or held.index.kind == "multi":
+            raise Unsupported("a key of several levels")
+        if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
-        raise Unsupported(f"a key of type {type(key).__name__}")
+        return LocIndexer("loc", self)[key]
+
+    @native(pd.Series)
+    def __setitem__(self: Any, key: Any, value: Any) -> None:
+        if isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
+            replace_state(self, set_by_position(self, key, slice(None), value))
+        elif not is_hashable(key) and is_mask(key):
+            replace_state(self, set_by_label(self, key, slice(None), value))
+        else:
+            raise Unsupported("one row")
 
     @native(pd.Series)
     def to_frame(self: Any, *args: Any, **kwargs: Any) -> Any:

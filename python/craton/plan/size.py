@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from craton.plan.expr import Call, Expr, conjuncts
 from craton.plan.operators import (
     Aggregate,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -52,7 +53,7 @@ def _estimate(op: Operator) -> int:
             rows = getattr(op.source, "rows", None)
             rows = UNKNOWN_ROWS if rows is None else rows
             return rows if op.predicate is None else int(rows * selectivity(op.predicate))
-        case Project() | RowNumber() | Sort():
+        case Project() | RowNumber() | Sort() | Attach():
             return estimated_rows(op.input)
         case Filter():
             return int(estimated_rows(op.input) * selectivity(op.predicate))
