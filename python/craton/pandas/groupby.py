@@ -27,8 +27,8 @@ from craton.pandas.groupby_functions import BUILDERS
 from craton.pandas.groupby_keys import Grouped, Options, grouped
 from craton.pandas.groupby_template import ask
 from craton.pandas.lazy import _fingerprint, lazy
-from craton.pandas.native import dispatch, getattr_static, inside_pandas, is_lazy, plain_pandas
 from craton.plan.expr import Expr
+from craton.pandas.native import dispatch, getattr_static, inside_pandas, is_lazy, plain_pandas
 
 
 class PandasState:

@@ -15,7 +15,7 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import family
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Expr, has_window
-from craton.plan.operators import Sort, SortKey
+from craton.plan.operators import Slice, Sort, SortKey
 
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
 
