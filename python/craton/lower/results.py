@@ -37,7 +37,7 @@ class ResultMemory:
     """A bounded map from operators to their results."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Operator, _Remembered] = OrderedDict()
+        self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -52,22 +52,24 @@ class ResultMemory:
             Whether the rows must be in the plan's order.
         """
         with self._lock:
-            found = self._known.get(plan)
+            found = self._known.get(plan.digest)
             if found is None or not found.gives(set(schema(plan)), ordered):
                 return None
-            self._known.move_to_end(plan)
+            self._known.move_to_end(plan.digest)
             return found.frame.select(list(schema(plan)))
 
     def covers(self, plan: Operator, columns: set[str]) -> bool:
         """Whether these columns of an operator are remembered, in whatever order."""
         with self._lock:
-            found = self._known.get(plan)
+            found = self._known.get(plan.digest)
             return found is not None and found.gives(columns, ordered=False)
 
-    def put(self, plan: Operator, frame: pl.DataFrame, ordered: bool = True) -> None:
+    def put(
+        self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False
+    ) -> None:
         """Remember a result, unless it alone is over a quarter of the bound, or the plan reads data in memory.
 
-        A plan over data in memory can't be built again once the data is gone, and would keep the data alive.
+        A plan over data in memory can't be built again once the data is gone.
 
         Parameters
         ----------
@@ -77,18 +79,20 @@ class ResultMemory:
             Its result, or some of the columns.
         ordered
             Whether the rows are in the plan's order.
+        over_memory
+            Remember it although the plan reads data in memory.
         """
-        if _reads_memory(plan):
+        if not over_memory and _reads_memory(plan):
             return
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
             return
         with self._lock:
-            before = self._known.get(plan)
+            before = self._known.get(plan.digest)
             if before is not None and before.gives(set(frame.columns), ordered):
                 return
-            self._forget(plan)
-            self._known[plan] = _Remembered(frame, size, MemorySource.of(frame), ordered or frame.height < 2)
+            self._forget(plan.digest)
+            self._known[plan.digest] = _Remembered(frame, size, MemorySource.of(frame), ordered or frame.height < 2)
             self._bytes += size
             short = psutil.virtual_memory().percent > 90 if size > 1 << 20 else False
             bound = size if short else options.result_memory
@@ -107,12 +111,12 @@ class ResultMemory:
         """
         with self._lock:
             operators = topological(plan) if self._known else []
-            if not any(op in self._known for op in operators):
+            if not any(op.digest in self._known for op in operators):
                 return plan
             observed = observed_order(plan, ordered)
 
             def remembered(op: Operator, needed: set[str]) -> Operator | None:
-                found = self._known.get(op)
+                found = self._known.get(op.digest)
                 if found is None or isinstance(op, Scan) or not found.gives(needed, observed[op]):
                     return None
                 columns = tuple(name for name in schema(op) if name in needed) or tuple(found.frame.columns)[:1]
@@ -126,8 +130,8 @@ class ResultMemory:
             self._known.clear()
             self._bytes = 0
 
-    def _forget(self, plan: Operator) -> None:
-        found = self._known.pop(plan, None)
+    def _forget(self, digest: bytes) -> None:
+        found = self._known.pop(digest, None)
         if found is not None:
             self._bytes -= found.size
 

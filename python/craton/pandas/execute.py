@@ -16,7 +16,7 @@ from craton.pandas.run import execute
 from craton.pandas.sharing import answer
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.expr import Call, Column
-from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, Scan, Sort, schema
 from craton.plan.sources import MemorySource
 
 
@@ -28,19 +28,27 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
     tuple of (list of arrays, Index)
         The columns and the row labels.
     """
+    sources = {source for value in (*view.index.values, *view.values) if (source := _asked(value, view.base))}
     view, names = _with_result_names(view)
     every = (*view.index.values, *view.values)
-    plan = view.base
-    checks = {i: null_count(value.source) for i, value in enumerate(every) if value.source is not None}
-    frames = execute([plan, *checks.values()])
-    promoted = {i: bool(frame.item()) for i, frame in zip(checks, frames[1:], strict=True)}
-    frame = frames[0]
+    frame, *counts = execute([view.base, *map(null_count, sources)])
+    promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     arrays = []
-    for i, (value, name) in enumerate(zip(every, names, strict=True)):
-        dtype = with_missing(value.dtype) if promoted.get(i) else value.dtype  # nulls of its own promote in to_array
+    for value, name in zip(every, names, strict=True):
+        # Nulls of its own promote in to_array.
+        dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
         arrays.append(to_array(frame.get_column(name), dtype))
     count = len(view.index.values)
     return arrays[count:], make_index(view.index, arrays[:count], frame.height)
+
+
+def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
+    """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
+    if value.source is None or not isinstance(value.expr, Column):
+        return value.source
+    while base != value.source[0] and isinstance(base, (Project, RowNumber, Sort)):
+        base = base.input
+    return None if base == value.source[0] else value.source
 
 
 def null_count(source: tuple[Operator, str]) -> Operator:

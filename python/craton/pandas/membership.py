@@ -110,7 +110,7 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     """The values as a Polars series of the column's physical dtype, missing as null; ``None`` if none can match."""
     kind = kind_of(value.dtype)
     if isinstance(values, (pd.Series, pd.Index)):
-        array: Any = values.array
+        array: Any = values._values
     elif isinstance(values, (np.ndarray, pd.api.extensions.ExtensionArray)):
         array = values
     else:

@@ -77,9 +77,9 @@ def _remember(op: Operator, frame: pl.DataFrame) -> None:
     """Remember rows that came in no order; those of a sorted aggregate are put in order first."""
     keys = [name for name, _ in op.keys] if isinstance(op, Aggregate) and op.sort else []
     if keys and set(keys) <= set(frame.columns):
-        results.put(op, frame.sort(keys, nulls_last=True), ordered=True)
+        results.put(op, frame.sort(keys, nulls_last=True), ordered=True, over_memory=True)
     else:
-        results.put(op, frame, ordered=False)
+        results.put(op, frame, ordered=False, over_memory=True)
 
 
 def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:

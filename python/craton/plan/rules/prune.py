@@ -111,7 +111,7 @@ def _required(op: Operator, needed: set[str]) -> list[set[str]]:
         case Distinct():
             return [needed | set(op.subset or schema(op.input))]
         case Union():
-            return [needed] * len(op.parts)
+            return [needed & set(schema(op)) or set(tuple(schema(op))[:1])] * len(op.parts)
         case Unpivot():
             values = set(op.values) if op.value in needed else {op.values[0]}
             return [(needed & set(op.keep)) | values]
