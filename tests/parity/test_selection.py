@@ -398,3 +398,78 @@ def test_series_set(indexed, column, call):
         return series, df
 
     check(program, indexed, native=None)
+
+
+LIMIT = 2
+NAMED = pandas.DataFrame(
+    {"i": [3, 1, 2, 5], "f": [1.5, np.nan, 2.5, 0.0], "s": ["b", None, "a", "b"], "a b": [1, 2, 3, 4],
+     "t": pandas.to_datetime(["2020-01-01", "2021-06-01", None, "1999-12-31"]), "b": [True, False, True, True]},
+    index=pandas.Index([10, 20, 30, 40], name="k"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "i > 2", "i > @LIMIT", "i > @local", "i > 2 and f > 1", "i > 2 & f > 1", "i > 2 | f > 1", "1 < i < 4", "not b", "~b",
+        "s == 'b'", "s != 'b'", "s in ['a', 'c']", "s not in ['a', 'c']", "i == [1, 5]", "i in @items", "`a b` > 2", "index > 20",
+        "k > 20", "i > f", "i + f * 2 > 5", "s.str.contains('b') == True", "i.isin([1, 2])", "t > '2020-01-01'",
+        "t == '2020-01-01'", "b", "f == f", "i", "i + 1", "nope > 1", "i >", "x = i", "@missing > 1", "i > 2 and (f > 1 or s == 'a')",
+        "f.isna()", "i.mean() < i", "sin(i) > 0", "-i < -2", "i % 2 == 0", "s > 'a'", "i > 2.5", "'b' == s",
+    ],
+)  # fmt: skip
+def test_query(expression):
+    local, items = 1, [1, 5]
+
+    def program(pd, df):
+        local, items = 1, [1, 5]
+        return df.query(expression)
+
+    check(program, NAMED, native=None)
+    assert local == len(items) - 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda df: df.query("i > 1 and s == 'b'"),
+        lambda df: df.query("i > @LIMIT"),
+        lambda df: df.query("index > 20 | `a b` < 2"),
+        lambda df: df.eval("i * 2 + f"),
+        lambda df: df.eval("c = i * 2"),
+        lambda df: df.eval("c = i * 2\nd = c + f"),
+    ],
+)
+def test_query_is_planned(call):
+    check(lambda pd, df: call(df), NAMED)
+
+
+def test_query_of_small_frames_finds_variables():
+    import craton.pandas as pd
+
+    here = 2
+    frame = pd.DataFrame({"a": [1, 2, 3]})
+    assert frame.query("a > @here").shape == (1, 1)
+    assert frame.eval("a + @here").tolist() == [3, 4, 5]
+    assert here == LIMIT
+
+
+@pytest.mark.parametrize("kinds", [
+    {"include": "number"}, {"exclude": "number"}, {"include": ["int64", "bool"]}, {"include": "str"}, {"include": "datetime"},
+    {"include": "object"}, {}, {"include": "float", "exclude": "int64"}, {"include": "number", "exclude": "number"},
+])  # fmt: skip
+def test_select_dtypes(kinds):
+    check(lambda pd, df: df.select_dtypes(**kinds), FRAME, native=bool(kinds) or None)
+
+
+@pytest.mark.parametrize("call", [
+    lambda df: df.take([2, 0]), lambda df: df.take([-1]), lambda df: df.take([9]), lambda df: df.take([0], axis=1),
+    lambda df: df.sample(3, random_state=1), lambda df: df.sample(frac=0.5, random_state=1), lambda df: df.f.sample(2, random_state=0),
+    lambda df: df.sample(9, replace=True, random_state=1, ignore_index=True), lambda df: df.sample(9),
+    lambda df: df.truncate(1, 3), lambda df: df.truncate(before="2020-01-31"), lambda df: df.f.truncate(after=2),
+    lambda df: df.set_axis(list("abcde")[: len(df)]), lambda df: df.set_axis(["q"], axis=0), lambda df: df.set_axis(list("abcde"), axis=1),
+    lambda df: df.f.set_axis(range(len(df))), lambda df: df.add_prefix("p_"), lambda df: df.add_suffix("_s"),
+    lambda df: df.f.add_prefix("p_"), lambda df: df.add_prefix("p_", axis=0), lambda df: df.set_axis(list("ab"), axis=1),
+])  # fmt: skip
+def test_more_selection(indexed, call):
+    check(lambda pd, df: call(df), indexed, native=None)
