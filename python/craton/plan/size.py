@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from craton.plan.expr import Call, Expr, conjuncts
 from craton.plan.operators import (
     Aggregate,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -94,7 +95,7 @@ def _estimate(op: Operator) -> Estimate:
             rows = getattr(op.source, "rows", None)
             kept = 1.0 if op.predicate is None else selectivity(op.predicate)
             return Estimate((UNKNOWN_ROWS if rows is None else rows) * kept, kept)
-        case Project() | RowNumber() | Sort():
+        case Project() | RowNumber() | Sort() | Attach():
             return estimate(op.input)
         case Filter():
             below, kept = estimate(op.input), selectivity(op.predicate)
