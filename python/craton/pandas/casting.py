@@ -12,10 +12,9 @@ from pandas.api.types import pandas_dtype
 from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.execute import scalar
+from craton.pandas.questions import happens
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
-from craton.plan.operators import AggregateCall
 
 
 def dtype_named(dtype: Any) -> DtypeObj:
@@ -30,11 +29,6 @@ def dtype_named(dtype: Any) -> DtypeObj:
         return pandas_dtype(dtype)  # type: ignore[no-any-return]
     except TypeError as error:
         raise Unsupported(f"no dtype: {error}") from error
-
-
-def happens(held: View, predicate: Expr) -> bool:
-    """Whether a predicate holds on any row: runs a query."""
-    return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
 
 
 def cast(held: View, value: Value, dtype: DtypeObj) -> Value:

@@ -53,6 +53,9 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
         except (pl.exceptions.PolarsError, OSError) as error:
             _let_pandas_explain(optimized, error)
             raise
+        except Exception as error:
+            _as_raised(error)
+            raise
         for i, frame in zip(missing, ran, strict=True):
             found[i] = frame
             results.put(plans[i], frame)
@@ -61,6 +64,13 @@ def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame
             rows = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _as_raised(error: Exception) -> None:
+    """An error of pandas' code in a batch: raise it without what the kernel adds to its text."""
+    text, added, _ = str(error).partition("\n\nThis error occurred in the following expression")
+    if added:
+        raise type(error)(text) from None
 
 
 def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:

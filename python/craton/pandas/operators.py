@@ -6,38 +6,34 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+from pandas._libs.lib import item_from_zerodim
 from pandas.api.types import is_scalar
+from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, invert
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.view import View
 
 
 def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
     """A binary operator on two pandas objects, or one and a scalar, as a plan."""
     held = view(left)
+    right = item_from_zerodim(right)
     if is_scalar(right):
-        values = [_ordered(name, value, right, reverse) for value in held.values]
+        values = [_ordered(name, value, right, reverse, held) for value in held.values]
         return lazy(type(left), held.with_values(values), left)
     if isinstance(left, pd.Series) and isinstance(right, pd.Series):
         held, other = aligned(held, view(right))
-        value = _ordered(name, held.values[0], other.values[0], reverse)
-        same = _same_name(left.name, right.name)
-        return lazy(type(left), held.series(value, left.name if same else None), left)
+        value = _ordered(name, held.values[0], other.values[0], reverse, held)
+        return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
     raise Unsupported(f"an operand of type {type(right).__name__}")
 
 
-def _same_name(left: Any, right: Any) -> bool:
-    try:
-        return bool(left is right or left == right)
-    except (TypeError, ValueError):
-        return False
-
-
-def _ordered(name: str, left: Any, right: Any, reverse: bool) -> Any:
-    return binary(name, right, left) if reverse else binary(name, left, right)
+def _ordered(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
+    return binary(name, right, left, held) if reverse else binary(name, left, right, held)
 
 
 def _operator(dunder: str, name: str, reverse: bool) -> Callable[[Any, Any], Any]:
