@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, by_batch, cast_number, is_na, literal
+from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
 from craton.pandas.questions import happens
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
@@ -210,13 +211,30 @@ def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:
 
 def negative(value: Value) -> Value:
     """``-value``."""
-    if not value.definite or kind_of(value.dtype) not in "ifm" or family(value.dtype) == "arrow":
-        raise Unsupported(f"negation of {value.dtype}")
-    return Value(Call("neg", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    if value.definite and kind_of(value.dtype) in "ifm" and family(value.dtype) in ("numpy", "masked"):
+        return Value(Call("neg", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    return _unary("neg", value)
 
 
 def absolute(value: Value) -> Value:
     """``abs(value)``."""
-    if not value.definite or kind_of(value.dtype) not in "ifu" or family(value.dtype) == "arrow":
-        raise Unsupported(f"the absolute value of {value.dtype}")
-    return Value(Call("abs", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    if value.definite and kind_of(value.dtype) in "ifu" and family(value.dtype) in ("numpy", "masked"):
+        return Value(Call("abs", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    return _unary("abs", value)
+
+
+def inverted(value: Value) -> Value:
+    """``~value``."""
+    if kind_of(value.dtype) == "b":
+        return invert(value)
+    return _unary("invert", value)
+
+
+def _unary(name: str, value: Value) -> Value:
+    try:
+        dtype = getattr(operator, name)(pd.Series([], dtype=value.dtype)).dtype
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+    physical(dtype)
+    result = batched("operator", name, [value], dtype)
+    return Value(result.expr, dtype, nulls=value.nulls, nans=value.nans)

@@ -146,10 +146,12 @@ def timestamp(scalar: Any, like: Value) -> Value:
     except (ValueError, TypeError, OverflowError) as error:
         raise Unsupported(f"no point in time: {error}") from error
     kind = like.physical
+    if not isinstance(kind, pl.Datetime):
+        raise Unsupported("a point in time beside days")
     physical_zone = getattr(kind, "time_zone", None)
     if stamp is pd.NaT or (stamp.tz is None) != (physical_zone is None):
         raise Unsupported("NaT, or a timestamp with another kind of time zone")
-    unit = kind.time_unit  # type: ignore[attr-defined]
+    unit = kind.time_unit
     if (unit != "ns" and stamp.nanosecond) or (unit == "ms" and stamp.microsecond % 1000):
         raise Unsupported("a timestamp that is finer than the column")
     try:
@@ -201,6 +203,8 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
             raise Unsupported(f"{name} on {item.dtype}, whose values a plan does not compute with")
+        if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
+            raise Unsupported(f"{name} with a calendar step")
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)

@@ -85,6 +85,8 @@ def filled(value: Value, scalar: Any) -> Value:
     """``fillna`` with a scalar."""
     if is_na(scalar):
         raise Unsupported("filling with a missing value")
+    if not value.nulls and not value.nans and isinstance(value.dtype, np.dtype) and value.dtype.kind in "biu":
+        return value
     filler = constant(scalar, value)
     if not value.nulls and not value.nans:
         return value

@@ -10,12 +10,13 @@ from craton.pandas.cells import SeriesCells
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators
+from craton.pandas.operators import BinaryOperators, SeriesOperators
 from craton.pandas.reductions import SeriesReductions
 from craton.pandas.relational import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
+from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import SeriesWindows
 
 
@@ -28,7 +29,9 @@ class Series(
     SeriesGrouping,
     SeriesWindows,
     SeriesSinks,
+    SeriesOperators,
     BinaryOperators,
+    Ufuncs,
     pd.Series,
 ):
     __doc__ = pd.Series.__doc__
