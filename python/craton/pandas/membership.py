@@ -11,13 +11,17 @@ from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
 from craton.pandas.accessors import empty_series
+from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, stamp_dtype
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
-from craton.plan.operators import Operator, Project, Scan
+from craton.plan.operators import Filter, Operator, Project, Scan
 from craton.plan.sources import MemorySource
+
+MANY = 1000
+"""Up to this many values of mixed kinds are looked up by pandas, batch by batch."""
 
 LARGE = 1_000_000
 """From this many values on, a join with them is planned instead of a list in the plan."""
@@ -31,6 +35,10 @@ def is_in_view(value: Value, other: View) -> Value:
     dtype = _result_dtype(value.dtype, empty_series(wanted.dtype))
     left, right = _common(value, wanted)
     plan: Operator = Project(other.base, (("value", right.clean.expr),))
+    if _is_nullable_number(value.dtype) and (right.nulls or right.nans):
+        _na_is_no_member(value.dtype)
+        present = Call("not", (Call("is_null", (Column("value", right.physical),), pl.Boolean()),), pl.Boolean())
+        plan = Filter(plan, present)
     return Value(Member(left.clean.expr, plan), dtype, nulls=False)
 
 
@@ -39,8 +47,8 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
     one, other = left.dtype, right.dtype
     if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
         raise Unsupported("membership of categoricals")
-    if family(one) == "masked" and kind_of(one) != "T" and (left.nulls or right.nulls):
-        raise Unsupported("membership of nullable values")
+    if "b" in (kind_of(one), kind_of(other)) and family(one) == "masked":
+        raise Unsupported("membership of nullable booleans")
     if left.physical == right.physical and family(one) == family(other):
         return left, right
     if family(one) == family(other) == "numpy" and {kind_of(one), kind_of(other)} <= set("iuf"):
@@ -51,6 +59,16 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
         target = physical(common)
         return _cast(left, target), _cast(right, target)
     raise Unsupported(f"membership of {one} among {other}")
+
+
+def _is_nullable_number(dtype: DtypeObj) -> bool:
+    return family(dtype) == "masked" and kind_of(dtype) in "iuf"
+
+
+def _na_is_no_member(dtype: DtypeObj) -> None:
+    """pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
+    if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
+        raise Unsupported("membership among 64-bit integers and missing values")
 
 
 def _cast(value: Value, target: pl.DataType) -> Value:
@@ -80,9 +98,15 @@ def is_in_values(value: Value, values: Any) -> Value:
     if not is_list_like(values) or isinstance(values, (dict, pd.DataFrame)):
         raise Unsupported("values of this kind")
     dtype = _result_dtype(value.dtype, [])
-    found = _searched(value, values)
+    try:
+        found = _searched(value, values)
+    except Unsupported:
+        return _in_batches(value, values, dtype)
     if found is None:
         return Value(Literal(False, pl.Boolean()), dtype, nulls=False)
+    if _is_nullable_number(value.dtype) and found.null_count():
+        _na_is_no_member(value.dtype)
+        found = found.drop_nulls()
     null = found.null_count() > 0
     found = found.drop_nulls()
     searched = value.clean
@@ -104,6 +128,14 @@ def is_in_values(value: Value, values: Any) -> Value:
         else:
             expr = missing
     return Value(expr, dtype, nulls=False)
+
+
+def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
+    """Mixed values, as pandas compares them; not many, since they travel in the plan."""
+    if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
+        raise Unsupported("membership among values of this kind")
+    result = batched("method", "isin", [value], dtype, (COLUMN, values))
+    return Value(result.expr, dtype, nulls=False)
 
 
 def _searched(value: Value, values: Any) -> pl.Series | None:
