@@ -7,6 +7,8 @@ import pandas
 import pytest
 from support import check
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+
 SERIES = {
     "int64": pandas.Series([3, 1, 2, 2, -4]),
     "int8": pandas.Series([3, 1, 100, 100, -4], dtype="int8"),

@@ -5,9 +5,12 @@ Off in scripts: ``craton.options.progress`` is ``auto`` (only where somebody wat
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
@@ -32,62 +35,70 @@ def _watched() -> bool:
     return _notebook() is not None or (bool(interactive) and sys.stderr.isatty())
 
 
-class Progress:
-    """Shows a run's progress from its second second on; a context manager.
+@contextlib.contextmanager
+def progress(describe: Callable[[], str]) -> Iterator[None]:
+    """Show a line on a run from its second second on, where somebody watches.
 
     Parameters
     ----------
     describe
         Called once for a few words on the run.
     """
+    if not _watched():
+        yield
+        return
+    done = threading.Event()
+    display = _Notebook() if _notebook() is not None else _Terminal()
+    thread = threading.Thread(target=_show, args=(describe, display, done), name="craton-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
-    def __init__(self, describe: Callable[[], str]) -> None:
-        self._describe = describe
-        self._started = self._last = time.monotonic()
-        self._text = ""
+
+def _show(describe: Callable[[], str], display: _Terminal | _Notebook, done: threading.Event) -> None:
+    started = time.monotonic()
+    if done.wait(DELAY):
+        return
+    text = describe()
+    process = psutil.Process()
+    for shown in itertools.count():
+        memory = process.memory_info().rss / 2**30
+        seconds = time.monotonic() - started
+        display.draw(f"{_FRAMES[shown % len(_FRAMES)]} craton: {text} · {seconds:.1f} s · {memory:.1f} GiB")
+        if done.wait(_INTERVAL):
+            break
+    display.clear()
+
+
+class _Terminal:
+    """One line on standard error, drawn over and over."""
+
+    def draw(self, line: str) -> None:
+        sys.stderr.write(f"\r\x1b[2K{line}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()
+
+
+class _Notebook:
+    """One output cell, updated in place."""
+
+    def __init__(self) -> None:
         self._handle: Any = None
-        self._shown = 0
 
-    def __enter__(self) -> Progress:
-        return self
+    def draw(self, line: str) -> None:
+        from IPython.display import display
 
-    def tick(self) -> None:
-        """Called often; draws at most ten times a second."""
-        now = time.monotonic()
-        if now - self._started < DELAY or now - self._last < _INTERVAL:
-            return
-        self._last = now
-        if not self._text:
-            if not _watched():
-                self._started = float("inf")
-                return
-            self._text = self._describe()
-        self._draw(self._line(now - self._started))
-
-    def _line(self, seconds: float) -> str:
-        memory = psutil.Process().memory_info().rss / 2**30
-        spin = _FRAMES[self._shown % len(_FRAMES)]
-        return f"{spin} craton: {self._text} · {seconds:.1f} s · {memory:.1f} GiB"
-
-    def _draw(self, line: str) -> None:
-        self._shown += 1
-        if _notebook() is not None:
-            from IPython.display import display
-
-            content = {"text/plain": line}
-            if self._handle is None:
-                self._handle = display(content, raw=True, display_id=True)
-            else:
-                self._handle.update(content, raw=True)
+        if self._handle is None:
+            self._handle = display({"text/plain": line}, raw=True, display_id=True)
         else:
-            sys.stderr.write(f"\r\x1b[2K{line}")
-            sys.stderr.flush()
+            self._handle.update({"text/plain": line}, raw=True)
 
-    def __exit__(self, *_: object) -> None:
-        if not self._shown:
-            return
+    def clear(self) -> None:
         if self._handle is not None:
             self._handle.update({"text/plain": ""}, raw=True)
-        else:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()

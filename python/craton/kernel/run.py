@@ -1,19 +1,20 @@
 """Runs LazyFrames on Polars' streaming engine, so that a user can watch and interrupt them.
 
-Long runs go on in the background while this thread polls: Ctrl-C cancels the run and returns at once (the kernel stops at
-its next batch), and a line of progress is shown.
+The run stays in the calling thread: that is where the kernel looks for Ctrl-C, stops at its next batch and raises
+``KeyboardInterrupt``. (Its background mode would return at once, but runs on the in-memory engine.) Progress is drawn from
+a thread of its own meanwhile.
 """
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable
 
 import polars as pl
 
-from craton.kernel.progress import Progress
+from craton.kernel.progress import progress
 
-#: Runs that are expected to read fewer rows than this are awaited without polling.
+#: Runs that are expected to read fewer rows than this show no progress.
 SHORT_RUN_ROWS = 200_000
 
 
@@ -25,7 +26,7 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     frames
         What :func:`craton.lower.lower` returned.
     expected_rows
-        Rows that the run is expected to read; decides whether to poll.
+        Rows that the run is expected to read; decides whether progress may be shown.
     describe
         Called for a few words on the run when progress is first shown.
 
@@ -34,31 +35,18 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     KeyboardInterrupt
         If the user interrupts; the run is cancelled.
     """
-    if len(frames) == 1:
-        return [_watch(frames[0], expected_rows, describe)]
-    if expected_rows < SHORT_RUN_ROWS:
-        return pl.collect_all(frames, engine="streaming")
-    parts: list[list[pl.DataFrame]] = [[] for _ in frames]
-    sinks = [frame.sink_batches(part.append, lazy=True) for frame, part in zip(frames, parts, strict=True)]
-    _watch(pl.collect_all(sinks, lazy=True, engine="streaming"), expected_rows, describe)
-    return [
-        pl.concat(part) if part else pl.DataFrame(schema=frame.collect_schema())
-        for frame, part in zip(frames, parts, strict=True)
-    ]
+    with progress(describe) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext():
+        try:
+            if len(frames) == 1:
+                return [frames[0].collect(engine="streaming")]
+            return pl.collect_all(frames, engine="streaming")
+        except KeyboardInterrupt:
+            _absorb_second_interrupt()
+            raise
 
 
-def _watch(frame: pl.LazyFrame, expected_rows: int, describe: Callable[[], str]) -> pl.DataFrame:
-    query = frame.collect(engine="streaming", background=True)
-    try:
-        if expected_rows < SHORT_RUN_ROWS:
-            return query.fetch_blocking()
-        pause = 0.001
-        with Progress(describe) as progress:
-            while (result := query.fetch()) is None:
-                time.sleep(pause)
-                pause = min(pause * 1.3, 0.02)
-                progress.tick()
-        return result
-    except KeyboardInterrupt:
-        query.cancel()
-        raise
+def _absorb_second_interrupt() -> None:
+    """Take the interrupt that Python's own handler raises after the kernel has raised one for the same Ctrl-C."""
+    with contextlib.suppress(KeyboardInterrupt):
+        for _ in range(1000):
+            pass

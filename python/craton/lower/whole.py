@@ -36,7 +36,7 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.order import observed_order
-from craton.plan.sources import FileSource, MemorySource
+from craton.plan.sources import FileSource, MemorySource, SharedSource
 
 HIDDEN = "\x00order"
 
@@ -117,6 +117,8 @@ class _Lowering:
             frame = op.source.frame.lazy()
             if op.row_number:
                 frame = frame.with_row_index(op.row_number)
+        elif isinstance(op.source, SharedSource):
+            frame = op.source.frame.with_row_index(op.row_number) if op.row_number else op.source.frame
         elif isinstance(op.source, FileSource):
             frame = scan_files(op.source, op.row_number)
         else:

@@ -13,7 +13,7 @@ from craton.pandas import native
 from craton.pandas.frame import DataFrame
 from craton.pandas.parquet import read_parquet
 from craton.pandas.series import Series
-
+from craton.pandas.tables import concat, melt, merge
 
 
 def _crafted(result: Any) -> Any:
@@ -38,4 +38,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_pandas)})
 
 
-__all__ = ["DataFrame", "Series", "read_parquet"]
+__all__ = ["DataFrame", "Series", "concat", "melt", "merge", "read_parquet"]

@@ -73,7 +73,10 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
         result = Value(result.expr, dtype, nulls=False)
     if not _never_fails(value.dtype, dtype):
         # Reading the result of every row is what raises; which value is not important.
-        happens(held, Call("is_null", (result.expr,), pl.Boolean()))
+        try:
+            happens(held, Call("is_null", (result.expr,), pl.Boolean()))
+        except Exception as error:
+            raise Unsupported(f"pandas words the error: {error}") from error
     return result
 
 

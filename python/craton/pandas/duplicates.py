@@ -34,7 +34,7 @@ def subset_of(held: View, subset: Any) -> list[Value]:
 
 
 def _check(keep: Any) -> None:
-    if keep not in ("first", "last", False) or keep is True or isinstance(keep, int) and keep is not False:
+    if keep not in ("first", "last", False) or keep is True or (isinstance(keep, int) and keep is not False):
         raise Unsupported(f"keep={keep!r}")
 
 

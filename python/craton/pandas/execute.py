@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,77 +10,14 @@ import pandas as pd
 import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
-from craton import events
-from craton.kernel.run import run_all
-from craton.lower import lower
-from craton.lower.results import results
 from craton.pandas.convert import Array, from_array, to_array
 from craton.pandas.dtypes import physical, with_missing
+from craton.pandas.run import execute
+from craton.pandas.sharing import answer
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.expr import Call, Column
-from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, schema
-from craton.plan.order import topological
-from craton.plan.size import estimated_rows
-from craton.plan.sources import FileSource, MemorySource
-from craton.plan.stages import optimize
-
-
-def execute(plans: list[Operator], *, ordered: bool = True) -> list[pl.DataFrame]:
-    """Run plans together; a plan that was run before gives the remembered result.
-
-    Parameters
-    ----------
-    plans
-        As the front end built them.
-    ordered
-        Whether the row order of the results is seen.
-    """
-    found = [results.get(plan) for plan in plans]
-    missing = [i for i, frame in enumerate(found) if frame is None]
-    if missing:
-        started = time.perf_counter()
-        optimized = [optimize(results.substitute(plans[i])) for i in missing]
-        lowered = [lower(plan, ordered=ordered) for plan in optimized]
-        scanned = sum(estimated_rows(op) for plan in optimized for op in topological(plan) if isinstance(op, Scan))
-
-        def describe() -> str:
-            operators = [op for plan in optimized for op in topological(plan)]
-            return f"{len(operators)} operators over ~{scanned:,} rows"
-
-        try:
-            ran = run_all(lowered, expected_rows=scanned, describe=describe)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            _let_pandas_explain(optimized, error)
-            raise
-        except Exception as error:
-            _as_raised(error)
-            raise
-        for i, frame in zip(missing, ran, strict=True):
-            found[i] = frame
-            results.put(plans[i], frame)
-        if events.active:
-            operators = sum(len(topological(plans[i])) for i in missing)
-            rows = sum(frame.height for frame in found if frame is not None)
-            events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
-    return [frame for frame in found if frame is not None]
-
-
-def _as_raised(error: Exception) -> None:
-    """An error of pandas' code in a batch: raise it without what the kernel adds to its text."""
-    text, added, _ = str(error).partition("\n\nThis error occurred in the following expression")
-    if added:
-        raise type(error)(text) from None
-
-
-def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:
-    """A run failed: if pandas can't read one of the files either, raise what pandas raises."""
-    for plan in plans:
-        for op in topological(plan):
-            if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.reopen is not None:
-                try:
-                    op.source.reopen()
-                except Exception as worded:
-                    raise worded from error
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, Scan, Sort, schema
+from craton.plan.sources import MemorySource
 
 
 def materialise(view: View) -> tuple[list[Array], pd.Index]:
@@ -92,19 +28,27 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
     tuple of (list of arrays, Index)
         The columns and the row labels.
     """
+    sources = {source for value in (*view.index.values, *view.values) if (source := _asked(value, view.base))}
     view, names = _with_result_names(view)
     every = (*view.index.values, *view.values)
-    plan = view.base
-    checks = {i: null_count(value.source) for i, value in enumerate(every) if value.source is not None}
-    frames = execute([plan, *checks.values()])
-    promoted = {i: bool(frame.item()) for i, frame in zip(checks, frames[1:], strict=True)}
-    frame = frames[0]
+    frame, *counts = execute([view.base, *map(null_count, sources)])
+    promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     arrays = []
-    for i, (value, name) in enumerate(zip(every, names, strict=True)):
-        dtype = with_missing(value.dtype) if promoted.get(i) else value.dtype  # nulls of its own promote in to_array
+    for value, name in zip(every, names, strict=True):
+        # Nulls of its own promote in to_array.
+        dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
         arrays.append(to_array(frame.get_column(name), dtype))
     count = len(view.index.values)
     return arrays[count:], make_index(view.index, arrays[:count], frame.height)
+
+
+def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
+    """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
+    if value.source is None or not isinstance(value.expr, Column):
+        return value.source
+    while base != value.source[0] and isinstance(base, (Project, RowNumber, Sort)):
+        base = base.input
+    return None if base == value.source[0] else value.source
 
 
 def null_count(source: tuple[Operator, str]) -> Operator:
@@ -196,7 +140,7 @@ def _ensure(array: Any) -> Any:
 def scalar(view: View, call: AggregateCall) -> Any:
     """Run one aggregate over a view's base and return the Python value."""
     plan = Aggregate(view.base, (), (("value", call),))
-    return execute([plan], ordered=False)[0].item()
+    return answer([plan])[0].item()
 
 
 def count_rows(view: View) -> int:

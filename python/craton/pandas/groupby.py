@@ -23,12 +23,13 @@ from craton.errors import Unsupported
 from craton.pandas import groupby_windows as windows
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
-from craton.pandas.groupby_functions import BUILDERS
+from craton.pandas.groupby_functions import BUILDERS, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
 from craton.pandas.groupby_template import ask
-from craton.pandas.lazy import _fingerprint, lazy
-from craton.plan.expr import Expr
+from craton.pandas.lazy import _fingerprint, lazy, view
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, is_lazy, plain_pandas
+from craton.pandas.view import View
+from craton.plan.expr import Expr
 
 
 class PandasState:
@@ -63,8 +64,8 @@ class NativeGroupBy:
             self._like(pandas_class, parent)
             return
         frame, plan = state["_frame"], state["_plan"]
-        if _mutated(frame, plan.held) and not isinstance(frame, pd.Series):
-            source = lazy(type(frame), plan.held, frame)
+        if self._changed() and not isinstance(frame, pd.Series):
+            source = lazy(type(frame), state["_seen"], frame)
         else:
             source = frame
         _ = source._mgr
@@ -91,13 +92,27 @@ class NativeGroupBy:
     def _current(self: Any) -> Grouped:
         """The plan, if the grouped object was not changed in place since."""
         plan: Grouped = self.__dict__["_plan"]
-        if _mutated(self.__dict__["_frame"], plan.held):
+        if self._changed():
             raise Unsupported("the grouped object was changed")
         return plan
 
+    def _changed(self: Any) -> bool:
+        return _mutated(self.__dict__["_frame"], self.__dict__["_seen"])
+
+    def _settle(self: Any) -> None:
+        """Decide dtypes that depend on the data."""
+        self.__dict__.update(_plan=self.__dict__["_plan"].settled(), _template=None)
+
+    def _probed(self: Any) -> Any:
+        """pandas' own group-by of the template."""
+        state = self.__dict__
+        if state["_template"] is None:
+            state["_template"] = ask(lambda: state["_plan"].template(self._selection))
+        return state["_template"]
+
     def _probe(self: Any, call: Callable[[Any], Any]) -> Any:
         """What pandas' own group-by of the template answers."""
-        template = self.__dict__["_template"]
+        template = self._probed()
         return ask(lambda: call(template))
 
     def _result(self: Any, view: Any, template: Any) -> Any:
@@ -112,13 +127,17 @@ class NativeGroupBy:
         """Some of the rows, with the columns that were selected, keys among them, or all."""
         plan: Grouped = self.__dict__["_plan"]
         held = plan.held if self._selection is None else plan.held.take(plan.positions)
-        return self._result(held.filtered(predicate), self.__dict__["_template"].head(1))
+        from craton.pandas.frame import DataFrame
+        from craton.pandas.series import Series
+
+        return lazy(Series if plan.single else DataFrame, held.filtered(predicate), self.__dict__["_frame"])
 
     def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
         """A group-by of some of the columns."""
-        template = self.__dict__["_template"][key]
+        template = self._probed()[key]  # raises as pandas does
         plan = self.__dict__["_plan"].selecting(positions, single)
-        return _make(cls, self.__dict__["_frame"], plan, template, self.keys, self.level, key, self)
+        own = self.__dict__
+        return _make(cls, own["_frame"], own["_seen"], plan, self.keys, self.level, key, self, template)
 
 
 def _mutated(frame: Any, held: Any) -> bool:
@@ -130,7 +149,9 @@ def _mutated(frame: Any, held: Any) -> bool:
     if scan is not None and scan[2].base is held.base:
         return bool(_fingerprint(frame._mgr) != scan[0])
     shared = state.get("_shared")
-    return shared is None or bool(_fingerprint(frame._mgr)[: -len(frame.axes)] != _fingerprint(shared)[: -len(frame.axes)])
+    return shared is None or bool(
+        _fingerprint(frame._mgr)[: -len(frame.axes)] != _fingerprint(shared)[: -len(frame.axes)]
+    )
 
 
 def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
@@ -148,13 +169,22 @@ def _options(options: Options) -> dict[str, Any]:
     return {name: getattr(options, name) for name in Options.__dataclass_fields__}
 
 
-def _make(cls: type, frame: Any, plan: Grouped, template: Any, by: Any, level: Any, selection: Any, parent: Any) -> Any:
-    gb = object.__new__(cls)
+def _make(
+    cls: Any,
+    frame: Any,
+    seen: View,
+    plan: Grouped,
+    by: Any,
+    level: Any,
+    selection: Any = None,
+    parent: Any = None,
+    template: Any = None,
+) -> Any:
+    gb: Any = object.__new__(cls)
     state = gb.__dict__
     state.update(_options(plan.options))
-    state.update(
-        keys=by, level=level, _selection=selection, _frame=frame, _plan=plan, _template=template, _parent=parent
-    )
+    state.update(keys=by, level=level, _selection=selection, _parent=parent)
+    state.update(_frame=frame, _seen=seen, _plan=plan, _template=template)
     return gb
 
 
@@ -166,12 +196,11 @@ def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
     Unsupported
         If a plan can't group so.
     """
-    plan, template = grouped(obj, by, level, options)
-    cls = SeriesGroupBy if plan.single else DataFrameGroupBy
-    return _make(cls, obj, plan, template, by, level, None, None)
+    plan = grouped(obj, by, level, options)
+    return _make(SeriesGroupBy if plan.single else DataFrameGroupBy, obj, view(obj), plan, by, level)
 
 
-# -- native methods ------------------------------------------------------------------------------------------------------
+# -- native methods ---------------------------------------------------------------------------------------------------
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -244,11 +273,13 @@ def _getitem(self: Any, key: Any) -> Any:
     if self._selection is not None or plan.single:
         raise Unsupported("a selection of a selection")
     if isinstance(key, list):
-        self._probe(lambda gb: gb[key])
+        if any(not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
+            raise Unsupported("unknown columns")
         positions = [plan.held.position(label) for label in key]
         return self._selecting(DataFrameGroupBy, key, positions, False)
     if is_scalar(key) and is_hashable(key):
-        _ = self.__dict__["_template"][key]  # raises as pandas does
+        if not plan.held.positions(key):
+            raise KeyError(f"Column not found: {key}")
         return self._selecting(SeriesGroupBy, key, [plan.held.position(key)], True)
     raise Unsupported(f"columns by a {type(key).__name__}")
 
@@ -285,7 +316,9 @@ def _inherit(pandas_class: Any) -> dict[str, Any]:
         attribute = getattr_static(pandas_class, name)
         if name in members or attribute is None:  # None: set by the constructor
             continue
-        function = NATIVE.get(name, _getitem if name == "__getitem__" and pandas_class is PandasFrameGroupBy else _refuse)
+        function = NATIVE.get(
+            name, _getitem if name == "__getitem__" and pandas_class is PandasFrameGroupBy else _refuse
+        )
         label = f"{pandas_class.__name__}.{name}"
         if callable(attribute):
             members[name] = _method(label, function, attribute)
@@ -303,7 +336,14 @@ def _method(label: str, function: Callable[..., Any], fallback: Callable[..., An
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if inside_pandas():
             return fallback(self, *args, **kwargs)
-        return dispatch(label, function, fallback, self, args, kwargs)
+        return dispatch(label, settling, fallback, self, args, kwargs)
+
+    def settling(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, *args, **kwargs)
+        except Undecided:
+            self._settle()
+            return function(self, *args, **kwargs)
 
     method.__craton_native__ = function  # type: ignore[attr-defined]
     return method
@@ -320,8 +360,12 @@ def _property(label: str, attribute: Any) -> Callable[[Any], Any]:
 
 
 DataFrameGroupBy: Any = type(
-    "DataFrameGroupBy", (NativeGroupBy, PandasFrameGroupBy), {**_inherit(PandasFrameGroupBy), "__module__": "pandas.api.typing"}
+    "DataFrameGroupBy",
+    (NativeGroupBy, PandasFrameGroupBy),
+    {**_inherit(PandasFrameGroupBy), "__module__": "pandas.api.typing"},
 )
 SeriesGroupBy: Any = type(
-    "SeriesGroupBy", (NativeGroupBy, PandasSeriesGroupBy), {**_inherit(PandasSeriesGroupBy), "__module__": "pandas.api.typing"}
+    "SeriesGroupBy",
+    (NativeGroupBy, PandasSeriesGroupBy),
+    {**_inherit(PandasSeriesGroupBy), "__module__": "pandas.api.typing"},
 )

@@ -30,7 +30,7 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     pairs
         For each result column: the position of the column, the aggregation, its parameters.
     template
-        pandas' result for a template: gives labels, names and dtypes. With ``as_index=False`` the keys that become columns
+        pandas' result for a template: gives labels, names and dtypes. With ``as_index=False`` keys that become columns
         come first.
 
     Returns
@@ -45,7 +45,7 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
         labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
         dtypes = [template.dtype]
     in_front = len(labels) - len(pairs)
-    if in_front and state.options.as_index or in_front < 0:
+    if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported("a result of another shape than was expected")
     outcomes = [
         outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters)
@@ -87,7 +87,7 @@ def _null_keys(state: Grouped, value: Value) -> bool:
 
 
 def _result(base: Operator, name: str, out: Outcome) -> Value:
-    source = (base, name) if out.undecided else None
+    source = (base, name) if out.undecided else out.source
     return Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import DtypeObj, family, is_float, kind_of, physical, with_missing
+from craton.pandas.dtypes import FLOAT64, DtypeObj, family, is_float, kind_of, physical, with_missing
 from craton.pandas.view import Value
 from craton.plan.expr import Call, Expr, Options, options
+from craton.plan.operators import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Outcome:
     options: Options = ()
     nulls: bool = False
     nans: bool = False
+    source: tuple[Operator, str] | None = None
 
     @property
     def physical(self) -> pl.DataType:
@@ -33,12 +35,19 @@ class Outcome:
 
     @property
     def undecided(self) -> bool:
-        """Whether the dtype depends on whether a value is missing."""
-        return self.nulls and with_missing(self.dtype) != self.dtype
+        """Whether the dtype depends on whether a result is missing."""
+        return self.nulls and self.source is None and with_missing(self.dtype) != self.dtype
+
+
+class Undecided(Unsupported):
+    """A column's dtype depends on the data, and the plan with it: to be settled by a query first."""
 
 
 Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], Outcome]
 NUMBERS = "biuf"
+# Of a column that is of integers, or of floats if some are missing:
+UNAFFECTED = frozenset(["count", "nunique"])  # the dtype of the result is the same in both cases
+FOLLOWING = frozenset(["sum", "min", "max"])  # the result is of floats in the same case
 
 
 def outcome(name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
@@ -68,13 +77,16 @@ def outcome(name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping
     if name not in BUILDERS:
         raise Unsupported(f"the aggregation {name!r}")
     assert value is not None
-    if not value.definite:
-        raise Unsupported("a column whose dtype depends on the data")
     if given.pop("skipna", True) is not True:
         raise Unsupported("skipna=False")
     if family(value.dtype) == "masked" and value.physical.is_float():
         raise Unsupported("masked floats, which tell NaN from NA")
-    return BUILDERS[name](value.clean, dtype, given)
+    out = BUILDERS[name](value.clean, dtype, given)
+    if value.definite or name in UNAFFECTED or out.dtype == FLOAT64:
+        return out
+    if name in FOLLOWING and not out.options and kind_of(value.dtype) in "iu":
+        return replace(out, source=value.source)
+    raise Undecided(f"{name} of a column whose dtype depends on the data")
 
 
 def _refuse(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:

@@ -12,7 +12,8 @@ from pandas.api.types import is_hashable, is_scalar
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import family
-from craton.pandas.groupby_template import ask, definite, frame_like, sample, series_like
+from craton.pandas.execute import resolved
+from craton.pandas.groupby_template import ask, frame_like, index_like, sample, series_like
 from craton.pandas.lazy import view
 from craton.pandas.view import Value, View
 
@@ -53,7 +54,9 @@ class Grouped:
     positions
         The columns of ``held`` that methods work on: all that are no keys, or those that were selected.
     single
-        Whether it is a Series that is grouped.
+        Whether methods work on a Series.
+    whole_series
+        Whether it is a Series that was grouped.
     """
 
     held: View
@@ -61,6 +64,7 @@ class Grouped:
     options: Options
     positions: tuple[int, ...]
     single: bool = False
+    whole_series: bool = False
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -76,14 +80,41 @@ class Grouped:
         """Work on other columns."""
         return replace(self, positions=tuple(positions), single=single)
 
+    def settled(self) -> Grouped:
+        """The same with the dtypes of the columns that are worked on decided, by a query."""
+        keys = tuple(key.value for key in self.keys)
+        subset = View(self.held.base, (*self.values, *keys), self.held.labels[:0])
+        values = resolved(subset).values
+        columns = list(self.held.values)
+        for position, value in zip(self.positions, values, strict=False):
+            columns[position] = value
+        settled_keys = values[len(self.positions) :]
+        return replace(
+            self,
+            held=self.held.with_values(columns),
+            keys=tuple(replace(key, value=value) for key, value in zip(self.keys, settled_keys, strict=True)),
+        )
 
-def grouped(obj: Any, by: Any, level: Any, options: Options) -> tuple[Grouped, Any]:
+    def template(self, selection: Any) -> Any:
+        """The group-by that pandas makes of a template of the object."""
+        frame: Any = series_like(self.held) if self.whole_series else frame_like(self.held)
+        by = [
+            key.name if key.column is not None else pd.Series(sample(key.value.dtype), index=frame.index, name=key.name)
+            for key in self.keys
+        ]
+        groups = frame.groupby(
+            by,
+            as_index=self.options.as_index,
+            sort=self.options.sort,
+            group_keys=self.options.group_keys,
+            observed=self.options.observed,
+            dropna=self.options.dropna,
+        )
+        return groups if selection is None else groups[selection]
+
+
+def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     """Resolve the keys of a group-by.
-
-    Returns
-    -------
-    tuple of (Grouped, pandas group-by)
-        The state, and pandas' own group-by of a template of the object.
 
     Raises
     ------
@@ -92,85 +123,62 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> tuple[Grouped, A
     KeyError
         As pandas raises it, for an unknown key.
     """
-    held = view(obj)
+    held, single = view(obj), isinstance(obj, pd.Series)
     if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
         raise Unsupported("duplicate or MultiIndex column labels")
     if not all(isinstance(flag, bool) for flag in (options.as_index, options.sort, options.observed, options.dropna)):
         raise Unsupported("a parameter that is no bool")
-    single = isinstance(obj, pd.Series)
-    template = series_like(held) if single else frame_like(held)
     if level is not None:
         if by is not None:
             raise Unsupported("by and level together")
-        levels = level if isinstance(level, (list, tuple)) else [level]
-        keys = [_level(held, ask(lambda one=one: template.index._get_level_number(one))) for one in levels]
-        template_by: Any = None
-    elif isinstance(by, list):
-        pairs = []
-        for one in by:
-            held, pair = _key(held, one, single, template)
-            pairs.append(pair)
-        keys = [key for key, _ in pairs]
-        template_by = [like for _, like in pairs]
+        keys = [_level(held, _level_number(held, one)) for one in (level if isinstance(level, list) else [level])]
     else:
-        held, (key, template_by) = _key(held, by, single, template)
-        keys = [key]
+        every = by if isinstance(by, list) else [by]
+        for _ in range(2):  # the second time all are over one base
+            for one in every:
+                if isinstance(one, pd.Series):
+                    held, _other = aligned(held, view(one))
+        keys = [_key(held, one, single) for one in every]
     if not keys:
         raise Unsupported("no keys")
     for key in keys:
-        kind = family(definite(key.value))
+        kind = family(key.value.dtype)
         if kind == "object" or (kind == "category" and not options.observed):
             raise Unsupported(f"a key of dtype {key.value.dtype}, observed={options.observed}")
-    probe = ask(
-        lambda: template.groupby(
-            template_by,
-            level=level,
-            as_index=options.as_index,
-            sort=options.sort,
-            group_keys=options.group_keys,
-            observed=options.observed,
-            dropna=options.dropna,
-        )
-    )
-    names = [grouping.name for grouping in probe._grouper.groupings]
     excluded = {key.column for key in keys}
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
-    state = Grouped(
-        held,
-        tuple(replace(key, name=name) for key, name in zip(keys, names, strict=True)),
-        options,
-        (0,) if single else positions,
-        single,
-    )
-    return state, probe
+    state = Grouped(held, tuple(keys), options, (0,) if single else positions, single, single)
+    return state if all(key.value.definite for key in keys) else state.settled()
 
 
-def _key(held: View, by: Any, single: bool, template: Any) -> tuple[View, tuple[Key, Any]]:
+def _key(held: View, by: Any, single: bool) -> Key:
     if isinstance(by, pd.Series):
         if not is_hashable(by.name):
             raise Unsupported("a key whose name is not hashable")
-        held, other = aligned(held, view(by))
-        value = other.values[0]
+        (value,) = aligned(held, view(by))[1].values
         if not single:
             (found,) = held.positions(by.name) or (None,)
             if found is not None and held.values[found].expr == value.expr and held.values[found].dtype == value.dtype:
-                return held, (Key(value, by.name, column=found), template[by.name])
-        return held, (Key(value, by.name), pd.Series(sample(definite(value)), index=template.index, name=by.name))
+                return Key(value, by.name, column=found)
+        return Key(value, by.name)
     if not (is_scalar(by) or isinstance(by, tuple)) or callable(by) or not is_hashable(by) or by is None:
         raise Unsupported(f"a key of type {type(by).__name__}")
-    names = held.index.names
-    found_levels = [i for i, name in enumerate(names) if name is not None and name == by]
+    levels = [i for i, name in enumerate(held.index.names) if name is not None and name == by]
     if not single and (positions := held.positions(by)):
-        if found_levels:
+        if levels:
             raise Unsupported(f"{by!r} is both a column and an index level")
-        return held, (Key(held.values[positions[0]], by, column=positions[0]), by)
-    if found_levels:
-        if len(found_levels) > 1:
+        return Key(held.values[positions[0]], by, column=positions[0])
+    if levels:
+        if len(levels) > 1:
             raise Unsupported(f"several index levels are named {by!r}")
-        return held, (_level(held, found_levels[0]), by)
+        return _level(held, levels[0])
     if isinstance(by, tuple):
         raise Unsupported("a tuple that is no label")
     raise KeyError(by)
+
+
+def _level_number(held: View, level: Any) -> int:
+    return int(ask(lambda: index_like(held)._get_level_number(level)))
 
 
 def _level(held: View, number: int) -> Key:

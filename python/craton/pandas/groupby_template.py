@@ -18,7 +18,7 @@ import pyarrow as pa
 from craton.errors import Unsupported
 from craton.pandas.convert import Array
 from craton.pandas.dtypes import DtypeObj
-from craton.pandas.view import Value, View
+from craton.pandas.view import View
 
 ROWS = 2
 
@@ -36,10 +36,10 @@ def sample(dtype: DtypeObj) -> Array:
         if dtype.kind in "biuf":
             return np.ones(ROWS, dtype=dtype)
         if dtype.kind in "mM":
-            return pd.array(np.ones(ROWS, dtype="i8").view(dtype))  # type: ignore[call-overload,no-any-return]
+            return pd.array(np.ones(ROWS, dtype="i8").view(dtype))
     elif isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is not None and len(dtype.categories):
-            return pd.Categorical.from_codes([0] * ROWS, dtype=dtype)  # type: ignore[arg-type]
+            return pd.Categorical.from_codes([0] * ROWS, dtype=dtype)
     elif isinstance(dtype, pd.StringDtype):
         return pd.array(["a"] * ROWS, dtype=dtype)
     elif isinstance(dtype, pd.DatetimeTZDtype):
@@ -50,7 +50,7 @@ def sample(dtype: DtypeObj) -> Array:
         values = pa.array(["a" if text else 1] * ROWS)
         if pa.types.is_date32(kind):
             values = values.cast(pa.int32())
-        return pd.arrays.ArrowExtensionArray(pa.chunked_array([values]).cast(kind))  # type: ignore[attr-defined,no-any-return]
+        return pd.arrays.ArrowExtensionArray(pa.chunked_array([values]).cast(kind))
     elif hasattr(dtype, "numpy_dtype"):
         return pd.array([1] * ROWS, dtype=dtype)
     raise Unsupported(f"no sample of dtype {dtype}")
@@ -59,7 +59,7 @@ def sample(dtype: DtypeObj) -> Array:
 def index_like(held: View) -> pd.Index:
     """An index with the names and dtypes of a view's."""
     spec = held.index
-    arrays = [sample(definite(value)) for value in spec.values]
+    arrays = [sample(value.dtype) for value in spec.values]
     if spec.kind == "multi":
         return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
     if spec.kind == "labels":
@@ -69,7 +69,7 @@ def index_like(held: View) -> pd.Index:
 
 def frame_like(held: View) -> pd.DataFrame:
     """A DataFrame with the labels and dtypes of a view's columns."""
-    columns = dict(enumerate(sample(definite(value)) for value in held.values))
+    columns = dict(enumerate(sample(value.dtype) for value in held.values))
     frame = pd.DataFrame(columns, index=index_like(held), copy=False)
     frame.columns = held.labels
     return frame
@@ -78,20 +78,7 @@ def frame_like(held: View) -> pd.DataFrame:
 def series_like(held: View) -> pd.Series:
     """A Series with the name and dtype of a one-column view."""
     (value,) = held.values
-    return pd.Series(sample(definite(value)), index=index_like(held), name=held.labels[0], copy=False)
-
-
-def definite(value: Value) -> DtypeObj:
-    """The dtype of a value.
-
-    Raises
-    ------
-    Unsupported
-        If it depends on the data.
-    """
-    if not value.definite:
-        raise Unsupported("a column whose dtype depends on the data")
-    return value.dtype
+    return pd.Series(sample(value.dtype), index=index_like(held), name=held.labels[0], copy=False)
 
 
 def ask(call: Callable[[], Any]) -> Any:

@@ -14,7 +14,7 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
 from craton.pandas.elementwise import literal
 from craton.pandas.groupby_aggregates import Probe
-from craton.pandas.groupby_functions import outcome
+from craton.pandas.groupby_functions import Undecided, outcome
 from craton.pandas.groupby_keys import Grouped
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, Options, Window, conjunction, options
@@ -83,13 +83,17 @@ def _dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
 
 def _plain(value: Value, kinds: str = "biufmMT") -> Value:
     """A value that windows compute with, missing values as null."""
-    if not value.definite:
-        raise Unsupported("a column whose dtype depends on the data")
+    _settled(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
         raise Unsupported(f"a window over {value.dtype}")
     if family(value.dtype) == "masked" and value.physical.is_float():
         raise Unsupported("masked floats, which tell NaN from NA")
     return value.clean
+
+
+def _settled(value: Value) -> None:
+    if not value.definite:
+        raise Undecided("a window over a column whose dtype depends on the data")
 
 
 def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
@@ -104,6 +108,7 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
         return like_rows(state, [over(state, "len", (), INT64)], template), template
 
     def build(value: Value, dtype: DtypeObj) -> Value:
+        _settled(value)
         out = outcome(name, value, dtype, parameters)
         args = () if out.arg is None else (out.arg,)
         return over(state, out.function, args, dtype, out.options, nulls=out.nulls, nans=out.nans)
@@ -154,8 +159,7 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
     given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
 
     def build(value: Value, _: DtypeObj) -> Value:
-        if not value.definite:
-            raise Unsupported("a column whose dtype depends on the data")
+        _settled(value)
         choice = options(periods=int(periods))
         if not given:
             nulls = value.nulls or periods != 0
@@ -224,9 +228,7 @@ def rank(
         clean = _plain(value, "iufmMb")
         if family(value.dtype) != "numpy":
             raise Unsupported("rank of an extension dtype")
-        return over(
-            state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls
-        )
+        return over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
 
     return _each(state, template, build)
 

@@ -23,7 +23,8 @@ class FrameGrouping:
         observed: bool = True,
         dropna: bool = True,
     ) -> Any:
-        from craton.pandas.groupby import Options, group
+        from craton.pandas.groupby import group
+        from craton.pandas.groupby_keys import Options
 
         return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
 
@@ -42,6 +43,7 @@ class SeriesGrouping:
         observed: bool = True,
         dropna: bool = True,
     ) -> Any:
-        from craton.pandas.groupby import Options, group
+        from craton.pandas.groupby import group
+        from craton.pandas.groupby_keys import Options
 
         return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))

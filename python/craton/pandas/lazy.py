@@ -16,6 +16,7 @@ from craton import events, fallbacks
 from craton.errors import Unsupported
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.native import inside_pandas
+from craton.pandas.sharing import register
 from craton.pandas.view import View, name_index
 
 
@@ -86,6 +87,7 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     state["_flags"] = Flags(obj, allows_duplicate_labels=True)
     if issubclass(cls, pd.Series):
         state["_name"] = view.labels[0]
+    register(obj)
     if like is not None and (like._attrs or not like._flags._allows_duplicate_labels):
         obj.__finalize__(like)
     return obj

@@ -142,7 +142,7 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     """The values as a Polars series of the column's physical dtype, missing as null; ``None`` if none can match."""
     kind = kind_of(value.dtype)
     if isinstance(values, (pd.Series, pd.Index)):
-        array: Any = values.array
+        array: Any = values._values
     elif isinstance(values, (np.ndarray, pd.api.extensions.ExtensionArray)):
         array = values
     else:
@@ -154,13 +154,14 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     if isinstance(array.dtype, pd.CategoricalDtype) or array.dtype == object:
         return _from_list(value, kind, list(array))
     wanted = Value(Column("v", physical(array.dtype)), array.dtype)
+    is_missing_nan = wanted.physical.is_float() and family(array.dtype) == "numpy"
     if value.dtype == array.dtype:
-        return from_array("v", array)[0].fill_nan(None) if wanted.physical.is_float() else from_array("v", array)[0]
+        return from_array("v", array)[0].fill_nan(None) if is_missing_nan else from_array("v", array)[0]
     one, other = _common(value, wanted)
     if one.physical != value.physical:
         raise Unsupported(f"membership of {value.dtype} among {array.dtype}")
     series = from_array("v", array)[0]
-    if series.dtype.is_float():
+    if is_missing_nan:
         series = series.fill_nan(None)
     return series.cast(one.physical)
 
@@ -183,13 +184,13 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
             pass
         else:
             raise Unsupported("missing values in a list")
-    if kind in "iu" and all(type(item) is int or isinstance(item, np.integer) for item in present):
+    if kind in "iu" and all(_is_whole(item) for item in present):
         bounds = np.iinfo(number(value.dtype))
         if any(not -(2**63) <= int(item) < 2**63 for item in present):
             raise Unsupported("integers of over 64 bits")
         fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]
         return pl.Series("v", fitting, dtype=value.physical) if fitting else None
-    if kind == "f" and all(type(item) in (int, float) or isinstance(item, (np.integer, np.floating)) for item in present):
+    if kind == "f" and all(_is_whole(item) or isinstance(item, (float, np.floating)) for item in present):
         if value.physical != pl.Float64() or any(abs(item) > 2**53 for item in present if isinstance(item, (int, np.integer))):
             raise Unsupported("membership of float32, or among large integers")
         numbers: list[float | None] = [float(item) for item in present]
@@ -197,6 +198,10 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
     if kind == "M" and all(isinstance(item, pd.Timestamp) for item in present):
         return _from_stamps(value, present)
     raise Unsupported(f"membership of {value.dtype} among values of this kind")
+
+
+def _is_whole(item: Any) -> bool:
+    return type(item) is int or (isinstance(item, np.integer) and not isinstance(item, np.timedelta64))
 
 
 def _from_stamps(value: Value, stamps: list[pd.Timestamp]) -> pl.Series:

@@ -105,8 +105,8 @@ def merge(
         # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
         numbered = View(base, (), labels[:0], index).numbered()
         base, index = Filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)), numbered.index
-    lefts = [_met(value, base, kind in ("right", "outer")) for value in one.view.values]
-    rights = [_met(value, base, kind in ("left", "outer")) for value in other.view.values]
+    lefts = _met(one, base, kind in ("right", "outer"))
+    rights = _met(other, base, kind in ("left", "outer"))
     for i, shared in enumerate(keys.shared):
         if shared and kind in ("right", "outer"):
             lefts[keys.left[i].position] = coalesced(one.key(i), other.key(i), kind)
@@ -219,24 +219,41 @@ def _order(one: Side, other: Side, kind: JoinHow) -> list[Expr]:
     return [side.key(i).clean.expr for i in range(len(side.keys))]
 
 
-def _met(value: Value, base: Operator, unmatched: bool) -> Value:
-    """A column of one side after a join in which rows may be left without a match on that side."""
-    return missing_may_come(value, base) if unmatched else value
+def _met(side: Side, base: Operator, unmatched: bool) -> list[Value]:
+    """The columns of one side after a join in which rows of the other side may be left without a match."""
+    if not unmatched:
+        return list(side.view.values)
+    # Any column that had no missing value tells for all whether some came: one for all, the key where it can be.
+    told = [*(side.key(i) for i in range(len(side.keys))), *side.view.values]
+    witness = next((value for value in told if not value.clean.nulls and isinstance(value.expr, Column)), None)
+    return [missing_may_come(value, base, witness) for value in side.view.values]
 
 
-def missing_may_come(value: Value, base: Operator) -> Value:
-    """A bare column of ``base`` that an operation may have put missing values in; its dtype may depend on whether it did."""
+def missing_may_come(value: Value, base: Operator, witness: Value | None = None) -> Value:
+    """A bare column of ``base`` after an operation that may have brought missing values, which may change its dtype.
+
+    Parameters
+    ----------
+    witness
+        A column of ``base`` that misses values exactly where the operation brought them.
+    """
     if holds_missing(value.dtype):
         return replace(value, nulls=True)
-    assert isinstance(value.expr, Column)
-    source: tuple[Operator, str] = (base, value.expr.name)
+    told = witness if witness is not None and not value.nulls else value
+    assert isinstance(told.expr, Column)
+    source: tuple[Operator, str] = (base, told.expr.name)
     if value.source is not None:
         # Either place decides: a missing value that was there once made the dtype, also if the row is gone.
-        parts = [Project(op, (("missing", op.column(name)),)) for op, name in (value.source, source)]
-        if schema(parts[0]) != schema(parts[1]):
-            raise Unsupported("a column whose dtype depends on the data twice")
-        source = (Union(tuple(parts)), "missing")
+        boolean = [_missing_in(op, name) for op, name in (value.source, source)]
+        source = (Union(tuple(boolean)), "missing")
     return replace(value, nulls=True, source=source)
+
+
+def _missing_in(op: Operator, name: str) -> Project:
+    """One column that is null where a column is."""
+    missing = Call("is_null", (op.column(name),), pl.Boolean())
+    flag = Call("when", (missing, Literal(None, pl.Boolean()), Literal(True, pl.Boolean())), pl.Boolean())
+    return Project(op, (("missing", flag),))
 
 
 def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:

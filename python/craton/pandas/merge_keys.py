@@ -227,7 +227,7 @@ def _common_numeric(left: DtypeObj, right: DtypeObj) -> pl.DataType:
     kinds = left.kind + right.kind
     if not set(kinds) <= set("iuf") or "arrow" in (family(left), family(right)):
         raise Unsupported(f"keys of dtypes {left} and {right}")
-    plain = [np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in (left, right)]  # type: ignore[arg-type]
+    plain = [np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in (left, right)]
     common = np.promote_types(*plain)
     if common.kind == "f" and kinds != "ff" and ("f" not in kinds or "masked" in (family(left), family(right))):
         raise Unsupported(f"keys of dtypes {left} and {right}")

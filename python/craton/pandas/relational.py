@@ -9,16 +9,17 @@ from typing import Any
 
 import pandas as pd
 from pandas.api.extensions import no_default
+from pandas.api.types import is_list_like
 from pandas.errors import Pandas4Warning
 
 from craton.errors import Unsupported
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
-from craton.pandas.execute import resolved
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.merge import as_frame, merge
 from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns
-from craton.pandas.sorting import check_options, directions, sorted_rows
+from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_by_index, sorted_rows
 from craton.pandas.view import Value, View
 
 
@@ -121,7 +122,8 @@ class FrameRelational:
     ) -> Any:
         if copy is not no_default:
             raise Unsupported("copy, which pandas warns of")
-        return merged(self, right, how, on, left_on, right_on, left_index, right_index, sort, suffixes, indicator, validate)
+        keys = (on, left_on, right_on, left_index, right_index)
+        return merged(self, right, how, *keys, sort, suffixes, indicator, validate)
 
     @native_pair(pd.DataFrame, "join")
     def join(
@@ -170,6 +172,44 @@ class FrameRelational:
         bools(ignore_index=ignore_index)
         result = sorted_rows(held, keys, ups, na_position, ignore_index)
         return outcome(self, result, in_place(self, inplace, "sort_values"))
+
+    @native(pd.DataFrame)
+    def sort_index(
+        self: Any,
+        *,
+        axis: Any = 0,
+        level: Any = None,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        sort_remaining: Any = True,
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        return index_sorted(
+            self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key
+        )
+
+    @native(pd.DataFrame)
+    def nlargest(self: Any, n: Any, columns: Any, keep: Any = "first") -> Any:
+        return extremes(self, n, columns, keep, largest=True)
+
+    @native(pd.DataFrame)
+    def nsmallest(self: Any, n: Any, columns: Any, keep: Any = "first") -> Any:
+        return extremes(self, n, columns, keep, largest=False)
+
+    @native(pd.DataFrame)
+    def melt(
+        self: Any,
+        id_vars: Any = None,
+        value_vars: Any = None,
+        var_name: Any = None,
+        value_name: Any = "value",
+        col_level: Any = None,
+        ignore_index: Any = True,
+    ) -> Any:
+        return melted(self, id_vars, value_vars, var_name, value_name, col_level, ignore_index)
 
     @native(pd.DataFrame)
     def set_index(
@@ -237,6 +277,47 @@ def merged(left: Any, right: Any, *args: Any) -> Any:
     return lazy(type(left), merge(ours, theirs, *args))
 
 
+def index_sorted(
+    obj: Any,
+    axis: Any,
+    level: Any,
+    ascending: Any,
+    inplace: Any,
+    kind: Any,
+    na_position: Any,
+    sort_remaining: Any,
+    ignore_index: Any,
+    key: Any,
+) -> Any:
+    """``sort_index`` of a frame or series."""
+    if axis not in (0, "index"):
+        raise Unsupported(f"axis={axis!r}")
+    check_options(kind, na_position, key)
+    bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
+    held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)
+    return outcome(obj, held, in_place(obj, inplace, "sort_index"))
+
+
+def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
+    """``nlargest`` or ``nsmallest`` of a frame."""
+    held = view(obj)
+    labels = list(columns) if is_list_like(columns) and not isinstance(columns, tuple) else [columns]
+    if isinstance(held.labels, pd.MultiIndex) or any(not held.positions(label) for label in labels):
+        raise Unsupported("MultiIndex columns, or an unknown column")
+    keys = [held.values[held.position(label)] for label in labels]
+    return lazy(type(obj), extreme_rows(held, keys, n, keep, largest), obj)
+
+
+def melted(
+    obj: Any, id_vars: Any, value_vars: Any, var_name: Any, value_name: Any, col_level: Any, ignore_index: Any
+) -> Any:
+    """``melt`` of a frame."""
+    if col_level is not None or not isinstance(obj, pd.DataFrame):
+        raise Unsupported("a column level, or no frame")
+    bools(ignore_index=ignore_index)
+    return lazy(type(obj), melt(view(obj), id_vars, value_vars, var_name, value_name, ignore_index), obj)
+
+
 class SeriesRelational:
     """Methods of Series."""
 
@@ -259,6 +340,34 @@ class SeriesRelational:
         held = view(self)
         result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
         return outcome(self, result, in_place(self, inplace, "sort_values"))
+
+    @native(pd.Series)
+    def sort_index(
+        self: Any,
+        *,
+        axis: Any = 0,
+        level: Any = None,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        sort_remaining: Any = True,
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        return index_sorted(
+            self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key
+        )
+
+    @native(pd.Series)
+    def nlargest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
+        held = view(self)
+        return lazy(type(self), extreme_rows(held, held.values, n, keep, largest=True), self)
+
+    @native(pd.Series)
+    def nsmallest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
+        held = view(self)
+        return lazy(type(self), extreme_rows(held, held.values, n, keep, largest=False), self)
 
     @native(pd.Series)
     def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
@@ -294,6 +403,3 @@ class SeriesRelational:
         label = (0 if self.name is None else self.name) if name is no_default else name
         frame = as_frame(held, label)
         return lazy(DataFrame, index_to_columns(frame, level, None, allow_duplicates), self)
-
-
-__all__ = ["FrameRelational", "SeriesRelational", "operands", "resolved"]

@@ -62,7 +62,7 @@ def index_to_columns(
         pd.Index([], name=spec.names[0])
     )
     try:
-        inserted = given._get_default_index_names(names, default)  # type: ignore[attr-defined]
+        inserted = given._get_default_index_names(names, default)
     except Exception as error:
         raise Unsupported(f"names={names!r}") from error
     for number in reversed(chosen):
@@ -79,7 +79,7 @@ def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
     if not left:
         return IndexSpec()
     kind = "multi" if len(left) > 1 else ("labels" if spec.kind == "multi" else spec.kind)
-    return IndexSpec(kind, tuple(spec.values[i] for i in left), tuple(spec.names[i] for i in left))  # type: ignore[arg-type]
+    return IndexSpec(kind, tuple(spec.values[i] for i in left), tuple(spec.names[i] for i in left))
 
 
 def drop_levels(held: View, level: Any = None) -> View:

@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
 from craton.errors import Unsupported
 from craton.pandas.dtypes import family
+from craton.pandas.row_labels import level_numbers
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Expr, has_window
-from craton.plan.operators import Slice, Sort, SortKey
+from craton.plan.expr import Call, Expr, Literal, Window, has_window
+from craton.plan.operators import Filter, Slice, Sort, SortKey
 
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
 
@@ -30,9 +33,9 @@ def directions(ascending: Any, count: int) -> list[bool]:
     """
     if isinstance(ascending, (bool, int)):
         return [bool(ascending)] * count
-    if isinstance(ascending, (list, tuple)) and all(isinstance(item, (bool, int)) for item in ascending):
-        if len(ascending) == count:
-            return [bool(item) for item in ascending]
+    listed = isinstance(ascending, (list, tuple)) and all(isinstance(item, (bool, int)) for item in ascending)
+    if listed and len(ascending) == count:
+        return [bool(item) for item in ascending]
     raise Unsupported(f"ascending={ascending!r} for {count} keys")
 
 
@@ -61,3 +64,70 @@ def sorted_rows(
         tuple(SortKey(expr, not up, na_position == "last") for expr, up in zip(exprs, ascending, strict=True)),
     )
     return replace(held, base=sort)
+
+
+def sorted_by_index(
+    held: View, level: Any, ascending: Any, na_position: str, sort_remaining: bool, ignore_index: bool
+) -> View:
+    """``sort_index``: the rows by their labels, level by level."""
+    held = held.numbered()
+    levels = list(range(len(held.index.values)))
+    if level is not None:
+        chosen = level_numbers(held.index, level)
+        if isinstance(ascending, (list, tuple)):
+            ups = directions(ascending, len(chosen))
+            levels = chosen
+        else:
+            levels = chosen + ([i for i in levels if i not in chosen] if sort_remaining else [])
+            ups = directions(ascending, len(levels))
+    else:
+        if isinstance(ascending, (list, tuple)) and len(levels) == 1:
+            raise Unsupported("a list of directions for one level")
+        ups = directions(ascending, len(levels))
+    keys = [held.index.values[i] for i in levels]
+    result = sorted_rows(held, keys, ups, na_position)
+    return replace(result, index=IndexSpec()) if ignore_index else result
+
+
+def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: bool) -> View:
+    """``nlargest`` and ``nsmallest``.
+
+    Parameters
+    ----------
+    keys
+        The columns that decide.
+    n
+        How many rows.
+    keep
+        Which of equal rows: ``first``, ``last``, or ``all``, which may give more than ``n``.
+    largest
+        Whether the largest are asked for.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n <= 0 or keep not in ("first", "last", "all") or not keys:
+        raise Unsupported("an odd number or keep")
+    for key in keys:
+        if key.dtype.kind not in "biufmM" or family(key.dtype) in ("str", "category", "arrow") or not key.definite:
+            raise Unsupported(f"{key.dtype} is not ordered like a number")
+    if len(keys) > 1 and (keep != "first" or any(key.clean.nulls for key in keys)):
+        raise Unsupported("several columns with missing values, or with another keep")
+    if keep == "first":
+        ordered = sorted_rows(held, keys, [not largest] * len(keys))
+        return replace(ordered, base=Slice(ordered.base, 0, n), rows=None)
+    (key,) = keys
+    held, (column,) = held.numbered().sealed_with([key.clean.expr])
+    missing = Call("is_null", (column,), pl.Boolean())
+    if keep == "all":
+        rank = Window("rank_min", (column,), pl.Int64(), (), (("descending", largest),))
+        after = Call("add", (Window("count", (column,), pl.Int64()), Literal(1, pl.Int64())), pl.Int64())
+        chosen = Call("le", (Call("coalesce", (rank, after), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
+        held, (column, chosen_column) = held.sealed_with([column, chosen])
+        held = replace(held, base=Filter(held.base, chosen_column), rows=None)
+        return replace(held, base=Sort(held.base, (SortKey(column, largest),)))
+    # The last of equal rows come first, but missing values in their order; with fewer rows than n, all in their order.
+    row = Call("cast", (Window("row_number", (), pl.UInt32()),), pl.Int64())
+    few = Call("le", (Window("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
+    forward = Call("or", (missing, few), pl.Boolean())
+    tie = Call("when", (forward, row, Call("neg", (row,), pl.Int64())), pl.Int64())
+    held, (column, tie_column) = held.sealed_with([column, tie])
+    by_both = Sort(held.base, (SortKey(column, largest), SortKey(tie_column)))
+    return replace(held, base=Slice(by_both, 0, n), rows=None)

@@ -20,7 +20,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, with_missing
-from craton.pandas.execute import execute
+from craton.pandas.sharing import answer
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, options
 from craton.plan.operators import Aggregate, AggregateCall, Operator
@@ -152,7 +152,7 @@ def _guarded(
         if present == 0 or (present < rows and not skipna):
             return ask(stand_in(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
-            if name in ("var", "std", "sem") and family(value.dtype) == "masked" or name == "sem":
+            if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
                 raise Unsupported(f"{name} of fewer values than ddof")
             return ask(stand_in(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
@@ -283,7 +283,7 @@ def compute(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> 
     for operator, column in decided:
         nulls = AggregateCall("null_count", (operator.column(column),), pl.Int64())
         plans.append(Aggregate(operator, (), (("missing", nulls),)))
-    frames = execute(plans, ordered=any(call.ordered for call in calls))
+    frames = answer(plans)
 
     def fetch(call: AggregateCall) -> pl.Series:
         return frames[0].get_column(calls[call])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,3 +75,16 @@ class MemorySource(Source):
 
     def __repr__(self) -> str:
         return f"memory #{self.token}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedSource(Source):
+    """Rows that several plans of one run read: a lowered plan, computed once."""
+
+    token: int
+    frame: pl.LazyFrame = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, frame: pl.LazyFrame, schema: Mapping[str, pl.DataType]) -> SharedSource:
+        """Wrap a lowered plan."""
+        return cls(tuple(schema.items()), next(_tokens), frame)

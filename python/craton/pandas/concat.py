@@ -1,0 +1,287 @@
+"""``concat``: frames one below the other, or side by side where their rows are provably the same.
+
+Below each other, every part is projected to the columns and dtypes of the result, and a union puts them together. The
+dtypes are pandas' common ones; they do not depend on the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
+
+from craton.errors import Unsupported
+from craton.pandas.align import aligned
+from craton.pandas.dtypes import DtypeObj, family, physical
+from craton.pandas.execute import resolved
+from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan.expr import Call, Column, Literal
+from craton.plan.operators import Project, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One object of a concat: its view, and whether it is a Series."""
+
+    view: View
+    series: bool
+    name: Hashable = None
+
+
+def stack(
+    parts: Sequence[Part], join: str, sort: Any, ignore_index: bool, keys: Sequence[Hashable] | None, names: Any
+) -> View:
+    """The parts one below the other (``axis=0``).
+
+    Parameters
+    ----------
+    join, sort, ignore_index, keys, names
+        As :func:`pandas.concat`.
+
+    Raises
+    ------
+    Unsupported
+        If the result's labels or dtypes are not known without the data, or have no physical form.
+    """
+    views = [resolved(part.view) for part in parts]
+    if len({part.series for part in parts}) > 1:
+        raise Unsupported("frames and series together")
+    if parts[0].series:
+        labels = _series_label(parts)
+        positions = [[0]] * len(parts)
+    else:
+        labels, positions = _columns(views, join, sort)
+    if not ignore_index:
+        views = [view.numbered() for view in views]
+    dtypes = [
+        _common([view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)])
+        for i in range(len(labels))
+    ]
+    index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views)
+    key_values: list[Value] | None = None
+    if keys is not None:
+        index, key_values = _keyed(index, keys, names)
+    plan_names = column_names([*index_labels(index), *labels])
+    bases = []
+    seen: list[list[Value]] = []
+    for number, (view, at) in enumerate(zip(views, positions, strict=True)):
+        values = [key_values[number]] if key_values is not None else []
+        if not ignore_index:
+            values += [as_dtype(v, d) for v, d in zip(view.index.values, index_dtypes, strict=True)]
+        for i, dtype in enumerate(dtypes):
+            values.append(as_dtype(view.values[at[i]], dtype) if at[i] >= 0 else _absent(dtype))
+        seen.append(values)
+        bases.append(Project(view.base, tuple(zip(plan_names, (v.expr for v in values), strict=True))))
+    merged = [_stacked(name, column) for name, column in zip(plan_names, zip(*seen, strict=True), strict=True)]
+    count = len(plan_names) - len(labels)
+    rows = [view.rows for view in views]
+    total = sum(n for n in rows if n is not None) if None not in rows else None
+    return View(
+        Union(tuple(bases)), tuple(merged[count:]), labels, replace(index, values=tuple(merged[:count])), total
+    )
+
+
+def _stacked(name: str, column: Sequence[Value]) -> Value:
+    """The column of a union of which ``column`` are the parts."""
+    nulls, nans = any(value.nulls for value in column), any(value.nans for value in column)
+    return Value(Column(name, column[0].physical), column[0].dtype, nulls, nans)
+
+
+def _series_label(parts: Sequence[Part]) -> pd.Index:
+    from craton.pandas.view import name_index
+
+    name = parts[0].name
+    for part in parts[1:]:
+        try:
+            if part.name != name:
+                name = None
+        except TypeError:
+            name = None
+    return name_index(name)
+
+
+def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, list[list[int]]]:
+    """The labels of the result, and for each part where they stand in it (-1: nowhere)."""
+    first = views[0].labels
+    if any(len(view.labels) == 0 for view in views):
+        raise Unsupported("a frame without columns")
+    if any(isinstance(view.labels, pd.MultiIndex) for view in views):
+        raise Unsupported("MultiIndex columns")
+    same = all(view.labels.equals(first) for view in views)
+    if not same and not all(view.labels.is_unique for view in views):
+        raise Unsupported("duplicate labels that are not the same everywhere")
+    options = {} if sort is None else {"sort": sort}
+    try:
+        empties = [pd.DataFrame(columns=view.labels) for view in views]
+        labels = pd.concat(empties, join=join, **options).columns
+    except Exception as error:
+        raise Unsupported(f"concat: {error}") from error
+    if len(labels) == 0:
+        raise Unsupported("no columns in common")
+    if same and not first.is_unique:
+        if not labels.equals(first):
+            raise Unsupported("duplicate labels, sorted")
+        return labels, [list(range(len(first)))] * len(views)
+    return labels, [view.labels.get_indexer(labels).tolist() for view in views]
+
+
+def _common(dtypes: Sequence[DtypeObj | None]) -> DtypeObj:
+    """The dtype of a column whose parts have these dtypes; ``None`` where a part lacks it."""
+    present = [dtype for dtype in dtypes if dtype is not None]
+    result = present[0] if all(dtype == present[0] for dtype in present) else find_common_type(present)
+    if len(present) < len(dtypes):
+        result = ensure_dtype_can_hold_na(result)
+    if isinstance(result, np.dtype) and result.kind == "O":
+        raise Unsupported(f"columns of dtypes {present} become objects")
+    return result
+
+
+def as_dtype(value: Value, dtype: DtypeObj) -> Value:
+    """A column in a common dtype.
+
+    Raises
+    ------
+    Unsupported
+        If the conversion is not a plain cast.
+    """
+    if value.dtype == dtype:
+        if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):
+            raise Unsupported("categories in another order")
+        if value.physical == physical(dtype):
+            return replace(value, dtype=dtype)
+    target = physical(dtype)
+    numeric = value.dtype.kind in "iuf" and dtype.kind in "iuf" and "arrow" not in (family(value.dtype), family(dtype))
+    plain = isinstance(value.dtype, np.dtype) and isinstance(dtype, np.dtype)
+    naive = plain and value.dtype.kind == dtype.kind and dtype.kind in "mM"
+    if not numeric and not naive:
+        raise Unsupported(f"{value.dtype} as {dtype}")
+    clean = value.clean if family(dtype) == "masked" else value
+    if clean.physical == target:
+        return replace(clean, dtype=dtype)
+    return replace(clean, expr=Call("cast", (clean.expr,), target), dtype=dtype)
+
+
+def _absent(dtype: DtypeObj) -> Value:
+    """A column that a part doesn't have."""
+    return Value(Literal(None, physical(dtype)), dtype, nulls=True)
+
+
+def _index(views: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
+    """The kind and names of the row labels, and the dtype of each level; the values come from the parts."""
+    specs = [view.index for view in views]
+    count = len(specs[0].values)
+    dtypes = [value.dtype for value in specs[0].values]
+    for spec in specs:
+        if len(spec.values) != count or (spec.kind == "multi") != (specs[0].kind == "multi"):
+            raise Unsupported("indexes with other numbers of levels")
+        if [value.dtype for value in spec.values] != dtypes:
+            raise Unsupported("indexes of several dtypes")
+    first = specs[0].names
+    names = tuple(
+        first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count)
+    )
+    kind = "multi" if specs[0].kind == "multi" else "range" if all(s.kind == "range" for s in specs) else "labels"
+    return IndexSpec(kind, specs[0].values, names), dtypes  # type: ignore[arg-type]
+
+
+def _same(one: Hashable, other: Hashable) -> bool:
+    try:
+        return bool(one is other or one == other)
+    except (TypeError, ValueError):
+        return False
+
+
+def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any) -> tuple[IndexSpec, list[Value]]:
+    """The row labels with a level of keys before them, and each part's key."""
+    level = pd.Index(list(keys))
+    if level.dtype.kind not in "iT" and not isinstance(level.dtype, pd.StringDtype):
+        raise Unsupported("keys that are neither integers nor strings")
+    if any(isinstance(key, tuple) for key in keys) or level.hasnans:
+        raise Unsupported("keys that are tuples or missing")
+    given = list(names) if names is not None else [None]
+    own = list(index.names)
+    if len(given) == 1 + len(own):
+        every = given
+    elif len(given) == 1:
+        every = [*given, *own]
+    else:
+        raise Unsupported("another number of names")
+    kind = physical(level.dtype)
+    key_values = [
+        Value(Literal(key if isinstance(key, str) else int(key), kind), level.dtype, nulls=False)
+        for key in level
+    ]
+    return IndexSpec("multi", (key_values[0], *index.values), tuple(every)), key_values
+
+
+def beside(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] | None) -> View:
+    """The parts side by side (``axis=1``), whose rows and row labels are the same.
+
+    Raises
+    ------
+    Unsupported
+        If they are not provably the same: then pandas must align them.
+    """
+    if keys is not None and not all(part.series for part in parts):
+        raise Unsupported("keys over frames")
+    result = parts[0].view
+    for part in parts[1:]:
+        whole, other = aligned(result, part.view)
+        result = whole.with_values((*whole.values, *other.values), result.labels.append(other.labels))
+    if len({view.index.names for view in (part.view for part in parts)}) > 1:
+        raise Unsupported("indexes of several names")
+    return replace(result, labels=_side_labels(parts, ignore_index, keys))
+
+
+def _side_labels(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] | None) -> pd.Index:
+    if ignore_index:
+        return pd.RangeIndex(sum(len(part.view.values) for part in parts))
+    if keys is not None:
+        return pd.Index(list(keys))
+    if all(part.series for part in parts):
+        if all(part.name is None for part in parts):
+            return pd.RangeIndex(len(parts))
+        names: list[Hashable] = []
+        for part in parts:
+            names.append(part.name if part.name is not None else sum(isinstance(n, int) for n in names))
+        if any(part.name is None for part in parts) or any(isinstance(name, tuple) for name in names):
+            raise Unsupported("series without names beside others")
+        return pd.Index(names)
+    indexes = []
+    for part in parts:
+        if part.series and (part.name is None or isinstance(part.name, tuple)):
+            raise Unsupported("a series without a name beside frames")
+        if isinstance(part.view.labels, pd.MultiIndex):
+            raise Unsupported("MultiIndex columns")
+        indexes.append(pd.Index([part.name]) if part.series else part.view.labels)
+    return indexes[0].append(indexes[1:])
+
+
+def clean_parts(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None]:
+    """The objects and keys of a concat, without ``None``.
+
+    Raises
+    ------
+    Unsupported
+        If there are none, or something else than frames and series: pandas words the error.
+    """
+    if isinstance(objs, Mapping):
+        keys = list(objs) if keys is None else list(keys)
+        items = [objs[key] for key in keys]
+    elif isinstance(objs, (pd.Series, pd.DataFrame, str)):
+        raise Unsupported("not a list of objects")
+    else:
+        items = list(objs)
+        if isinstance(keys, pd.Index) and (isinstance(keys, pd.MultiIndex) or keys.names != [None]):
+            raise Unsupported("keys with names")
+        keys = list(keys) if keys is not None else None
+    if keys is not None and len(keys) != len(items):
+        raise Unsupported("another number of keys than objects")
+    kept = [i for i, item in enumerate(items) if item is not None]
+    if not kept or not all(isinstance(items[i], (pd.Series, pd.DataFrame)) for i in kept):
+        raise Unsupported("objects that are no frames or series")
+    return [items[i] for i in kept], [keys[i] for i in kept] if keys is not None else None

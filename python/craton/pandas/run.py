@@ -1,0 +1,103 @@
+"""Runs plans: remembered results first, then one run of the kernel for all that is missing."""
+
+from __future__ import annotations
+
+import time
+
+import polars as pl
+
+from craton import events
+from craton.kernel.run import run_all
+from craton.lower import lower
+from craton.lower.results import results
+from craton.plan.operators import Aggregate, Operator, Scan, schema
+from craton.plan.order import topological
+from craton.plan.rules.prune import prune_columns
+from craton.plan.size import estimated_rows
+from craton.plan.sources import FileSource, SharedSource
+from craton.plan.stages import optimize
+
+
+def execute(
+    plans: list[Operator], *, ordered: bool = True, beside: tuple[Operator, Operator, int] | None = None
+) -> list[pl.DataFrame]:
+    """Run plans together; a plan that was run before gives the remembered result.
+
+    Parameters
+    ----------
+    plans
+        As the front end built them.
+    ordered
+        Whether the row order of the results is seen.
+    beside
+        An operator within the plans, a projection of it to some columns, and a number of rows: the projection is computed
+        once, read by the plans in the operator's place, and remembered if it has no more rows.
+    """
+    found = [results.get(plan, ordered) for plan in plans]
+    missing = [i for i, frame in enumerate(found) if frame is None]
+    if missing:
+        started = time.perf_counter()
+        wanted = [results.substitute(plans[i], ordered) for i in missing]
+        shared: list[Operator] = []
+        if beside is not None:
+            core, projection, rows = beside
+            shared = [optimize(results.substitute(projection, ordered=False))]
+            source = SharedSource.of(lower(shared[0], ordered=False).cache(), schema(projection))
+            scan = Scan(source, tuple(schema(projection)))
+            wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
+        optimized = [optimize(plan) for plan in wanted]
+        lowered = [lower(plan, ordered=ordered) for plan in optimized]
+        if beside is not None:
+            lowered.append(source.frame.head(rows + 1))
+        optimized += shared
+        scanned = sum(estimated_rows(op) for plan in optimized for op in topological(plan) if isinstance(op, Scan))
+
+        def describe() -> str:
+            operators = [op for plan in optimized for op in topological(plan)]
+            return f"{len(operators)} operators over ~{scanned:,} rows"
+
+        try:
+            ran = run_all(lowered, expected_rows=scanned, describe=describe)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            _let_pandas_explain(optimized, error)
+            raise
+        except Exception as error:
+            _as_raised(error)
+            raise
+        if beside is not None and (kept := ran.pop()).height <= rows:
+            _remember(core, kept)
+        for i, frame in zip(missing, ran, strict=True):
+            found[i] = frame
+            results.put(plans[i], frame, ordered)
+        if events.active:
+            operators = sum(len(topological(plans[i])) for i in missing)
+            produced = sum(frame.height for frame in found if frame is not None)
+            events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
+    return [frame for frame in found if frame is not None]
+
+
+def _remember(op: Operator, frame: pl.DataFrame) -> None:
+    """Remember rows that came in no order; those of a sorted aggregate are put in order first."""
+    keys = [name for name, _ in op.keys] if isinstance(op, Aggregate) and op.sort else []
+    if keys and set(keys) <= set(frame.columns):
+        results.put(op, frame.sort(keys, nulls_last=True), ordered=True, over_memory=True)
+    else:
+        results.put(op, frame, ordered=False, over_memory=True)
+
+
+def _as_raised(error: Exception) -> None:
+    """An error of pandas' code in a batch: raise it without what the kernel adds to its text."""
+    text, added, _ = str(error).partition("\n\nThis error occurred in the following expression")
+    if added:
+        raise type(error)(text) from None
+
+
+def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:
+    """A run failed: if pandas can't read one of the files either, raise what pandas raises."""
+    for plan in plans:
+        for op in topological(plan):
+            if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.reopen is not None:
+                try:
+                    op.source.reopen()
+                except Exception as worded:
+                    raise worded from error

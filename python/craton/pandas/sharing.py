@@ -1,0 +1,101 @@
+"""Small answers over expensive rows: what a scalar is computed from is kept for the query that comes next.
+
+``total = joined["value"].sum()`` has to run at once, and a program asks for such a number because it goes on with
+``joined``. So the run that answers also hands over the rows of the join or aggregation below, at most some megabytes of
+them, with the columns that other live objects read from it; the kernel computes what both need once. The later query finds
+them in the memory of results.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import polars as pl
+
+from craton.lower.results import results
+from craton.pandas.run import execute
+from craton.plan.expr import has_window
+from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, RowNumber, schema
+from craton.plan.order import observed_order, topological
+from craton.plan.rules.prune import needed_columns
+from craton.plan.size import estimated_rows
+
+#: The most bytes of rows that a run hands over beside its answer.
+SHARED_BYTES = 64 << 20
+#: A frame directly over the rows is taken to want all of its columns again only if it has no more than these.
+FEW_COLUMNS = 8
+_STRING_BYTES = 40
+
+_live: dict[int, weakref.ref[Any]] = {}
+
+
+def register(obj: Any) -> None:
+    """Note a lazy object, for as long as it lives."""
+    key = id(obj)
+    _live[key] = weakref.ref(obj, lambda _: _live.pop(key, None))
+
+
+def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+    """Run small plans over one base, the first of them over rows that are worth keeping.
+
+    Parameters
+    ----------
+    plans
+        As for :func:`~craton.pandas.execute.execute`.
+    ordered
+        Whether the order of their rows is seen.
+    """
+    core = _expensive(plans[0])
+    if core is None or all(results.get(plan, ordered) is not None for plan in plans):
+        return execute(plans, ordered=ordered)
+    own = needed_columns(plans[0])[core]
+    wanted = _wanted(core, own)
+    if not wanted or results.covers(core, wanted):
+        return execute(plans, ordered=ordered)
+    if any(observed_order(plan, ordered).get(core, False) for plan in plans):
+        return execute(plans, ordered=ordered)
+    columns = tuple(name for name in schema(core) if name in wanted)
+    rows = SHARED_BYTES // sum(_STRING_BYTES if schema(core)[name] == pl.String() else 8 for name in columns)
+    if estimated_rows(core) > 50 * rows:
+        return execute(plans, ordered=ordered)
+    shared = Project(core, tuple((name, core.column(name)) for name in columns))
+    return execute(plans, ordered=ordered, beside=(core, shared, rows))
+
+
+def _expensive(plan: Operator) -> Operator | None:
+    """The topmost operator below aggregates without keys and projections, if what it reads was joined or aggregated."""
+    core = plan
+    while (isinstance(core, Aggregate) and not core.keys) or isinstance(core, RowNumber) or _plain(core):
+        core = core.input  # type: ignore[attr-defined]
+    heavy = (Join, Aggregate, Distinct)
+    return core if any(isinstance(op, heavy) for op in topological(core)) else None
+
+
+def _plain(op: Operator) -> bool:
+    return isinstance(op, Project) and not any(has_window(expr) for _, expr in op.columns)
+
+
+def _wanted(core: Operator, own: set[str]) -> set[str]:
+    """The columns of an operator that the present query reads, and those that plans of live objects will."""
+    if isinstance(core, Aggregate):
+        return set(schema(core))
+    wanted = set(own)
+    for reference in list(_live.values()):
+        obj = reference()
+        view = obj.__dict__.get("_view") if obj is not None else None
+        if view is None:
+            continue
+        base = view.base
+        if core not in topological(base):
+            continue
+        if _expensive(base) == core:
+            exprs = [value.expr for value in (*view.values, *view.index.values)]
+            sealed = Project(base, tuple((f"c{i}", expr) for i, expr in enumerate(exprs))) if exprs else base
+            needed = needed_columns(sealed)[core]
+            if len(needed) > FEW_COLUMNS:
+                continue
+        else:
+            needed = needed_columns(base)[core]
+        wanted |= needed
+    return wanted

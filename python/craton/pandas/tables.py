@@ -1,0 +1,139 @@
+"""pandas' functions of whole tables: ``merge``, ``concat``, ``melt``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from pandas.api.extensions import no_default
+
+from craton.errors import Unsupported
+from craton.pandas.concat import Part, beside, clean_parts, stack
+from craton.pandas.frame import DataFrame
+from craton.pandas.lazy import lazy, view
+from craton.pandas.merge import as_frame
+from craton.pandas.merge import merge as merge_views
+from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.relational import melted, operands, plain
+from craton.pandas.series import Series
+from craton.pandas.view import View
+
+
+def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the native implementation of a function of the pandas module that takes frames.
+
+    Where no argument is a Craton object, or all are small and in memory, pandas' own runs.
+    """
+    fallback = getattr(pd, name)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        subject = next(iter(inspect.signature(function).parameters))
+
+        @functools.wraps(fallback)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            # Iterators are read once here, so that they can be read again.
+            args = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
+            kwargs = {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
+            found = operands(args, kwargs)
+            ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
+            if not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs):
+                return fallback(*args, **kwargs)
+            first, *rest = args or (kwargs.pop(subject),)
+            return dispatch(name, function, fallback, first, tuple(rest), kwargs)
+
+        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+@native_function("merge")
+def merge(
+    left: Any,
+    right: Any,
+    how: Any = "inner",
+    on: Any = None,
+    left_on: Any = None,
+    right_on: Any = None,
+    left_index: Any = False,
+    right_index: Any = False,
+    sort: Any = False,
+    suffixes: Any = ("_x", "_y"),
+    copy: Any = no_default,
+    indicator: Any = False,
+    validate: Any = None,
+) -> Any:
+    """Join two frames; see :func:`pandas.merge`."""
+    if copy is not no_default:
+        raise Unsupported("copy, which pandas warns of")
+    plain(left, right)
+    keys = (on, left_on, right_on, left_index, right_index)
+    held = merge_views(_frame(left), _frame(right), how, *keys, sort, suffixes, indicator, validate)
+    return lazy(DataFrame, held)
+
+
+def _frame(obj: Any) -> View:
+    """An operand of a merge; a named Series is a frame of one column."""
+    if not isinstance(obj, pd.Series):
+        return view(obj)
+    if obj.name is None:
+        raise Unsupported("a series without a name")
+    return as_frame(view(obj), obj.name)
+
+
+@native_function("concat")
+def concat(
+    objs: Any,
+    *,
+    axis: Any = 0,
+    join: Any = "outer",
+    ignore_index: Any = False,
+    keys: Any = None,
+    levels: Any = None,
+    names: Any = None,
+    verify_integrity: Any = False,
+    sort: Any = no_default,
+    copy: Any = no_default,
+    union_categories: Any = False,
+) -> Any:
+    """Put frames below or beside each other; see :func:`pandas.concat`."""
+    if copy is not no_default or levels is not None or verify_integrity is not False or union_categories is not False:
+        raise Unsupported("copy, levels, verify_integrity or union_categories")
+    if not isinstance(ignore_index, bool) or join not in ("outer", "inner"):
+        raise Unsupported("an odd parameter")
+    items, labels = clean_parts(objs, keys)
+    if ignore_index and labels is not None:
+        raise Unsupported("ignore_index with keys")
+    plain(*items)
+    parts = [
+        Part(view(item), True, item.name) if isinstance(item, pd.Series) else Part(view(item), False) for item in items
+    ]
+    only_series = all(part.series for part in parts)
+    if axis in (0, "index"):
+        if sort is not no_default and not isinstance(sort, bool):
+            raise Unsupported(f"sort={sort!r}")
+        held = stack(parts, join, None if sort is no_default else sort, ignore_index, labels, names)
+        return lazy(Series if only_series else DataFrame, held)
+    if axis not in (1, "columns") or sort is True or names is not None:
+        raise Unsupported("axis, sort or names")
+    return lazy(DataFrame, beside(parts, ignore_index, labels))
+
+
+@native_function("melt")
+def melt(
+    frame: Any,
+    id_vars: Any = None,
+    value_vars: Any = None,
+    var_name: Any = None,
+    value_name: Any = "value",
+    col_level: Any = None,
+    ignore_index: Any = True,
+) -> Any:
+    """Columns to rows; see :func:`pandas.melt`."""
+    return melted(frame, id_vars, value_vars, var_name, value_name, col_level, ignore_index)
+
+
+__all__ = ["concat", "melt", "merge"]

@@ -1,0 +1,80 @@
+"""Rows that a scalar was computed from are kept for the query that comes next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas
+import polars as pl
+import pytest
+
+import craton.pandas as pd
+from craton.lower.results import results
+from craton.pandas import sharing
+from craton.pandas.lazy import lazy, view
+from craton.pandas.view import IndexSpec, Value, View
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, schema
+from craton.plan.order import topological
+
+
+@pytest.fixture
+def joined(tmp_path: Path) -> pd.DataFrame:
+    """A frame over the join of two files."""
+    pandas.DataFrame({"a": [1, 2, 3, 4], "x": [1.5, 2.5, 3.5, 4.5], "s": list("abcd")}).to_parquet(tmp_path / "l.parquet")
+    pandas.DataFrame({"b": [4, 2, 2], "y": [10, 20, 30], "z": [0.5, 0.25, 1.0]}).to_parquet(tmp_path / "r.parquet")
+    left, right = view(pd.read_parquet(tmp_path / "l.parquet")), view(pd.read_parquet(tmp_path / "r.parquet"))
+    base = Join(left.base, right.base, "inner", (left.base.column("a"),), (right.base.column("b"),))
+    values = tuple(
+        Value(base.column(name), old.dtype, old.nulls, old.nans)
+        for name, old in zip(schema(base), (*left.values, *right.values), strict=True)
+    )
+    results.clear()
+    return lazy(pd.DataFrame, View(base, values, pandas.Index(list(schema(base))), IndexSpec()))
+
+
+def scanned_join(plan) -> bool:
+    """Whether a plan would still join, after what is remembered stands in."""
+    return any(isinstance(op, Join) for op in topological(results.substitute(plan)))
+
+
+def test_second_reduction_reads_what_the_first_kept(joined):
+    assert joined["x"].sum() == 9.5
+    plan = Aggregate(view(joined).base, (), (("n", AggregateCall("max", (view(joined).base.column("x"),), pl.Float64())),))
+    assert not any(isinstance(op, Join) for op in topological(results.substitute(plan, ordered=False)))
+    assert scanned_join(view(joined).base)
+    assert joined["x"].max() == 4.5
+
+
+def test_columns_of_live_plans_are_kept_too(joined, monkeypatch):
+    monkeypatch.setattr(sharing, "FEW_COLUMNS", 2)
+    product = joined["x"] * joined["y"]
+    assert joined["x"].sum() == 9.5
+    assert results.covers(view(joined).base, {"x", "y"})
+    assert not results.covers(view(joined).base, {"x", "y", "s"})
+    assert product.sum() == 2.5 * 20 + 2.5 * 30 + 4.5 * 10
+
+
+def test_order_is_not_forgotten(joined):
+    assert joined["x"].sum() == 9.5
+    assert joined["x"].tolist() == [2.5, 2.5, 4.5]
+
+
+def test_too_many_rows_are_not_kept(joined, monkeypatch):
+    monkeypatch.setattr(sharing, "SHARED_BYTES", 16)
+    assert joined["x"].sum() == 9.5
+    assert not results.covers(view(joined).base, {"x"})
+
+
+def test_a_scan_is_not_kept(tmp_path):
+    pandas.DataFrame({"a": [1, 2, 3, 4]}).to_parquet(tmp_path / "l.parquet")
+    frame = pd.read_parquet(tmp_path / "l.parquet")
+    results.clear()
+    assert frame["a"].sum() == 10
+    assert not results.covers(view(frame).base, {"a"})
+
+
+def test_filters_above_the_kept_rows(joined):
+    big = joined[joined["y"] > 15]
+    assert big["x"].sum() == 5.0
+    assert isinstance(sharing._expensive(view(big["x"]).base), Filter)
+    assert big["x"].count() == 2
