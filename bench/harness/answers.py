@@ -66,8 +66,8 @@ def difference(
     expected, found : answer
         Two tables, or any two values made of dicts, lists and scalars.
     order_by : sequence of int, optional
-        Positions of the columns that the rows are ordered by. Rows that are equal in these may come in any order, and so may rows
-        that differ in them by no more than the tolerance. None: rows come in no particular order.
+        Positions of the columns that the rows are ordered by. Rows that are equal in these, within the tolerance, may
+        come in any order. None: rows come in no particular order.
     tolerance : float
         Relative difference up to which floats are the same.
     """
@@ -94,13 +94,18 @@ def _is_table(value: Any) -> bool:
 
 
 def _arranged(rows: list[list[Any]]) -> list[list[Any]]:
-    """Sort rows by what is exact in them, and only then by their floats."""
+    """Sort rows by what is exact in them, and only then by their floats, of which the last digits may differ."""
 
-    def key(row: list[Any]) -> tuple[list[str], list[float]]:
-        return (
-            [repr(value) for value in row if not isinstance(value, float)],
-            [float(f"{value:.9g}") for value in row if isinstance(value, float)],
-        )
+    def number(value: float) -> float:
+        return float(value) if value == int(value) else float(f"{value:.9g}")
+
+    def is_number(value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+    def key(row: list[Any]) -> tuple[list[str], list[float], list[float]]:
+        words = [repr(value) for value in row if not is_number(value)]
+        numbers = [number(value) for value in row if is_number(value)]
+        return words, [n for n in numbers if n.is_integer()], numbers
 
     return sorted(rows, key=key)
 
