@@ -13,11 +13,12 @@ from craton.pandas.frame_facts import FrameFacts
 from craton.pandas.grouping import FrameGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators
+from craton.pandas.operators import BinaryOperators, FrameOperators
 from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
 from craton.pandas.selection import FrameSelection
 from craton.pandas.sinks import FrameSinks
+from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import FrameWindows
 
 
@@ -31,7 +32,9 @@ class DataFrame(
     FrameGrouping,
     FrameWindows,
     FrameSinks,
+    FrameOperators,
     BinaryOperators,
+    Ufuncs,
     pd.DataFrame,
     metaclass=Counterpart,
 ):

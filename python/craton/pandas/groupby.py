@@ -17,9 +17,11 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_scalar
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
+from pandas.core.groupby.indexing import GroupByNthSelector
 
 from craton import fallbacks
 from craton.errors import Unsupported
+from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
@@ -56,38 +58,37 @@ class NativeGroupBy:
     exclusions = PandasState()
 
     def _initialise(self: Any) -> None:
-        """Run pandas' constructor."""
-        state = self.__dict__
-        pandas_class = PandasSeriesGroupBy if isinstance(self, pd.Series | PandasSeriesGroupBy) else PandasFrameGroupBy
-        parent = state["_parent"]
-        if parent is not None:
-            self._like(pandas_class, parent)
-            return
-        frame, plan = state["_frame"], state["_plan"]
-        if self._changed() and not isinstance(frame, pd.Series):
-            source = lazy(type(frame), state["_seen"], frame)
-        else:
-            source = frame
-        _ = source._mgr
-        pandas_class.__init__(
-            self, source, _own_columns(state["keys"], plan, source), level=state["level"], **_options(plan.options)
-        )
-        state["obj"] = frame
-        _ = frame._mgr
+        """Set what pandas' constructor sets; the parameters are as they are, since pandas changes them for a while."""
+        own = self.__dict__
+        made = self._made()
+        for name in ("obj", "_grouper", "exclusions"):
+            own.setdefault(name, made.__dict__[name])
 
-    def _like(self: Any, pandas_class: Any, parent: Any) -> None:
-        selection = self._selection
-        obj = parent.obj
-        pandas_class.__init__(
-            self,
-            obj[selection] if isinstance(self, PandasSeriesGroupBy) else obj,
-            parent.keys,
-            level=parent.level,
-            grouper=parent._grouper,
-            exclusions=parent.exclusions,
-            selection=selection,
-            **_options(self._plan.options),
-        )
+    def _made(self: Any) -> Any:
+        """The same group-by, made by pandas of the materialised object."""
+        own = self.__dict__
+        options = _options(own["_plan"].options)
+        parent = own["_parent"]
+        if parent is not None:
+            series = isinstance(self, PandasSeriesGroupBy)
+            return (PandasSeriesGroupBy if series else PandasFrameGroupBy)(
+                parent.obj[own["_selection"]] if series else parent.obj,
+                parent.keys,
+                level=parent.level,
+                grouper=parent._grouper,
+                exclusions=parent.exclusions,
+                selection=own["_selection"],
+                **options,
+            )
+        frame = own["_frame"]
+        source = lazy(type(frame), own["_seen"], frame) if self._changed() else frame
+        _ = source._mgr
+        by = _own_columns(own["keys"], own["_plan"], source)
+        pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
+        made = pandas_class(source, by, level=own["level"], **options)
+        _ = frame._mgr
+        made.obj = frame
+        return made
 
     def _current(self: Any) -> Grouped:
         """The plan, if the grouped object was not changed in place since."""
@@ -284,6 +285,41 @@ def _getitem(self: Any, key: Any) -> Any:
     raise Unsupported(f"columns by a {type(key).__name__}")
 
 
+def _series_value_counts(
+    self: Any,
+    normalize: bool = False,
+    sort: bool = True,
+    ascending: bool = False,
+    bins: Any = None,
+    dropna: bool = True,
+) -> Any:
+    if bins is not None:
+        raise Unsupported("bins")
+    state = self._current()
+    return self._result(*tables.value_counts(state, self._probe, None, normalize, sort, ascending, dropna))
+
+
+class _NthSelector(GroupByNthSelector):
+    """``nth``, to be called or indexed."""
+
+    def __call__(self, n: Any, dropna: Any = None) -> Any:
+        gb: Any = self.groupby_object
+        if inside_pandas():
+            return gb._nth(n, dropna)
+        return dispatch(f"{type(gb).__name__}.nth", _nth, type(gb)._nth, gb, (n, dropna), {})
+
+    def __getitem__(self, n: Any) -> Any:
+        fallbacks.count(f"{type(self.groupby_object).__name__}.nth", "nth[...]")
+        with plain_pandas():
+            return super().__getitem__(n)
+
+
+def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
+    if dropna:
+        raise Unsupported("nth with dropna")
+    return self._rows(windows.nth(self._current(), n))
+
+
 def _getattr(self: Any, name: str) -> Any:
     if name.startswith("_") or name not in self.__dict__["_plan"].held.labels or self.__dict__["_plan"].single:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -304,13 +340,17 @@ NATIVE |= {
     "shift": _window(windows.shift, "shift"),
     "diff": _window(windows.diff, "diff"),
     "rank": _window(windows.rank, "rank"),
+    "ngroup": _window(windows.ngroup, "ngroup"),
+    "describe": _window(tables.describe, "describe"),
 }
-KERNELS = frozenset(["cumsum", "cumprod", "cummin", "cummax", "ffill", "bfill", "cumcount", "shift", "diff", "rank"])
+SERIES = {"value_counts": _series_value_counts}
+FRAME = {"value_counts": _window(tables.value_counts, "value_counts"), "__getitem__": _getitem}
+KERNELS = frozenset(["ngroup", "cumsum", "cumprod", "cummin", "cummax", "ffill", "bfill", "cumcount", "shift", "diff", "rank"])
 
 
-def _inherit(pandas_class: Any) -> dict[str, Any]:
+def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
-    members: dict[str, Any] = {"ndim": property(_ndim), "__getattr__": _getattr}
+    members: dict[str, Any] = {"ndim": property(_ndim), "nth": property(_NthSelector), "__getattr__": _getattr}
     public = [name for name in dir(pandas_class) if not name.startswith("_") and name != "pipe"]
     for name in (*public, "__getitem__", "__iter__", "__len__"):
         attribute = getattr_static(pandas_class, name)
@@ -362,10 +402,10 @@ def _property(label: str, attribute: Any) -> Callable[[Any], Any]:
 DataFrameGroupBy: Any = type(
     "DataFrameGroupBy",
     (NativeGroupBy, PandasFrameGroupBy),
-    {**_inherit(PandasFrameGroupBy), "__module__": "pandas.api.typing"},
+    {**_inherit(PandasFrameGroupBy, FRAME), "__module__": "pandas.api.typing"},
 )
 SeriesGroupBy: Any = type(
     "SeriesGroupBy",
     (NativeGroupBy, PandasSeriesGroupBy),
-    {**_inherit(PandasSeriesGroupBy), "__module__": "pandas.api.typing"},
+    {**_inherit(PandasSeriesGroupBy, SERIES), "__module__": "pandas.api.typing"},
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -10,11 +11,14 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas.dtypes import family, physical
+from craton.pandas.execute import count_rows, execute
 from craton.pandas.groupby_functions import Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
 from craton.pandas.view import IndexSpec, Value, View, column_names
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project, Scan
+from craton.plan.sources import MemorySource
 
 Probe = Callable[[Callable[[Any], Any]], Any]
 Pair = tuple[int, str, Mapping[str, Any]]
@@ -47,11 +51,14 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     in_front = len(labels) - len(pairs)
     if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported("a result of another shape than was expected")
+    _require_groups(state, pairs)
     outcomes = [
         outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters)
         for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
     ]
     key_names, value_names, base = aggregate(state, outcomes, list(labels[in_front:]))
+    if any(out.narrow is not None for out in outcomes):
+        base, outcomes = _narrowed(base, value_names, outcomes)
     keys = [
         Value(base.column(name), key.value.dtype, nulls=_null_keys(state, key.value))
         for name, key in zip(key_names, state.keys, strict=True)
@@ -60,6 +67,18 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     if state.options.as_index:
         return View(base, tuple(values), labels, key_index(state, keys))
     return View(base, (*_leading(state, keys, labels[in_front:], in_front), *values), labels)
+
+
+def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
+    """Refuse where the dtype of a result depends on whether there are any groups, and there may be none.
+
+    pandas leaves a column as it is where there is nothing to aggregate.
+    """
+    for _, name, _ in pairs:
+        if name in ("skew", "kurt"):
+            certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
+            if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
+                raise Unsupported("an aggregation of no groups")
 
 
 def key_index(state: Grouped, keys: Sequence[Value]) -> IndexSpec:
@@ -88,7 +107,23 @@ def _null_keys(state: Grouped, value: Value) -> bool:
 
 def _result(base: Operator, name: str, out: Outcome) -> Value:
     source = (base, name) if out.undecided else out.source
-    return Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
+    value = Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
+    return value if family(out.dtype) == "numpy" else value.clean
+
+
+def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Operator, list[Outcome]]:
+    """Run an aggregate whose dtypes depend on which numbers come out: sums of small integers stay small if they fit."""
+    (frame,) = execute([base])
+    settled = []
+    for name, out in zip(names, outcomes, strict=True):
+        column = frame.get_column(name)
+        if out.narrow is not None and not (column.null_count() and out.undecided):
+            small = column.cast(physical(out.narrow), strict=False)
+            if small.null_count() == column.null_count():
+                frame = frame.with_columns(small)
+                out = replace(out, dtype=out.narrow)
+        settled.append(out)
+    return Scan(MemorySource.of(frame), tuple(frame.columns)), settled
 
 
 def aggregate(
@@ -142,9 +177,11 @@ def reduced(
     state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
 ) -> tuple[View, pd.DataFrame | pd.Series]:
     """A named aggregation of all columns, or of the numeric ones; and pandas' result for the template."""
-    template = probe(lambda gb: getattr(gb, name)(*args, **parameters))
     if args:
-        parameters = parameters | probe(lambda gb: signature(getattr(gb, name)).bind(*args).arguments)
+        parameters = parameters | probe(lambda gb: signature(getattr(gb, name)).bind(*args, **parameters).arguments)
+    # The template's groups are too small for some min_count; what comes of missing totals is known without it.
+    asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
+    template = probe(lambda gb: getattr(gb, name)(**asked))
     if name == "size":
         return summarise(state, [(-1, "size", parameters)], template), template
     positions: Sequence[int] = state.positions

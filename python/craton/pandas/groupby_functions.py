@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import FLOAT64, DtypeObj, family, is_float, kind_of, physical, with_missing
@@ -18,7 +20,10 @@ from craton.plan.operators import Operator
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An aggregate of a column, and what is known of missing values in its result."""
+    """An aggregate of a column, and what is known of missing values in its result.
+
+    ``narrow`` is a dtype of fewer bits that the result has if all its values fit in.
+    """
 
     function: str
     arg: Expr | None
@@ -27,6 +32,7 @@ class Outcome:
     nulls: bool = False
     nans: bool = False
     source: tuple[Operator, str] | None = None
+    narrow: DtypeObj | None = None
 
     @property
     def physical(self) -> pl.DataType:
@@ -43,6 +49,7 @@ class Undecided(Unsupported):
     """A column's dtype depends on the data, and the plan with it: to be settled by a query first."""
 
 
+DOWNCAST = frozenset(["mean", "var", "std", "sem", "median", "skew", "kurt"])
 Builder = Callable[[Value, DtypeObj, Mapping[str, Any]], Outcome]
 NUMBERS = "biuf"
 # Of a column that is of integers, or of floats if some are missing:
@@ -79,12 +86,12 @@ def outcome(name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping
     assert value is not None
     if given.pop("skipna", True) is not True:
         raise Unsupported("skipna=False")
-    if family(value.dtype) == "masked" and value.physical.is_float():
-        raise Unsupported("masked floats, which tell NaN from NA")
     out = BUILDERS[name](value.clean, dtype, given)
+    if value.physical == pl.Float32() and name in DOWNCAST:
+        raise Unsupported(f"{name} of 32-bit floats, whose dtype depends on rounding")
     if value.definite or name in UNAFFECTED or out.dtype == FLOAT64:
         return out
-    if name in FOLLOWING and not out.options and kind_of(value.dtype) in "iu":
+    if name in FOLLOWING and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
         return replace(out, source=value.source)
     raise Undecided(f"{name} of a column whose dtype depends on the data")
 
@@ -111,12 +118,28 @@ def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outco
 
 def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     count, rest = _pop(parameters, "min_count", 0)
+    narrow = dtype if kind_of(value.dtype) in "iu" and value.physical not in (pl.Int64(), pl.UInt64()) else None
+    if narrow is not None:
+        dtype = _widest(value.dtype)
     _refuse(value, NUMBERS, rest)
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
         raise Unsupported("min_count is no integer")
     if count <= 0:
-        return Outcome(function, value.expr, dtype, nans=is_float(dtype))
-    return Outcome(function, value.expr, dtype, options(min_count=int(count)), nulls=True, nans=is_float(dtype))
+        return Outcome(function, value.expr, dtype, nans=is_float(dtype), narrow=narrow)
+    choice = options(min_count=int(count))
+    return Outcome(function, value.expr, dtype, choice, nulls=True, nans=is_float(dtype), narrow=narrow)
+
+
+def _widest(dtype: DtypeObj) -> DtypeObj:
+    """The 64-bit dtype of a kind of integers."""
+    signed = kind_of(dtype) == "i"
+    match family(dtype):
+        case "numpy":
+            return np.dtype("int64" if signed else "uint64")
+        case "masked":
+            return pd.Int64Dtype() if signed else pd.UInt64Dtype()
+        case _:
+            return pd.ArrowDtype(pa.int64() if signed else pa.uint64())
 
 
 def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
@@ -189,12 +212,18 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> O
 def _truth(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
         _refuse(value, NUMBERS, parameters)
-        if family(value.dtype) != "numpy":
-            raise Unsupported("three-valued logic")
         expr = value.expr
         if value.physical != pl.Boolean():
             expr = Call("cast", (expr,), pl.Boolean())
         return Outcome(function, expr, dtype)
+
+    return build
+
+
+def _shape(function: str) -> Builder:
+    def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+        _refuse(value, "iuf", parameters)
+        return Outcome(function, value.expr, dtype, nulls=True, nans=True)
 
     return build
 
@@ -212,6 +241,8 @@ BUILDERS: dict[str, Builder] = {
     "var": _moment("var"),
     "std": _moment("std"),
     "sem": _moment("sem"),
+    "skew": _shape("skew"),
+    "kurt": _shape("kurtosis"),
     "median": _median,
     "quantile": _quantile,
     "any": _truth("any"),

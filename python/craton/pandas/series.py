@@ -12,12 +12,13 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators
+from craton.pandas.operators import BinaryOperators, SeriesOperators
 from craton.pandas.reductions import SeriesReductions
 from craton.pandas.relational import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
+from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import SeriesWindows
 
 
@@ -30,7 +31,9 @@ class Series(
     SeriesGrouping,
     SeriesWindows,
     SeriesSinks,
+    SeriesOperators,
     BinaryOperators,
+    Ufuncs,
     pd.Series,
     metaclass=Counterpart,
 ):
