@@ -11,7 +11,7 @@ import pandas as _pandas
 
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
-from craton.pandas.inherit import accessor, inherit_deferred
+from craton.pandas.inherit import CountedAccessor, inherit_deferred
 from craton.pandas.parquet import read_parquet
 from craton.pandas.series import Series
 from craton.pandas.stack import teach_pandas
@@ -21,8 +21,8 @@ from craton.pandas.tables import concat, melt, merge
 teach_pandas()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):
-    setattr(Series, _name, accessor(_name, _pandas.Series))
-DataFrame.sparse = accessor("sparse", _pandas.DataFrame)
+    setattr(Series, _name, CountedAccessor(_name, _pandas.Series))
+DataFrame.sparse = CountedAccessor("sparse", _pandas.DataFrame)
 
 __version__ = _pandas.__version__
 

@@ -7,6 +7,7 @@ methods are expressions of the engine; the other row-wise ones run pandas' own c
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ from craton.errors import Unsupported
 from craton.pandas.accessors import LazyAccessor, document, empty_series, member
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
+from craton.pandas.inherit import counterpart
 from craton.pandas.native import stays_in_pandas
 from craton.pandas.regexes import is_plain, may_be_empty, translate
 from craton.pandas.view import Value, View
@@ -220,6 +222,11 @@ for _name, _original in list(vars(PandasStringMethods).items()):
         setattr(StringMethods, _name, document(member("str", _name, _function), _original))
 
 
+@functools.cache
+def _counted_class() -> Any:
+    return counterpart(PandasStringMethods, "Series.str")
+
+
 class StringAccessor(Accessor):
     """``Series.str``: pandas' own where the Series stays in pandas or holds no planned strings."""
 
@@ -230,10 +237,10 @@ class StringAccessor(Accessor):
         if obj is None:
             return PandasStringMethods
         if stays_in_pandas(obj):
-            return PandasStringMethods(obj)
+            return _counted_class()(obj)
         dtype = obj.dtype
         if kind_of(dtype) == "T":
             return StringMethods(obj)
         if dtype.kind in "biufmM":
             PandasStringMethods(empty_series(dtype))  # raises pandas' error
-        return PandasStringMethods(obj)
+        return _counted_class()(obj)
