@@ -22,6 +22,7 @@ from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -147,6 +148,12 @@ class _Lowering:
     @_lower.register
     def _row_number(self, op: RowNumber) -> Lowered:
         return Lowered(self(op.input).physical().with_row_index(op.name))
+
+    @_lower.register
+    def _attach(self, op: Attach) -> Lowered:
+        assert isinstance(op.source, MemorySource)
+        beside = op.source.frame.lazy().select(op.columns)
+        return Lowered(pl.concat([self(op.input).physical(), beside], how="horizontal"))
 
     @_lower.register
     def _join(self, op: Join) -> Lowered:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 from pandas._libs.lib import no_default
 from pandas.api.types import is_scalar
 
@@ -14,13 +15,16 @@ from craton.pandas.align import aligned
 from craton.pandas.arithmetic import absolute
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
-from craton.pandas.elementwise import is_missing, not_missing
+from craton.pandas.dtypes import BOOL, kind_of
+from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.filling import choose, clipped, filled, filled_with
 from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.lazy_index import labels_view
 from craton.pandas.membership import between, is_in_values, is_in_view
 from craton.pandas.native import is_lazy, native, stays_in_pandas
 from craton.pandas.strings import StringAccessor
 from craton.pandas.view import Value, View
+from craton.plan.expr import Literal
 
 _INT = (int, np.integer)
 
@@ -41,28 +45,40 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
 
 
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
-    if axis is not None or level is not None or not isinstance(cond, pd.Series) or not isinstance(obj, pd.Series):
+    if axis is not None or level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
         raise Unsupported("a condition of this kind")
-    held, mask = aligned(view(obj), view(cond))
     if other is no_default:
         other = np.nan
-    selector = mask.values[0]
-    filler: Any = other
-    if isinstance(other, pd.Series):
+    if not is_scalar(other) and type(other) is not type(obj):
+        raise Unsupported("a replacement of this kind")
+    held, mask = aligned(view(obj), view(cond))
+    right: View | None = None
+    if not is_scalar(other):
         held, right = aligned(held, view(other))
         held, mask = aligned(held, view(cond))
-        selector = mask.values[0]
-        filler = right.values[0]
-    elif not is_scalar(other):
-        raise Unsupported("a replacement of this kind")
-    if negate:
-        selector = _negated(selector)
-    return _updated(obj, held.with_values([choose(held, selector, held.values[0], filler)]), inplace)
+        held, right = aligned(held, right)
+    for one in (mask, right):
+        if one is not None and len(one.values) != len(held.values) and not (one is mask and isinstance(cond, pd.Series)):
+            raise Unsupported("frames of different columns")
+        if isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1:
+            if not held.labels.is_unique or not held.labels.identical(one.labels):
+                raise Unsupported("frames of different columns")
+    selectors = list(mask.values) if isinstance(cond, type(obj)) else [mask.values[0]] * len(held.values)
+    if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
+        raise Unsupported("a frame as the condition of a series")
+    values = []
+    for position, value in enumerate(held.values):
+        selector = selectors[position]
+        if kind_of(selector.dtype) != "b":
+            raise Unsupported("a condition that is not boolean")
+        filler = other if right is None else right.values[position]
+        values.append(choose(held, _negated(selector) if negate else selector, value, filler))
+    return _updated(obj, held.with_values(values), inplace)
 
 
 def _negated(selector: Value) -> Value:
-    from craton.pandas.elementwise import invert
-
+    if not selector.definite:
+        raise Unsupported("a condition whose dtype depends on the data")
     return invert(selector)
 
 
@@ -92,14 +108,16 @@ def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
 def _isin(value: Value, values: Any) -> Value:
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
+    if (labels := labels_view(values)) is not None:
+        return is_in_view(value, labels)
     return is_in_values(value, values)
 
 
 def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
     if axis not in (None, 0) or kwargs or not is_scalar(lower) or not is_scalar(upper):
         raise Unsupported("clipping by columns")
-    lower = None if lower is None or lower != lower else lower
-    upper = None if upper is None or upper != upper else upper
+    lower = None if is_na(lower) else lower
+    upper = None if is_na(upper) else upper
     held = view(obj)
     return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
 
@@ -126,6 +144,33 @@ class FrameCells:
     @native(pd.DataFrame)
     def abs(self: Any) -> Any:
         return _each(self, absolute)
+
+    @native(pd.DataFrame)
+    def where(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=False)
+
+    @native(pd.DataFrame)
+    def mask(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=True)
+
+    @native(pd.DataFrame)
+    def isin(self: Any, values: Any) -> Any:
+        if isinstance(values, dict):
+            held = view(self)
+            if not held.labels.is_unique:
+                raise Unsupported("columns of one name")
+            found = [
+                _isin(value, values[label]) if label in values else Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
+                for label, value in zip(held.labels, held.values, strict=True)
+            ]
+            return lazy(type(self), held.with_values(found), self)
+        if not isinstance(values, (list, set, tuple, np.ndarray)):
+            raise Unsupported("values of this kind")
+        return _each(self, lambda value: _isin(value, values))
 
     @native(pd.DataFrame)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:

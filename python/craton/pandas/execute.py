@@ -180,6 +180,31 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
 
 
+def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], IndexSpec]:
+    """Row labels as plan columns.
+
+    Parameters
+    ----------
+    index
+        The labels.
+    pattern
+        What the columns are named, with a place for the level's number.
+
+    Raises
+    ------
+    Unsupported
+        If a dtype has no physical form.
+    """
+    levels, spec = _index_spec(index)
+    series: list[pl.Series] = []
+    values: list[Value] = []
+    for i, array in enumerate(levels):
+        column, nulls, nans = from_array(pattern.format(i), array)
+        series.append(column)
+        values.append(Value(Column(column.name, column.dtype), array.dtype, nulls, nans))
+    return series, IndexSpec(spec.kind, tuple(values), spec.names)
+
+
 def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     names = tuple(index.names)
     if isinstance(index, pd.MultiIndex):

@@ -8,6 +8,7 @@ import pandas as pd
 
 from craton.pandas.execute import count_rows, materialise
 from craton.pandas.lazy import lazy
+from craton.pandas.lazy_index import lazy_index
 from craton.pandas.native import is_lazy
 from craton.pandas.view import View
 
@@ -20,7 +21,8 @@ def index_of(held: View) -> pd.Index:
     """The row labels alone."""
     if held.index.kind == "default":
         return pd.RangeIndex(count_rows(held), name=held.index.names[0])
-    return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1]
+    index = lazy_index(held)
+    return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1] if index is None else index
 
 
 class FrameFacts:

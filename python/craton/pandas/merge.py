@@ -17,6 +17,7 @@ from pandas.core.reshape.merge import _items_overlap_with_suffix
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import holds_missing, is_float
+from craton.pandas.execute import execute
 from craton.pandas.merge_keys import (
     KeyPair,
     KeyRef,
@@ -91,7 +92,7 @@ def merge(
     ]
     _validated(validate, left, right, pairs)
     if keys.labels_from is not None:
-        check_labels(left, right, keys, kind, pairs, anti)
+        check_labels(left, right, keys, kind, pairs, sort, anti)
     labels, kept = _labels(left, right, keys, suffixes, indicator)
     one, other = _sides(left, right, keys, marked=bool(indicator) or anti)
     base: Operator = _join(one, other, kind, pairs)
@@ -278,7 +279,9 @@ def _indicator(one: Side, other: Side) -> Value:
     return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), INDICATOR, nulls=False)
 
 
-def check_labels(left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], anti: bool) -> None:
+def check_labels(
+    left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
+) -> None:
     """Refuse index joins whose row labels or order pandas decides by the data.
 
     Raises
@@ -298,10 +301,10 @@ def check_labels(left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequ
         raise Unsupported("indexes of two dtypes")
     if kind in ("inner", "outer") and ours.names != theirs.names:
         raise Unsupported("indexes of two names")
-    if kind == "inner" and ours.kind == "range" and not _ascending(left):
-        raise Unsupported("a range of labels that may descend")
+    if kind == "inner" and ours.kind == theirs.kind == "range" and _may_descend(left):
+        raise Unsupported("labels that may be a descending range, which pandas turns round")
     several = len(pairs) > 1
-    if kind == "outer" and any(not pair.nulls_last or (several and pair.may_miss) for pair in pairs):
+    if (kind == "outer" or sort) and any(pair.may_miss and (several or not pair.nulls_last) for pair in pairs):
         raise Unsupported("missing labels in an order that pandas decides")
     if anti and several:
         raise Unsupported("an anti merge of MultiIndexes")
@@ -311,14 +314,18 @@ def _types(index: IndexSpec) -> list[Any]:
     return [index.kind == "multi", index.names, [value.dtype for value in index.values]]
 
 
-def _ascending(held: View) -> bool:
-    """Whether row labels are numbers that the rows were given, in the order that they still have."""
+def _may_descend(held: View) -> bool:
+    """Whether labels that may be a range descend: looks at two rows, where the plan does not tell."""
     base, label = held.base, held.index.values[0].expr
     while isinstance(base, (Project, Filter, Slice)):
         if isinstance(base, Project):
             label = substitute(label, dict(base.columns))
         base = base.input
-    return isinstance(base, RowNumber) and roots(label) == {base.name}
+    if isinstance(base, RowNumber) and roots(label) == {base.name}:
+        return False
+    first = Slice(Project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
+    labels = execute([first])[0].get_column("label").to_list()
+    return len(labels) == 2 and labels[0] > labels[1]
 
 
 def result_index(one: Side, other: Side, keys: Keys, kind: JoinHow) -> IndexSpec:

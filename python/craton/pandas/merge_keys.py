@@ -189,8 +189,9 @@ class KeyPair:
 
     @property
     def nulls_last(self) -> bool:
-        """Where sorted keys have missing values; a categorical sorts by its codes, where missing is -1."""
-        return family(self.left.dtype) != "category"
+        """Where sorted keys have missing values: dates, times and categoricals sort by integers, of which it is least."""
+        kind = family(self.left.dtype)
+        return kind != "category" and not (kind == "numpy" and self.left.dtype.kind in "mM")
 
 
 def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> KeyPair:
