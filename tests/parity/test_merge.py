@@ -231,3 +231,15 @@ def test_random_merges(left, right, pick):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(lambda pd, a, b: a.merge(b, **options), left, right, native=None)
+
+
+def test_suffixes_of_join():
+    right = RIGHT[["k", "w"]]
+
+    def old(pd, a, b):
+        with pytest.warns(pandas.errors.Pandas4Warning, match="'lsuffix' and 'rsuffix' keywords"):
+            return a.join(b, lsuffix="_l"), a.join(b, lsuffix="_l", rsuffix="_r")
+
+    check(old, LEFT, right)
+    check(lambda pd, a, b: a.join(b, suffixes=("_l", "_r")), LEFT, right)
+    assert isinstance(check(lambda pd, a, b: a.join(b), LEFT, right, native=None), ValueError)

@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 from pandas.api.extensions import no_default
 from pandas.api.types import is_list_like
+from pandas.errors import Pandas4Warning
 
 from craton.errors import Unsupported
+from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merge import as_frame, merge
@@ -68,12 +70,21 @@ class FrameRelational:
         *,
         suffixes: Any = no_default,
     ) -> Any:
-        if lsuffix is not no_default or rsuffix is not no_default:
-            raise Unsupported("lsuffix or rsuffix, which pandas warns of")
-        pair = ("", "") if suffixes is no_default else suffixes
-        if how == "cross":
-            return merged(self, other, how, on, None, None, False, False, sort, pair, False, validate)
-        return merged(self, other, how, None, on, None, on is None, True, sort, pair, False, validate)
+        old = [suffix for suffix in (lsuffix, rsuffix) if suffix is not no_default]
+        if old and suffixes is not no_default:
+            raise Unsupported("suffixes given twice")
+        pair: Any = ("", "") if suffixes is no_default else suffixes
+        if old:
+            pair = tuple("" if suffix is no_default else suffix for suffix in (lsuffix, rsuffix))
+        keys = (on, None, None, False, False) if how == "cross" else (None, on, None, on is None, True)
+        result = merged(self, other, how, *keys, sort, pair, False, validate)
+        if old:
+            warn(
+                "The 'lsuffix' and 'rsuffix' keywords in DataFrame.join are deprecated and will be removed in a future "
+                "version. Use the 'suffixes' keyword instead.",
+                Pandas4Warning,
+            )
+        return result
 
     @native(pd.DataFrame)
     def sort_values(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 from pandas.api.extensions import no_default
-from pandas.errors import Pandas4Warning
 
 from craton.errors import Unsupported
+from craton.pandas import deprecations
 from craton.pandas.lazy import lazy, replace_state
 from craton.pandas.native import dispatch, stays_in_pandas
 from craton.pandas.view import View
@@ -49,17 +48,10 @@ def operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
 
 
 def in_place(obj: Any, inplace: Any, method: str) -> bool:
-    """Whether a call is in place, with pandas' warning that this way is going."""
-    if inplace is no_default:
-        return False
-    if not isinstance(inplace, bool) or not obj.flags.allows_duplicate_labels:
-        raise Unsupported("an odd in-place call")
-    text = (
-        f"The inplace keyword in {type(obj).__name__}.{method} is deprecated and will be removed in a future version "
-        "(PDEP-8).\nSee https://pandas.pydata.org/docs/dev/whatsnew/v3.1.0.html#deprecation-inplace for more details."
-    )
-    warnings.warn(text, Pandas4Warning, stacklevel=5)
-    return inplace
+    """Whether a call is in place, with pandas' warning that this way is going; ask when all else is done."""
+    if inplace is not no_default and not obj.flags.allows_duplicate_labels:
+        raise Unsupported("an in-place call on a frame without duplicate labels")
+    return deprecations.in_place(obj, {"inplace": inplace}, method)
 
 
 def outcome(obj: Any, held: View, inplace: bool) -> Any:
