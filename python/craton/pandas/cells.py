@@ -12,6 +12,7 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
+from craton.pandas.axes import planned_labels
 from craton.pandas.arithmetic import absolute
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
@@ -19,7 +20,6 @@ from craton.pandas.dtypes import BOOL, kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.filling import choose, clipped, filled, filled_with
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.lazy_index import labels_view
 from craton.pandas.membership import between, is_in_values, is_in_view
 from craton.pandas.native import is_lazy, native, stays_in_pandas
 from craton.pandas.strings import StringAccessor
@@ -108,8 +108,9 @@ def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
 def _isin(value: Value, values: Any) -> Value:
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
-    if (labels := labels_view(values)) is not None:
-        return is_in_view(value, labels)
+    planned = planned_labels(values)
+    if planned is not None:
+        return is_in_view(value, planned)
     return is_in_values(value, values)
 
 
