@@ -12,6 +12,7 @@ import pandas as _pandas
 from craton.pandas import native
 from craton.pandas.frame import DataFrame
 from craton.pandas.parquet import read_parquet
+from craton.pandas.parsing import to_datetime, to_numeric
 from craton.pandas.series import Series
 from craton.pandas.tables import concat, melt, merge
 
@@ -38,4 +39,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_pandas)})
 
 
-__all__ = ["DataFrame", "Series", "concat", "melt", "merge", "read_parquet"]
+__all__ = ["DataFrame", "Series", "concat", "melt", "merge", "read_parquet", "to_datetime", "to_numeric"]

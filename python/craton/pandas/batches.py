@@ -37,7 +37,7 @@ class Batch(Node):
     ----------
     kind
         ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the values.
-        ``operator``: of :mod:`operator`, on Series.
+        ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
     name
         The function's name.
     dtypes
@@ -72,7 +72,14 @@ class Batch(Node):
             warnings.simplefilter("ignore")
             operands = iter([pd.Series(array, copy=False) for array in arrays])
             args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
-            out = self._function()(*args, **{name: _plain(arg) for name, arg in self.named})
+            named = {name: _plain(arg) for name, arg in self.named}
+            wide = named.pop("wide", False)
+            out = self._function()(*args, **named)
+            if wide:
+                # Asked is whether the result is one of floats: NaN stands for no.
+                if out.dtype.kind not in "if":
+                    raise TypeError(f"numbers of {out.dtype}")
+                return pl.Series(np.full(len(out), 1.0 if out.dtype.kind == "f" else np.nan))
         if self.lengths:
             return pl.Series([len(item) if isinstance(item, list) else None for item in out], dtype=pl.Int64)
         if self.pick is not None:
@@ -92,6 +99,8 @@ class Batch(Node):
         target = physical(self.result)
         if column.dtype == target:
             return column
+        if column.dtype.is_temporal() or target.is_temporal():
+            raise TypeError(f"a batch gave {column.dtype} instead of {target}")
         if column.dtype.is_float() and not target.is_float():
             column = column.fill_nan(None)
         return column.cast(target)
@@ -99,6 +108,8 @@ class Batch(Node):
     def _function(self) -> Callable[..., Any]:
         if self.kind == "operator":
             return getattr(operator, self.name)  # type: ignore[no-any-return]
+        if self.kind == "function":
+            return getattr(pd, self.name)  # type: ignore[no-any-return]
         if self.kind == "attribute":
             return operator.attrgetter(self.name)
         return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
