@@ -10,7 +10,9 @@ from typing import Any
 import pandas as _pandas
 
 from craton.pandas import native
+from craton.pandas.feather import read_feather
 from craton.pandas.frame import DataFrame
+from craton.pandas.memory_data import from_arrow, from_polars
 from craton.pandas.parquet import read_parquet
 from craton.pandas.series import Series
 
