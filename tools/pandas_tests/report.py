@@ -131,17 +131,21 @@ In the planned mode, over all groups that were run. Much of it is what tests cal
 """
 
 
+def write() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+
+
 def main() -> None:
     """Write the page, or with ``--print`` show it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true", help="show the page, write nothing")
     arguments = parser.parse_args()
-    text = page()
     if arguments.print:
-        print(text)
+        print(page())
     else:
-        PAGE.write_text(text, encoding="utf-8")
-        print(f"wrote {PAGE.relative_to(ROOT)}")
+        write()
 
 
 if __name__ == "__main__":
