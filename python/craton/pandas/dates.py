@@ -156,13 +156,14 @@ _fill(TimedeltaMembers, TimedeltaProperties)
 
 
 @functools.cache
-def _counted_class(theirs: type) -> type:
+def _counted_class(theirs: Any) -> Any:
     return counterpart(theirs, "Series.dt", properties=True)
 
 
 def counted(accessor: Any) -> Any:
     """pandas' accessor, its members counted and their results Craton's."""
-    accessor.__class__ = _counted_class(type(accessor))
+    theirs: Any = type(accessor)
+    accessor.__class__ = _counted_class(theirs)
     return accessor
 
 
