@@ -266,7 +266,7 @@ def test_pivot_table(options):
         {"index": "k", "columns": "b", "values": "i", "aggfunc": lambda values: values.max()},
         {"index": "k", "columns": "b", "values": "i", "sort": False},
     ],
-    ids=str,
+    ids=["margins", "function", "unsorted"],
 )
 def test_pivot_tables_that_pandas_makes(options):
     check(lambda pd, df: df.pivot_table(**options), FRAME, native=False)
