@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,26 +13,70 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
-from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import cast_number, is_na, literal
-from craton.pandas.view import Value
+from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
+from craton.pandas.questions import happens
+from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
 
 
-def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
+def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> Value:
     """``left <name> right`` of values, or a value and a scalar, with the result dtype that pandas gives."""
     columns = [item for item in (left, right) if isinstance(item, Value)]
     kinds = {kind_of(column.dtype) for column in columns}
-    for item in (left, right):
-        if not isinstance(item, Value) and (is_na(item) or isinstance(item, (np.ndarray, list))):
+    if name in ("floordiv", "mod"):
+        dtype = _division_dtype(name, left, right, dtype, held)
+    try:
+        if any(not isinstance(item, Value) and is_na(item) for item in (left, right)):
             raise Unsupported("a missing value as operand")
-    if kinds <= set("biuf") and kind_of(dtype) in "biuf":
-        return _numbers(name, left, right, dtype)
-    if kinds & set("mM"):
-        return _times(name, left, right, dtype)
-    if kinds == {"T"} and name == "add":
-        return _concatenation(left, right, dtype)
-    raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
+        if kinds <= set("biuf") and kind_of(dtype) in "biuf":
+            return _numbers(name, left, right, dtype)
+        if kinds <= set("mM"):
+            return _times(name, left, right, dtype)
+        if kinds == {"T"} and name == "add":
+            return _concatenation(left, right, dtype)
+        raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
+    except Unsupported:
+        if dtype == object or not _meet(name, left, right):
+            raise
+        return by_batch(name, left, right, dtype)
+
+
+def _meet(name: str, left: Any, right: Any) -> bool:
+    """Whether pandas computes such operands row by row, with one result dtype whatever the data are."""
+    kinds = ""
+    for item in (left, right):
+        if isinstance(item, Value):
+            kinds += kind_of(item.dtype)
+        elif isinstance(item, pd.offsets.BaseOffset):
+            kinds += "o"
+        else:
+            kinds += "s"
+    if "o" in kinds:
+        return kinds in ("Mo", "oM") and name in ("add", "sub")
+    return "O" not in kinds
+
+
+def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> DtypeObj:
+    """The dtype of ``//`` and ``%``, which become floats where something is divided by zero."""
+    if isinstance(left, Value) and kind_of(left.dtype) == "m" or isinstance(right, Value) and kind_of(right.dtype) == "m":
+        if kind_of(dtype) == "m":
+            return dtype
+        if any(isinstance(item, Value) and item.nulls for item in (left, right)) or held is None:
+            raise Unsupported(f"{name} whose dtype depends on the data")
+        zero: Any = pd.Timedelta(0)
+    elif kind_of(dtype) in "biu" or dtype in (np.dtype("float32"), pd.Float32Dtype()):
+        zero = 0
+    else:
+        return dtype
+    if family(dtype) == "arrow":
+        return dtype
+    if isinstance(right, Value):
+        if held is None or not right.definite or happens(held, binary("eq", right, zero).expr):
+            raise Unsupported(f"{name} by zeros, whose dtype depends on the data")
+    elif is_na(right) or right == 0:
+        raise Unsupported(f"{name} by zero")
+    return dtype
 
 
 def _source(*values: Value) -> tuple[Any, str] | None:
@@ -42,73 +89,64 @@ def _source(*values: Value) -> tuple[Any, str] | None:
 
 def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
-    if family(dtype) == "arrow" or any(column.dtype == BOOL and not column.definite for column in columns):
+    families = {family(column.dtype) for column in columns}
+    if family(dtype) not in ("numpy", "masked") or not families <= {"numpy", "masked"}:
         raise Unsupported(f"{name} to {dtype}")
     if kind_of(dtype) == "b" or any(kind_of(column.dtype) == "b" for column in columns):
-        # Booleans have rules of their own (+ is "or"): NumPy knows them.
-        return _by_batch(name, left, right, dtype)
+        raise Unsupported("arithmetic of booleans, which has rules of its own")
     like = columns[0]
     one = left if isinstance(left, Value) else literal(left, like)
     other = right if isinstance(right, Value) else literal(right, like)
+    if kind_of(one.dtype) == "b" or kind_of(other.dtype) == "b":
+        raise Unsupported("arithmetic of booleans, which has rules of its own")
     target = number(dtype)
     if name == "pow":
-        if isinstance(other.expr, Literal) and not isinstance(right, (float, np.generic)) and other.expr.value == 2:
+        if not isinstance(right, (Value, float, np.generic)) and right == 2:
             name, other = "mul", one
         else:
-            return _by_batch(name, left, right, dtype)
-    if name in ("floordiv", "mod"):
-        if target.kind == "f":
-            return _by_batch(name, left, right, dtype)
-        if not isinstance(other.expr, Literal) or other.expr.value == 0:
-            raise Unsupported(f"{name} by a column that may hold zeros: the dtype depends on the data")
-    if target.kind == "f":
-        one, other = (cast_number(item, target) if number(item.dtype).kind == "b" else item for item in (one, other))
+            raise Unsupported("powers, which NumPy computes in its own way")
+    if name in ("floordiv", "mod") and target.kind == "f":
+        raise Unsupported("division with remainder of floats")
     source = _source(one, other) if target.kind != "f" else None
+    if name == "truediv" and isinstance(other.expr, Literal) and not _is_power_of_two(other.expr.value):
+        # The engine multiplies by the reciprocal of a constant, which is not the same in the last digit.
+        return _divided(one, other, dtype)
     expr = Call(name, (one.expr, other.expr), physical(dtype))
     return Value(expr, dtype, nulls=one.nulls or other.nulls, nans=target.kind == "f", source=source)
 
 
-def _by_batch(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
-    columns = [item for item in (left, right) if isinstance(item, Value)]
-    if any(not column.definite for column in columns):
-        raise Unsupported("a column whose dtype depends on the data")
-    if number(dtype).kind in "iu" and (name in ("floordiv", "mod") or (name == "pow" and not _positive(right))):
-        raise Unsupported(f"{name} whose dtype or error depends on the data")
-    args = tuple(COLUMN if isinstance(item, Value) else item for item in (left, right))
-    return batched("operator", name, columns, dtype, args)
+def _is_power_of_two(value: float) -> bool:
+    return math.isfinite(value) and value != 0 and math.frexp(abs(value))[0] == 0.5 and abs(value) > 1e-300
 
 
-def _positive(item: Any) -> bool:
-    if isinstance(item, Value):
-        return number(item.dtype).kind in "bu"
-    return bool(item >= 0)
+def _divided(one: Value, other: Value, dtype: DtypeObj) -> Value:
+    target = number(dtype)
+    if family(dtype) != "numpy":
+        raise Unsupported("division of nullable numbers by a constant")
+    dividend = cast_number(one, target)
+    assert isinstance(other.expr, Literal)
+    divisor = target.type(other.expr.value)
+    return batched("ufunc", "divide", [replace(dividend, source=None)], dtype, (COLUMN, divisor))
 
 
 def _times(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
-    like = left if isinstance(left, Value) else right
-    if family(like.dtype) == "arrow" or family(dtype) == "arrow":
-        raise Unsupported(f"{name} of {like.dtype}")
-    if not isinstance(right, Value) and isinstance(right, (pd.DateOffset, pd.offsets.BaseOffset)):
-        return _offset(name, left, right, dtype)
-    if not isinstance(left, Value) and isinstance(left, (pd.DateOffset, pd.offsets.BaseOffset)):
-        return _offset(name, right, left, dtype)
-    one = left if isinstance(left, Value) else literal(left, like)
-    other = right if isinstance(right, Value) else literal(right, like)
-    kinds = kind_of(one.dtype) + kind_of(other.dtype)
     columns = [item for item in (left, right) if isinstance(item, Value)]
+    if any(family(column.dtype) != "numpy" for column in columns) or family(dtype) != "numpy":
+        raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
     if any(not column.definite for column in columns):
         raise Unsupported("a column whose dtype depends on the data")
-    nulls = one.nulls or other.nulls
+    if isinstance(right, pd.offsets.BaseOffset):
+        return _offset(name, left, right, dtype)
+    if isinstance(left, pd.offsets.BaseOffset):
+        return _offset(name, right, left, dtype)
+    one = left if isinstance(left, Value) else literal(left, columns[0])
+    other = right if isinstance(right, Value) else literal(right, columns[0])
+    kinds = kind_of(one.dtype) + kind_of(other.dtype)
     if name in ("add", "sub") and kinds in ("MM", "Mm", "mM", "mm"):
         target = physical(dtype)
         unit = target.time_unit  # type: ignore[attr-defined]
         sides = [_in_unit(item, unit) for item in (one, other)]
-        return Value(Call(name, (sides[0], sides[1]), target), dtype, nulls=nulls)
-    if kinds in ("mi", "im", "mu", "um", "mf", "fm", "mm") and name in ("mul", "truediv", "floordiv", "mod"):
-        args = tuple(COLUMN if isinstance(item, Value) else item for item in (left, right))
-        if name in ("floordiv", "mod") and len(columns) == 2:
-            raise Unsupported(f"{name} whose dtype depends on the data")
-        return batched("operator", name, columns, dtype, args)
+        return Value(Call(name, (sides[0], sides[1]), target), dtype, nulls=one.nulls or other.nulls)
     raise Unsupported(f"{name} of {one.dtype} and {other.dtype}")
 
 
@@ -173,13 +211,30 @@ def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:
 
 def negative(value: Value) -> Value:
     """``-value``."""
-    if not value.definite or kind_of(value.dtype) not in "ifm" or family(value.dtype) == "arrow":
-        raise Unsupported(f"negation of {value.dtype}")
-    return Value(Call("neg", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    if value.definite and kind_of(value.dtype) in "ifm" and family(value.dtype) in ("numpy", "masked"):
+        return Value(Call("neg", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    return _unary("neg", value)
 
 
 def absolute(value: Value) -> Value:
     """``abs(value)``."""
-    if not value.definite or kind_of(value.dtype) not in "ifu" or family(value.dtype) == "arrow":
-        raise Unsupported(f"the absolute value of {value.dtype}")
-    return Value(Call("abs", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    if value.definite and kind_of(value.dtype) in "ifu" and family(value.dtype) in ("numpy", "masked"):
+        return Value(Call("abs", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    return _unary("abs", value)
+
+
+def inverted(value: Value) -> Value:
+    """``~value``."""
+    if kind_of(value.dtype) == "b":
+        return invert(value)
+    return _unary("invert", value)
+
+
+def _unary(name: str, value: Value) -> Value:
+    try:
+        dtype = getattr(operator, name)(pd.Series([], dtype=value.dtype)).dtype
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+    physical(dtype)
+    result = batched("operator", name, [value], dtype)
+    return Value(result.expr, dtype, nulls=value.nulls, nans=value.nans)

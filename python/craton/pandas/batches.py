@@ -8,22 +8,25 @@ nothing but that row, and whose result dtype is known, may run so.
 
 from __future__ import annotations
 
+import hashlib
 import operator
+import pickle
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 
+from craton.errors import PlanError, Unsupported
 from craton.pandas.convert import from_array, to_array
 from craton.pandas.dtypes import DtypeObj, physical
 from craton.pandas.native import plain_pandas
 from craton.pandas.view import Value
 from craton.plan.expr import Call
-from craton.plan.node import Node
+from craton.plan.node import Node, encode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +37,7 @@ class Batch(Node):
     ----------
     kind
         ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the values.
-        ``operator``: of :mod:`operator`, on Series.
+        ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
     name
         The function's name.
     dtypes
@@ -45,6 +48,10 @@ class Batch(Node):
         What the function is called with; :data:`COLUMN` stands for a column, in order.
     named
         Keyword arguments.
+    pick
+        Which column of the result is meant, where it is a DataFrame; null if there is none.
+    lengths
+        Whether the lengths of the lists in the result are meant.
     """
 
     kind: str
@@ -53,34 +60,85 @@ class Batch(Node):
     result: DtypeObj
     args: tuple[Any, ...] = ()
     named: tuple[tuple[str, Any], ...] = ()
+    pick: int | None = None
+    lengths: bool = False
 
     def run(self, columns: list[pl.Series]) -> pl.Series:
         """The result for one batch."""
+        if self.kind == "ufunc":
+            return self._ufunc(columns)
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
-        target = physical(self.result)
         with plain_pandas(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             operands = iter([pd.Series(array, copy=False) for array in arrays])
-            args = [next(operands) if isinstance(arg, _Column) else arg for arg in self.args]
-            out = self._function()(*args, **dict(self.named))
-        column = from_array("", out.array if isinstance(out, pd.Series) else out)[0]
-        if column.dtype != target:
-            if column.dtype.is_float() and not target.is_float():
-                column = column.fill_nan(None)
-            column = column.cast(target)
-        return column
+            args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
+            named = {name: _plain(arg) for name, arg in self.named}
+            wide = named.pop("wide", False)
+            out = self._function()(*args, **named)
+            if wide:
+                # Asked is whether the result is one of floats: NaN stands for no.
+                if out.dtype.kind not in "if":
+                    raise TypeError(f"numbers of {out.dtype}")
+                return pl.Series(np.full(len(out), 1.0 if out.dtype.kind == "f" else np.nan))
+        if self.lengths:
+            return pl.Series([len(item) if isinstance(item, list) else None for item in out], dtype=pl.Int64)
+        if self.pick is not None:
+            if self.pick >= out.shape[1]:
+                return pl.Series([None], dtype=physical(self.result)).new_from_index(0, len(columns[0]))
+            out = out.iloc[:, self.pick]
+        return self._physical(from_array("", out.array if isinstance(out, pd.Series) else out)[0])
+
+    def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
+        operands = iter(columns)
+        args = [next(operands).to_numpy() if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
+        with np.errstate(all="ignore"):
+            out = getattr(np, self.name)(*args)
+        return self._physical(pl.Series(out))
+
+    def _physical(self, column: pl.Series) -> pl.Series:
+        target = physical(self.result)
+        if column.dtype == target:
+            return column
+        if column.dtype.is_temporal() or target.is_temporal():
+            raise TypeError(f"a batch gave {column.dtype} instead of {target}")
+        if column.dtype.is_float() and not target.is_float():
+            column = column.fill_nan(None)
+        return column.cast(target)
 
     def _function(self) -> Callable[..., Any]:
         if self.kind == "operator":
             return getattr(operator, self.name)  # type: ignore[no-any-return]
+        if self.kind == "function":
+            return getattr(pd, self.name)  # type: ignore[no-any-return]
         if self.kind == "attribute":
             return operator.attrgetter(self.name)
-        if self.kind == "ufunc":
-            ufunc = getattr(np, self.name)
-            return lambda *args, **named: ufunc(
-                *(arg.to_numpy() if isinstance(arg, pd.Series) else arg for arg in args), **named
-            )
         return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Opaque(Node):
+    """An argument that has no encoding of its own: identified by its pickle."""
+
+    key: bytes
+    held: Any = field(compare=False, repr=False)
+
+
+def _plain(arg: Any) -> Any:
+    return arg.held if isinstance(arg, _Opaque) else arg
+
+
+def _argument(arg: Any) -> Any:
+    if isinstance(arg, _Column):
+        return arg
+    try:
+        encode(arg)
+    except PlanError:
+        try:
+            content = pickle.dumps(arg)
+        except Exception as error:
+            raise Unsupported(f"an argument of type {type(arg).__name__}") from error
+        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), arg)
+    return arg
 
 
 class _Column(Node):
@@ -104,6 +162,9 @@ def batched(
     columns: list[Value],
     result: DtypeObj,
     args: tuple[Any, ...] | None = None,
+    *,
+    pick: int | None = None,
+    lengths: bool = False,
     **named: Any,
 ) -> Value:
     """A column that a :class:`Batch` computes.
@@ -117,7 +178,10 @@ def batched(
     """
     if args is None:
         args = (COLUMN,) * len(columns)
-    payload = Batch(kind, name, tuple(value.dtype for value in columns), result, args, tuple(sorted(named.items())))
+    if any(not value.definite for value in columns):
+        raise Unsupported("a column whose dtype depends on the data")
+    keywords = tuple((key, _argument(named[key])) for key in sorted(named))
+    payload = Batch(kind, name, tuple(value.dtype for value in columns), result, tuple(map(_argument, args)), keywords, pick, lengths)
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
     return Value(expr, result, nulls=True, nans=target.is_float())

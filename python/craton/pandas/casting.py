@@ -11,11 +11,15 @@ from pandas.api.types import pandas_dtype
 
 from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
+from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.execute import scalar
+from craton.pandas.execute import execute
+from craton.pandas.questions import happens
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Expr, Literal
-from craton.plan.operators import AggregateCall
+from craton.plan.expr import Call, Expr, Literal, Values
+from craton.plan.operators import Aggregate
+
+MANY_CATEGORIES = 1_000_000
 
 
 def dtype_named(dtype: Any) -> DtypeObj:
@@ -32,11 +36,6 @@ def dtype_named(dtype: Any) -> DtypeObj:
         raise Unsupported(f"no dtype: {error}") from error
 
 
-def happens(held: View, predicate: Expr) -> bool:
-    """Whether a predicate holds on any row: runs a query."""
-    return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
-
-
 def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
     """``astype`` of a column.
 
@@ -51,11 +50,55 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
         return value
     families = family(value.dtype), family(dtype)
     kinds = kind_of(value.dtype), kind_of(dtype)
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
+        return categorical(held, value, dtype)
+    physical(dtype)
     if set(families) <= {"numpy", "masked"} and set("".join(kinds)) <= set("biuf"):
-        return _numbers(held, value, dtype)
-    if families == ("numpy", "str") and kinds[0] in "biuf":
-        return _to_string(value, dtype)
-    raise Unsupported(f"a cast from {value.dtype} to {dtype}")
+        try:
+            return _numbers(held, value, dtype)
+        except Unsupported:
+            pass
+    elif families == ("numpy", "str") and kinds[0] in "iu" and not value.nulls:
+        return Value(Call("cast", (value.expr,), pl.String()), dtype, nulls=False)
+    return _by_pandas(held, value, dtype)
+
+
+def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
+    """The cast as pandas does it on batches, tried on all the data now, so that its errors come now."""
+    families = family(value.dtype), family(dtype)
+    if "object" in families or "category" in families or (kind_of(value.dtype) == "M" and kind_of(dtype) == "T"):
+        raise Unsupported(f"a cast from {value.dtype} to {dtype}")
+    result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
+    if isinstance(dtype, np.dtype) and dtype.kind in "biu":
+        result = Value(result.expr, dtype, nulls=False)
+    if not _never_fails(value.dtype, dtype):
+        # Reading the result of every row is what raises; which value is not important.
+        try:
+            happens(held, Call("is_null", (result.expr,), pl.Boolean()))
+        except Exception as error:
+            raise Unsupported(f"pandas words the error: {error}") from error
+    return result
+
+
+def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:
+    return kind_of(source) in "biufmM" and kind_of(target) == "T"
+
+
+def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
+    """``astype("category")``: a query finds the categories."""
+    if family(value.dtype) == "category":
+        raise Unsupported("a categorical of a categorical")
+    plan = Aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
+    found = execute([plan], ordered=False)[0].get_column("value").drop_nulls()
+    if len(found) > MANY_CATEGORIES:
+        raise Unsupported("a categorical of very many categories")
+    kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype
+    codes = pd.Series(to_array(found, value.dtype)).astype(kind).cat.codes
+    numbers = pl.Series(codes.to_numpy()).cast(pl.Int32)
+    if not len(found):
+        return Value(Literal(None, pl.Int32()), kind)
+    expr = Call("map_values", (value.clean.expr, Values.of(found), Values.of(numbers)), pl.Int32())
+    return Value(expr, kind, nulls=value.nulls or value.nans)
 
 
 def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
@@ -94,21 +137,13 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
     return Value(expr, dtype, value.nulls, nans=value.nans and not masked)
 
 
-def _to_string(value: Value, dtype: DtypeObj) -> Value:
-    if kind_of(value.dtype) in "iu" and not value.nulls:
-        return Value(Call("cast", (value.expr,), pl.String()), dtype, nulls=False)
-    return batched("method", "astype", [value], dtype, (COLUMN, str(dtype)))
-
-
 def rounded(value: Value, decimals: int) -> Value:
     """``round``: half to even, as NumPy does it."""
-    if not value.definite or family(value.dtype) not in ("numpy", "masked") or kind_of(value.dtype) not in "iuf":
+    if not value.definite or kind_of(value.dtype) not in "iuf":
         raise Unsupported(f"round of {value.dtype}")
-    if kind_of(value.dtype) in "iu":
-        if decimals < 0:
-            raise Unsupported("rounding of whole numbers")
+    if family(value.dtype) in ("numpy", "masked") and kind_of(value.dtype) in "iu" and decimals >= 0:
         return value
-    if decimals == 0:
+    if family(value.dtype) in ("numpy", "masked") and decimals == 0:
         expr = Call("round", (value.expr,), value.physical, (("decimals", 0),))
         return Value(expr, value.dtype, value.nulls, value.nans)
     return batched("method", "round", [value], value.dtype, (COLUMN, decimals))

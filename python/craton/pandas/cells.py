@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 from pandas._libs.lib import no_default
 from pandas.api.types import is_scalar
 
@@ -15,13 +18,18 @@ from craton.pandas.axes import planned_labels
 from craton.pandas.arithmetic import absolute
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
-from craton.pandas.elementwise import is_missing, not_missing
+from craton.pandas.dtypes import BOOL, kind_of
+from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.filling import choose, clipped, filled, filled_with
+from craton.pandas.execute import resolved
 from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.mapping import mapped, replaced
 from craton.pandas.membership import between, is_in_values, is_in_view
 from craton.pandas.native import is_lazy, native, stays_in_pandas
+from craton.pandas.selection import finished
 from craton.pandas.strings import StringAccessor
-from craton.pandas.view import Value, View
+from craton.pandas.view import IndexSpec, Value, View
+from craton.plan.expr import Call, Expr, Literal
 
 _INT = (int, np.integer)
 
@@ -42,28 +50,40 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
 
 
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
-    if axis is not None or level is not None or not isinstance(cond, pd.Series) or not isinstance(obj, pd.Series):
+    if axis is not None or level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
         raise Unsupported("a condition of this kind")
-    held, mask = aligned(view(obj), view(cond))
     if other is no_default:
         other = np.nan
-    selector = mask.values[0]
-    filler: Any = other
-    if isinstance(other, pd.Series):
+    if not is_scalar(other) and type(other) is not type(obj):
+        raise Unsupported("a replacement of this kind")
+    held, mask = aligned(view(obj), view(cond))
+    right: View | None = None
+    if not is_scalar(other):
         held, right = aligned(held, view(other))
         held, mask = aligned(held, view(cond))
-        selector = mask.values[0]
-        filler = right.values[0]
-    elif not is_scalar(other):
-        raise Unsupported("a replacement of this kind")
-    if negate:
-        selector = _negated(selector)
-    return _updated(obj, held.with_values([choose(held, selector, held.values[0], filler)]), inplace)
+        held, right = aligned(held, right)
+    for one in (mask, right):
+        if one is not None and len(one.values) != len(held.values) and not (one is mask and isinstance(cond, pd.Series)):
+            raise Unsupported("frames of different columns")
+        if isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1:
+            if not held.labels.is_unique or not held.labels.identical(one.labels):
+                raise Unsupported("frames of different columns")
+    selectors = list(mask.values) if isinstance(cond, type(obj)) else [mask.values[0]] * len(held.values)
+    if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
+        raise Unsupported("a frame as the condition of a series")
+    values = []
+    for position, value in enumerate(held.values):
+        selector = selectors[position]
+        if kind_of(selector.dtype) != "b":
+            raise Unsupported("a condition that is not boolean")
+        filler = other if right is None else right.values[position]
+        values.append(choose(held, _negated(selector) if negate else selector, value, filler))
+    return _updated(obj, held.with_values(values), inplace)
 
 
 def _negated(selector: Value) -> Value:
-    from craton.pandas.elementwise import invert
-
+    if not selector.definite:
+        raise Unsupported("a condition whose dtype depends on the data")
     return invert(selector)
 
 
@@ -102,10 +122,56 @@ def _isin(value: Value, values: Any) -> Value:
 def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
     if axis not in (None, 0) or kwargs or not is_scalar(lower) or not is_scalar(upper):
         raise Unsupported("clipping by columns")
-    lower = None if lower is None or lower != lower else lower
-    upper = None if upper is None or upper != upper else upper
+    lower = None if is_na(lower) else lower
+    upper = None if is_na(upper) else upper
     held = view(obj)
     return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
+
+
+def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
+    """What is replaced by what."""
+    if isinstance(to_replace, dict) and value is no_default:
+        pairs = list(to_replace.items())
+    elif isinstance(to_replace, list) and is_scalar(value):
+        pairs = [(old, value) for old in to_replace]
+    elif isinstance(to_replace, list) and isinstance(value, list) and len(to_replace) == len(value):
+        pairs = list(zip(to_replace, value, strict=True))
+    elif is_scalar(to_replace) and value is not no_default:
+        pairs = [(to_replace, value)]
+    else:
+        raise Unsupported("a replacement of this kind")
+    if not pairs or any(not is_scalar(item) or item is None for pair in pairs for item in pair):
+        raise Unsupported("a replacement of this kind")
+    return pairs
+
+
+def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) -> Any:
+    if regex is not False or value is None:
+        raise Unsupported("replacement by patterns")
+    held = resolved(view(obj))
+    if isinstance(to_replace, dict) and any(isinstance(item, dict) for item in to_replace.values()):
+        if isinstance(obj, pd.Series) or value is not no_default or not held.labels.is_unique:
+            raise Unsupported("a replacement of this kind")
+        values = list(held.values)
+        for label, mapping in to_replace.items():
+            for position in held.positions(label):
+                values[position] = replaced(values[position], _pairs(mapping, no_default))
+        return _updated(obj, held.with_values(values), inplace)
+    pairs = _pairs(to_replace, value)
+    if isinstance(obj, pd.DataFrame) and isinstance(to_replace, dict) and set(to_replace) & set(held.labels):
+        raise Unsupported("a replacement that may name columns")
+    return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
+
+
+def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
+    """The rows where ``missing`` does not hold; all of them if it is ``None``."""
+    if not isinstance(inplace, bool) or not isinstance(ignore_index, bool):
+        raise Unsupported("options that are no bools")
+    if missing is not None:
+        held = held.filtered(Call("not", (missing,), pl.Boolean()))
+    if ignore_index:
+        held = replace(held, index=IndexSpec())
+    return finished(obj, held, inplace)
 
 
 class FrameCells:
@@ -132,8 +198,82 @@ class FrameCells:
         return _each(self, absolute)
 
     @native(pd.DataFrame)
+    def where(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=False)
+
+    @native(pd.DataFrame)
+    def mask(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=True)
+
+    @native(pd.DataFrame)
+    def isin(self: Any, values: Any) -> Any:
+        if isinstance(values, dict):
+            held = view(self)
+            if not held.labels.is_unique:
+                raise Unsupported("columns of one name")
+            found = [
+                _isin(value, values[label]) if label in values else Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
+                for label, value in zip(held.labels, held.values, strict=True)
+            ]
+            return lazy(type(self), held.with_values(found), self)
+        if not isinstance(values, (list, set, tuple, np.ndarray)):
+            raise Unsupported("values of this kind")
+        return _each(self, lambda value: _isin(value, values))
+
+    @native(pd.DataFrame)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
         return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.DataFrame)
+    def replace(
+        self: Any, to_replace: Any = None, value: Any = no_default, *, inplace: Any = False, regex: Any = False
+    ) -> Any:
+        return _replace(self, to_replace, value, inplace, regex)
+
+    @native(pd.DataFrame)
+    def dropna(
+        self: Any,
+        *,
+        axis: Any = 0,
+        how: Any = no_default,
+        thresh: Any = no_default,
+        subset: Any = None,
+        inplace: Any = False,
+        ignore_index: Any = False,
+    ) -> Any:
+        if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
+            raise Unsupported("dropping along the columns")
+        held = view(self)
+        chosen = list(held.values)
+        if subset is not None:
+            labels = subset if isinstance(subset, (list, pd.Index)) else [subset]
+            positions = [held.positions(label) for label in labels]
+            if any(not found for found in positions):
+                raise Unsupported("an unknown column: pandas words the error")
+            chosen = [held.values[i] for found in positions for i in found]
+        conditions = [is_missing(value) for value in chosen]
+        flags = [c.expr for c in conditions if not (isinstance(c.expr, Literal) and c.expr.value is False)]
+        if thresh is not no_default:
+            if type(thresh) is not int:
+                raise Unsupported("a threshold that is no number")
+            counts = [Call("cast", (flag,), pl.Int64()) for flag in flags]
+            total = functools.reduce(lambda a, b: Call("add", (a, b), pl.Int64()), counts) if counts else None
+            if total is None:
+                missing: Expr | None = Literal(len(chosen) < thresh, pl.Boolean())
+            else:
+                missing = Call("gt", (total, Literal(len(chosen) - thresh, pl.Int64())), pl.Boolean())
+        elif how in (no_default, "any"):
+            missing = functools.reduce(lambda a, b: Call("or", (a, b), pl.Boolean()), flags) if flags else None
+        elif how == "all":
+            every = len(flags) == len(chosen) and bool(chosen)
+            missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), flags) if every else None
+        else:
+            raise Unsupported("pandas words the error")
+        return _drop(self, held, missing, inplace, ignore_index)
 
     @native(pd.DataFrame)
     def clip(
@@ -218,6 +358,38 @@ class SeriesCells:
     @native(pd.Series)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
         return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.Series)
+    def replace(
+        self: Any, to_replace: Any = None, value: Any = no_default, *, inplace: Any = False, regex: Any = False
+    ) -> Any:
+        return _replace(self, to_replace, value, inplace, regex)
+
+    @native(pd.Series)
+    def map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
+        if na_action not in (None, "ignore") or engine is not None or kwargs:
+            raise Unsupported("a mapping with options")
+        held = resolved(view(self))
+        return lazy(type(self), held.with_values([mapped(held, held.values[0], func)]), self)
+
+    @native(pd.Series)
+    def dropna(
+        self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False
+    ) -> Any:
+        if axis not in (0, "index"):
+            raise Unsupported("pandas words the error")
+        held = view(self)
+        condition = is_missing(held.values[0]).expr
+        constant = isinstance(condition, Literal)
+        return _drop(self, held, None if constant else condition, inplace, ignore_index)
+
+    @native(pd.Series)
+    def combine_first(self: Any, other: Any) -> Any:
+        if not isinstance(other, pd.Series) or other.dtype != self.dtype:
+            raise Unsupported("a filling of this kind")
+        held, beside = aligned(view(self), view(other))
+        value = filled_with(held.values[0], beside.values[0])
+        return lazy(type(self), held.series(value, self.name), self)
 
     @native(pd.Series)
     def clip(

@@ -42,8 +42,18 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
         return pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(dtype.tz).array
     if isinstance(dtype, pd.ArrowDtype):
         target = dtype.pyarrow_dtype
-        chunked = pa.chunked_array(series.to_arrow()).cast(target)
+        if pa.types.is_temporal(target) and series.null_count():
+            # Arrow's checked arithmetic also looks at what lies below a null: let that be a zero.
+            mask = series.is_null().to_numpy()
+            stored = series.to_physical().fill_null(0).to_numpy()
+            whole = pl.Series(stored).cast(series.dtype).to_arrow().cast(target)
+            stored = whole.view(pa.int32() if pa.types.is_date32(target) else pa.int64()).to_numpy(zero_copy_only=False)
+            flat = pa.array(stored, mask=mask).view(target)
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([flat]))  # type: ignore[attr-defined,no-any-return]
+        chunked = pa.chunked_array(series.to_arrow(compat_level=pl.CompatLevel.newest())).cast(target)
         return pd.arrays.ArrowExtensionArray(chunked)  # type: ignore[attr-defined,no-any-return]
+    if series.dtype.is_float():
+        series = series.fill_nan(None)  # pandas has one missing value in nullable floats
     mask = series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=bool)
     numpy_dtype = dtype.numpy_dtype  # type: ignore[union-attr]
     filled = series.fill_null(False if series.dtype == pl.Boolean() else 1) if series.null_count() else series

@@ -87,7 +87,12 @@ def _from_arrow(kind: pa.DataType) -> pl.DataType:
         or pa.types.is_float64(kind)
         or pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
         or pa.types.is_date32(kind)
+        or pa.types.is_decimal128(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_time64(kind)
         or pa.types.is_timestamp(kind)
         or pa.types.is_duration(kind)
     ):
@@ -124,7 +129,9 @@ def kind_of(dtype: DtypeObj) -> str:
     if isinstance(dtype, pd.CategoricalDtype):
         return "O"
     if isinstance(dtype, pd.ArrowDtype) and (
-        pa.types.is_string(dtype.pyarrow_dtype) or pa.types.is_large_string(dtype.pyarrow_dtype)
+        pa.types.is_string(dtype.pyarrow_dtype)
+        or pa.types.is_large_string(dtype.pyarrow_dtype)
+        or pa.types.is_string_view(dtype.pyarrow_dtype)
     ):
         return "T"
     return str(dtype.kind)

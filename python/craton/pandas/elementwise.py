@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import operator
 import warnings
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,8 +20,9 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
-from craton.pandas.view import Value
+from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
 
 ARITHMETIC = {
@@ -43,7 +45,7 @@ COMPARISON = {
 LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _OPERATORS = ARITHMETIC | COMPARISON | LOGIC
-_MAX = np.iinfo(np.int64).max
+_FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
 
 class _Typed:
@@ -91,24 +93,29 @@ def literal(scalar: Any, like: Value) -> Value:
     kind = kind_of(like.dtype)
     if is_na(scalar):
         raise Unsupported("a missing value as operand")
-    if kind in "biuf" and isinstance(scalar, (bool, int, float, np.bool_, np.integer, np.floating)):
+    if isinstance(scalar, np.timedelta64):
+        if kind in "mM":
+            return timedelta(scalar)
+    elif kind in "biuf" and isinstance(scalar, (bool, int, float, np.bool_, np.integer, np.floating)):
         return _number(scalar, like)
-    if isinstance(scalar, str) and kind == "T":
+    elif isinstance(scalar, str) and kind == "T":
         return Value(Literal(str(scalar), pl.String()), like.dtype, nulls=False)
-    if kind == "M" and isinstance(scalar, (str, dt.datetime, np.datetime64)):
+    elif kind == "M" and isinstance(scalar, (str, dt.datetime, np.datetime64)):
+        if isinstance(scalar, str) and family(like.dtype) == "arrow":
+            raise Unsupported("a string beside Arrow's points in time")
         return timestamp(scalar, like)
-    if kind in "mM" and isinstance(scalar, (dt.timedelta, np.timedelta64)):
+    elif kind in "mM" and isinstance(scalar, dt.timedelta):
         return timedelta(scalar)
-    if kind == "m" and isinstance(scalar, str):
+    elif kind == "m" and isinstance(scalar, str):
         return timedelta(scalar)
-    if kind == "m" and isinstance(scalar, (int, float, np.integer, np.floating)) and not isinstance(scalar, bool):
-        return _number(scalar, Value(Literal(1.0, pl.Float64()), np.dtype("float64")))
     raise Unsupported(f"an operand of type {type(scalar).__name__} beside {like.dtype}")
 
 
 def _number(scalar: Any, like: Value) -> Value:
     column = number(like.dtype)
     if isinstance(scalar, (bool, np.bool_)):
+        if column.kind != "b" and family(like.dtype) != "numpy":
+            raise Unsupported("a bool beside numbers")
         return Value(Literal(bool(scalar), pl.Boolean()), BOOL, nulls=False)
     if isinstance(scalar, np.generic):
         dtype = scalar.dtype
@@ -130,7 +137,7 @@ def _number(scalar: Any, like: Value) -> Value:
 
 
 def timestamp(scalar: Any, like: Value) -> Value:
-    """A point in time beside a datetime column, exact in the finer of both units."""
+    """A point in time beside a datetime column, in the column's unit."""
     zone = getattr(like.dtype, "tz", None)
     try:
         stamp = pd.Timestamp(scalar)
@@ -139,26 +146,22 @@ def timestamp(scalar: Any, like: Value) -> Value:
     except (ValueError, TypeError, OverflowError) as error:
         raise Unsupported(f"no point in time: {error}") from error
     kind = like.physical
+    if not isinstance(kind, pl.Datetime):
+        raise Unsupported("a point in time beside days")
     physical_zone = getattr(kind, "time_zone", None)
     if stamp is pd.NaT or (stamp.tz is None) != (physical_zone is None):
         raise Unsupported("NaT, or a timestamp with another kind of time zone")
-    unit = kind.time_unit  # type: ignore[attr-defined]
-    if stamp.unit == "ns" and stamp.nanosecond:
-        finer = "ns"
-    elif unit == "ms" and stamp.microsecond % 1000:
-        finer = "us"
-    else:
-        finer = unit
-    if finer == "ns" and unit != "ns":
+    unit = kind.time_unit
+    if (unit != "ns" and stamp.nanosecond) or (unit == "ms" and stamp.microsecond % 1000):
         raise Unsupported("a timestamp that is finer than the column")
     try:
-        stamp.as_unit(finer)
+        stamp.as_unit(unit)
     except pd.errors.OutOfBoundsDatetime as error:
         raise Unsupported("a timestamp outside the column's range") from error
     if physical_zone is not None:
         stamp = stamp.tz_convert(physical_zone)
-    dtype = like.dtype if isinstance(like.dtype, pd.ArrowDtype) else stamp_dtype(finer, zone)
-    return Value(Literal(stamp, pl.Datetime(finer, physical_zone)), dtype, nulls=False)
+    dtype = like.dtype if isinstance(like.dtype, pd.ArrowDtype) else stamp_dtype(unit, zone)
+    return Value(Literal(stamp, pl.Datetime(unit, physical_zone)), dtype, nulls=False)
 
 
 def stamp_dtype(unit: str, zone: Any) -> DtypeObj:
@@ -178,7 +181,7 @@ def timedelta(scalar: Any) -> Value:
     return Value(Literal(span, pl.Duration(unit)), np.dtype(f"m8[{span.unit}]"), nulls=False)
 
 
-def binary(name: str, left: Any, right: Any) -> Value:
+def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     """``left <name> right`` for an arithmetic, comparison or logical operator.
 
     Parameters
@@ -187,6 +190,8 @@ def binary(name: str, left: Any, right: Any) -> Value:
         A key of ``ARITHMETIC``, ``COMPARISON`` or ``LOGIC``.
     left, right
         Values over the same base, or one of them a scalar.
+    held
+        A view over that base, for questions about the data where the result's dtype depends on it; without it, refused.
 
     Raises
     ------
@@ -198,14 +203,41 @@ def binary(name: str, left: Any, right: Any) -> Value:
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
             raise Unsupported(f"{name} on {item.dtype}, whose values a plan does not compute with")
+        if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
+            raise Unsupported(f"{name} with a calendar step")
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
-        return arithmetic(name, left, right, dtype)
-    if name in LOGIC:
-        return _logic(name, left, right, dtype)
-    if not isinstance(left, Value):
-        name, left, right = MIRRORED[name], right, left
-    return compare(name, left, right, dtype)
+        return arithmetic(name, left, right, dtype, held)
+    try:
+        if name in LOGIC:
+            return _logic(name, left, right, dtype)
+        if not isinstance(left, Value):
+            return compare(MIRRORED[name], right, left, dtype)
+        return compare(name, left, right, dtype)
+    except Unsupported:
+        if name in LOGIC and not _same_logic(left, right):
+            raise
+        return by_batch(name, left, right, dtype)
+
+
+def _same_logic(left: Any, right: Any) -> bool:
+    """Whether pandas gives such operands of ``&`` one dtype whatever the data are."""
+    columns = [item for item in (left, right) if isinstance(item, Value)]
+    if all(kind_of(column.dtype) == "b" for column in columns):
+        return True
+    scalars = [item for item in (left, right) if not isinstance(item, Value)]
+    return len({column.dtype for column in columns}) == 1 and all(type(item) is int for item in scalars)
+
+
+def by_batch(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
+    """The operator as pandas computes it, batch by batch; the dtype must not depend on the data."""
+    physical(dtype)
+    columns = [item for item in (left, right) if isinstance(item, Value)]
+    args = tuple(COLUMN if isinstance(item, Value) else item for item in (left, right))
+    result = batched("operator", _FUNCTIONS[name], columns, dtype, args)
+    if dtype == BOOL:
+        return replace(result, nulls=False)
+    return result
 
 
 def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
@@ -214,32 +246,45 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
         isinstance(right, Value) and isinstance(right.dtype, pd.CategoricalDtype)
     ):
         return _compare_categories(name, left, right, dtype)
+    columns = [item for item in (left, right) if isinstance(item, Value)]
     if not isinstance(right, Value):
         right = literal(right, left)
-    for item in (left, right):
+    _same_side(columns, dtype)
+    for item in columns:
         if not item.definite and item.dtype == BOOL:
             raise Unsupported("a column whose dtype depends on the data")
+    left_nan, right_nan = may_be_nan(left), may_be_nan(right)
     left, right = _comparable(left, right)
+    if family(dtype) == "masked":
+        left_nan = right_nan = False
+        left, right = left.clean, right.clean
     expr: Expr = Call(name, (left.expr, right.expr), pl.Boolean())
     nulls = left.nulls or right.nulls
     # A value that may be NaN makes a comparison false: as the greater side, or if both sides may be NaN.
     if name in ("gt", "ge"):
-        guarded = [left] if may_be_nan(left) else []
+        guarded, checked = left_nan, left
     elif name in ("lt", "le"):
-        guarded = [right] if may_be_nan(right) else []
+        guarded, checked = right_nan, right
     else:
-        guarded = [left] if may_be_nan(left) and may_be_nan(right) else []
-    for item in guarded:
-        if name == "ne":
-            expr = Call("or", (expr, Call("is_nan", (item.expr,), pl.Boolean())), pl.Boolean())
-        else:
-            expr = Call("and", (expr, Call("is_not_nan", (item.expr,), pl.Boolean())), pl.Boolean())
-    if family(dtype) == "masked" and (left.nans or right.nans):
-        raise Unsupported("a nullable comparison with NaN")
+        guarded, checked = left_nan and right_nan, left
+    if guarded and nulls and dtype != BOOL and len(columns) == 2:
+        raise Unsupported("a comparison where both NaN and missing values count")
+    if guarded and name == "ne":
+        expr = Call("or", (expr, Call("is_nan", (checked.expr,), pl.Boolean())), pl.Boolean())
+    elif guarded:
+        expr = Call("and", (expr, Call("is_not_nan", (checked.expr,), pl.Boolean())), pl.Boolean())
     if dtype == BOOL and nulls:
         expr = Call("fill_null", (expr, Literal(name == "ne", pl.Boolean())), pl.Boolean())
         nulls = False
     return Value(expr, dtype, nulls=nulls)
+
+
+def _same_side(columns: list[Value], dtype: DtypeObj) -> None:
+    """Refuse families side by side where pandas' rules of their meeting are not the engine's."""
+    families = {family(column.dtype) for column in columns}
+    if len(families) == 1 or (families == {"numpy", "masked"} and family(dtype) == "masked"):
+        return
+    raise Unsupported(f"{' and '.join(str(column.dtype) for column in columns)} side by side")
 
 
 def may_be_nan(value: Value) -> bool:
@@ -254,6 +299,8 @@ def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
     kinds = {kind_of(left.dtype), kind_of(right.dtype)}
     if kinds <= set("biuf"):
         one, other = number(left.dtype), number(right.dtype)
+        if (one.kind == "b") != (other.kind == "b") and "numpy" not in (family(left.dtype), family(right.dtype)):
+            raise Unsupported("a comparison of booleans with numbers")
         if one == other:
             return left, right
         if {one.kind, other.kind} == {"i", "u"} and "uint64" in (one.name, other.name):
@@ -303,6 +350,12 @@ def _compare_categories(name: str, left: Value, right: Any, dtype: DtypeObj) -> 
 
 
 def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
+    columns = [item for item in (left, right) if isinstance(item, Value)]
+    _same_side(columns, dtype)
+    if all(isinstance(c.dtype, np.dtype) and c.dtype == dtype and c.dtype.kind in "iu" and not c.nulls for c in columns):
+        sides = [item if isinstance(item, Value) else literal(item, columns[0]) for item in (left, right)]
+        if sides[0].physical == sides[1].physical:
+            return Value(Call(name, (sides[0].expr, sides[1].expr), physical(dtype)), dtype, nulls=False)
     for item in (left, right):
         if isinstance(item, Value):
             if not item.definite or kind_of(item.dtype) != "b" or (family(item.dtype) == "numpy" and item.nulls):

@@ -64,6 +64,9 @@ def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
     """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base)."""
     if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
         raise Unsupported("a column or mask whose dtype depends on the data")
+    if mask.nulls:
+        # A missing condition does not hold, for ``where`` and for ``mask``.
+        mask = Value(Call("fill_null", (mask.expr, Literal(False, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
     if isinstance(other, Value):
         if not other.definite or other.dtype != value.dtype:
             raise Unsupported(f"{other.dtype} in a column of {value.dtype}")
@@ -85,6 +88,8 @@ def filled(value: Value, scalar: Any) -> Value:
     """``fillna`` with a scalar."""
     if is_na(scalar):
         raise Unsupported("filling with a missing value")
+    if not value.nulls and not value.nans and isinstance(value.dtype, np.dtype) and value.dtype.kind in "biu":
+        return value
     filler = constant(scalar, value)
     if not value.nulls and not value.nans:
         return value
@@ -109,16 +114,17 @@ def filled_with(value: Value, other: Value) -> Value:
 
 
 def clipped(value: Value, lower: Any, upper: Any) -> Value:
-    """``clip`` between scalars."""
+    """``clip`` between scalars; ``None`` is no bound."""
     if not value.definite or kind_of(value.dtype) not in "iufM" or family(value.dtype) not in ("numpy", "masked"):
         raise Unsupported(f"clip of {value.dtype}")
-    if lower is not None and upper is not None and lower > upper:
-        lower, upper = upper, lower
-    expr = value.expr
+    limits = {}
     for bound, name in ((lower, "lt"), (upper, "gt")):
-        if bound is None:
-            continue
-        limit = constant(bound, value)
+        if bound is not None:
+            limits[name] = constant(bound, value), bound
+    if len(limits) == 2 and lower > upper:
+        limits = {"lt": (limits["gt"][0], upper), "gt": (limits["lt"][0], lower)}
+    expr = value.expr
+    for name, (limit, bound) in limits.items():
         outside = binary(name, value, bound)
         expr = Call("when", (outside.expr, limit.expr, expr), value.physical)
     return Value(expr, value.dtype, value.nulls, value.nans)

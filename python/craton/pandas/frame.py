@@ -7,15 +7,18 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.cells import FrameCells
+from craton.pandas.counterparts import Counterpart, register
 from craton.pandas.frame_columns import FrameColumns
 from craton.pandas.frame_facts import FrameFacts
 from craton.pandas.grouping import FrameGrouping
+from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators
+from craton.pandas.operators import BinaryOperators, FrameOperators
 from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
 from craton.pandas.selection import FrameSelection
 from craton.pandas.sinks import FrameSinks
+from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import FrameWindows
 
 
@@ -29,10 +32,15 @@ class DataFrame(
     FrameGrouping,
     FrameWindows,
     FrameSinks,
+    FrameOperators,
     BinaryOperators,
+    Ufuncs,
     pd.DataFrame,
+    metaclass=Counterpart,
 ):
     __doc__ = pd.DataFrame.__doc__
+
+    _stands_for = pd.DataFrame
 
     _mgr = LazyManager()
 
@@ -58,3 +66,5 @@ class DataFrame(
 
 
 DataFrame.__module__ = "pandas"
+register(DataFrame, pd.DataFrame)
+inherit(DataFrame, pd.DataFrame)

@@ -146,6 +146,7 @@ def _fingerprint(manager: Any) -> tuple[Any, ...]:
         *(_Same(block.values) for block in manager.blocks),
         *(_Same(axis) for axis in manager.axes),
         *(tuple(axis.names) for axis in manager.axes),
+        *(getattr(axis, "freq", None) for axis in manager.axes),
     )
 
 

@@ -11,13 +11,17 @@ from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
 from craton.pandas.accessors import empty_series
+from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, stamp_dtype
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
-from craton.plan.operators import Operator, Project, Scan
+from craton.plan.operators import Filter, Operator, Project, Scan
 from craton.plan.sources import MemorySource
+
+MANY = 1000
+"""Up to this many values of mixed kinds are looked up by pandas, batch by batch."""
 
 LARGE = 1_000_000
 """From this many values on, a join with them is planned instead of a list in the plan."""
@@ -31,6 +35,10 @@ def is_in_view(value: Value, other: View) -> Value:
     dtype = _result_dtype(value.dtype, empty_series(wanted.dtype))
     left, right = _common(value, wanted)
     plan: Operator = Project(other.base, (("value", right.clean.expr),))
+    if _is_nullable_number(value.dtype) and (right.nulls or right.nans):
+        _na_is_no_member(value.dtype)
+        present = Call("not", (Call("is_null", (Column("value", right.physical),), pl.Boolean()),), pl.Boolean())
+        plan = Filter(plan, present)
     return Value(Member(left.clean.expr, plan), dtype, nulls=False)
 
 
@@ -39,8 +47,10 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
     one, other = left.dtype, right.dtype
     if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
         raise Unsupported("membership of categoricals")
-    if family(one) == "masked" and kind_of(one) != "T" and (left.nulls or right.nulls):
-        raise Unsupported("membership of nullable values")
+    if "b" in (kind_of(one), kind_of(other)) and family(one) == "masked":
+        raise Unsupported("membership of nullable booleans")
+    if family(one) == "arrow" and left.physical.is_float():
+        raise Unsupported("membership of Arrow's floats, to which 0 and -0 are two")
     if left.physical == right.physical and family(one) == family(other):
         return left, right
     if family(one) == family(other) == "numpy" and {kind_of(one), kind_of(other)} <= set("iuf"):
@@ -51,6 +61,16 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
         target = physical(common)
         return _cast(left, target), _cast(right, target)
     raise Unsupported(f"membership of {one} among {other}")
+
+
+def _is_nullable_number(dtype: DtypeObj) -> bool:
+    return family(dtype) == "masked" and kind_of(dtype) in "iuf"
+
+
+def _na_is_no_member(dtype: DtypeObj) -> None:
+    """pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
+    if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
+        raise Unsupported("membership among 64-bit integers and missing values")
 
 
 def _cast(value: Value, target: pl.DataType) -> Value:
@@ -80,9 +100,15 @@ def is_in_values(value: Value, values: Any) -> Value:
     if not is_list_like(values) or isinstance(values, (dict, pd.DataFrame)):
         raise Unsupported("values of this kind")
     dtype = _result_dtype(value.dtype, [])
-    found = _searched(value, values)
+    try:
+        found = _searched(value, values)
+    except Unsupported:
+        return _in_batches(value, values, dtype)
     if found is None:
         return Value(Literal(False, pl.Boolean()), dtype, nulls=False)
+    if _is_nullable_number(value.dtype) and found.null_count():
+        _na_is_no_member(value.dtype)
+        found = found.drop_nulls()
     null = found.null_count() > 0
     found = found.drop_nulls()
     searched = value.clean
@@ -106,6 +132,14 @@ def is_in_values(value: Value, values: Any) -> Value:
     return Value(expr, dtype, nulls=False)
 
 
+def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
+    """Mixed values, as pandas compares them; not many, since they travel in the plan."""
+    if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
+        raise Unsupported("membership among values of this kind")
+    result = batched("method", "isin", [value], dtype, (COLUMN, values))
+    return Value(result.expr, dtype, nulls=False)
+
+
 def _searched(value: Value, values: Any) -> pl.Series | None:
     """The values as a Polars series of the column's physical dtype, missing as null; ``None`` if none can match."""
     kind = kind_of(value.dtype)
@@ -122,13 +156,14 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     if isinstance(array.dtype, pd.CategoricalDtype) or array.dtype == object:
         return _from_list(value, kind, list(array))
     wanted = Value(Column("v", physical(array.dtype)), array.dtype)
-    if value.dtype == array.dtype:
-        return from_array("v", array)[0].fill_nan(None) if wanted.physical.is_float() else from_array("v", array)[0]
+    is_missing_nan = wanted.physical.is_float() and family(array.dtype) == "numpy"
+    if value.dtype == array.dtype and not (family(value.dtype) == "arrow" and value.physical.is_float()):
+        return from_array("v", array)[0].fill_nan(None) if is_missing_nan else from_array("v", array)[0]
     one, other = _common(value, wanted)
     if one.physical != value.physical:
         raise Unsupported(f"membership of {value.dtype} among {array.dtype}")
     series = from_array("v", array)[0]
-    if series.dtype.is_float():
+    if is_missing_nan:
         series = series.fill_nan(None)
     return series.cast(one.physical)
 
@@ -151,13 +186,13 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
             pass
         else:
             raise Unsupported("missing values in a list")
-    if kind in "iu" and all(type(item) is int or isinstance(item, np.integer) for item in present):
+    if kind in "iu" and all(_is_whole(item) for item in present):
         bounds = np.iinfo(number(value.dtype))
         if any(not -(2**63) <= int(item) < 2**63 for item in present):
             raise Unsupported("integers of over 64 bits")
         fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]
         return pl.Series("v", fitting, dtype=value.physical) if fitting else None
-    if kind == "f" and all(type(item) in (int, float) or isinstance(item, (np.integer, np.floating)) for item in present):
+    if kind == "f" and all(_is_whole(item) or isinstance(item, (float, np.floating)) for item in present):
         if value.physical != pl.Float64() or any(abs(item) > 2**53 for item in present if isinstance(item, (int, np.integer))):
             raise Unsupported("membership of float32, or among large integers")
         numbers: list[float | None] = [float(item) for item in present]
@@ -165,6 +200,10 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
     if kind == "M" and all(isinstance(item, pd.Timestamp) for item in present):
         return _from_stamps(value, present)
     raise Unsupported(f"membership of {value.dtype} among values of this kind")
+
+
+def _is_whole(item: Any) -> bool:
+    return type(item) is int or (isinstance(item, np.integer) and not isinstance(item, np.timedelta64))
 
 
 def _from_stamps(value: Value, stamps: list[pd.Timestamp]) -> pl.Series:

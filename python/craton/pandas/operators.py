@@ -6,38 +6,60 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+from pandas._libs.lib import item_from_zerodim
 from pandas.api.types import is_scalar
+from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
-from craton.pandas.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, invert
-from craton.pandas.lazy import lazy, view
-from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.arithmetic import absolute, inverted, negative
+from craton.pandas.dtypes import BOOL
+from craton.pandas.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, is_missing, is_na
+from craton.pandas.execute import resolved
+from craton.pandas.filling import filled
+from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call
 
 
 def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
     """A binary operator on two pandas objects, or one and a scalar, as a plan."""
     held = view(left)
+    right = item_from_zerodim(right)
     if is_scalar(right):
-        values = [_ordered(name, value, right, reverse) for value in held.values]
+        held = _definite(held)
+        values = [_ordered(name, value, right, reverse, held) for value in held.values]
         return lazy(type(left), held.with_values(values), left)
     if isinstance(left, pd.Series) and isinstance(right, pd.Series):
         held, other = aligned(held, view(right))
-        value = _ordered(name, held.values[0], other.values[0], reverse)
-        same = _same_name(left.name, right.name)
-        return lazy(type(left), held.series(value, left.name if same else None), left)
+        held, other = _definite(held), _definite(other)
+        value = _ordered(name, held.values[0], other.values[0], reverse, held)
+        return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
+    if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
+        return _frames(name, left, right, reverse)
     raise Unsupported(f"an operand of type {type(right).__name__}")
 
 
-def _same_name(left: Any, right: Any) -> bool:
-    try:
-        return bool(left is right or left == right)
-    except (TypeError, ValueError):
-        return False
+def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
+    held, other = aligned(view(left), view(right))
+    if not held.labels.is_unique or not held.labels.identical(other.labels):
+        raise Unsupported("frames of different columns")
+    held, other = _definite(held), _definite(other)
+    pairs = zip(held.values, other.values, strict=True)
+    values = [_ordered(name, one, another, reverse, held) for one, another in pairs]
+    return lazy(type(left), held.with_values(values), left)
 
 
-def _ordered(name: str, left: Any, right: Any, reverse: bool) -> Any:
-    return binary(name, right, left) if reverse else binary(name, left, right)
+def _definite(held: View) -> View:
+    """The view, with dtypes that depend on the data resolved where the operators can't carry them on."""
+    if any(value.source is not None and value.dtype == BOOL for value in held.values):
+        return resolved(held)
+    return held
+
+
+def _ordered(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
+    return binary(name, right, left, held) if reverse else binary(name, left, right, held)
 
 
 def _operator(dunder: str, name: str, reverse: bool) -> Callable[[Any, Any], Any]:
@@ -56,19 +78,128 @@ def _operator(dunder: str, name: str, reverse: bool) -> Callable[[Any, Any], Any
     return method
 
 
+def _each(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
+    def native_unary(self: Any) -> Any:
+        held = resolved(view(self))
+        return lazy(type(self), held.with_values([function(value) for value in held.values]), self)
+
+    return native_unary
+
+
+def _unary(dunder: str, function: Callable[[Value], Value]) -> Callable[[Any], Any]:
+    native_unary = _each(function)
+
+    def method(self: Any) -> Any:
+        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
+        fallback = getattr(base, dunder)
+        if stays_in_pandas(self):
+            return fallback(self)
+        return dispatch(f"{base.__name__}.{dunder}", native_unary, fallback, self, (), {})
+
+    method.__name__ = dunder
+    method.__craton_native__ = native_unary  # type: ignore[attr-defined]
+    return method
+
+
+def _inplace(dunder: str, name: str) -> Callable[[Any, Any], Any]:
+    def native_inplace(self: Any, other: Any) -> Any:
+        result = view(operate(name, self, other))
+        if isinstance(self, pd.Series):
+            result = result.series(result.values[0], self.name)
+        replace_state(self, result)
+        return self
+
+    def method(self: Any, other: Any) -> Any:
+        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
+        fallback = getattr(base, dunder)
+        if stays_in_pandas(self):
+            return fallback(self, other)
+        return dispatch(f"{base.__name__}.{dunder}", native_inplace, fallback, self, (other,), {})
+
+    method.__name__ = dunder
+    method.__craton_native__ = native_inplace  # type: ignore[attr-defined]
+    return method
+
+
+def _filled(held: View, other: Any, fill: Any) -> tuple[View, Any]:
+    """Both sides with ``fill_value`` where exactly one of them is missing."""
+    if not is_scalar(fill) or fill != fill:
+        raise Unsupported("filling with something else than a value")
+    if not isinstance(other, View):
+        return held.with_values([filled(value, fill) for value in held.values]), other
+    lefts, rights = [], []
+    for one, another in zip(held.values, other.values, strict=True):
+        lefts.append(_filled_beside(one, another, fill))
+        rights.append(_filled_beside(another, one, fill))
+    return held.with_values(lefts), other.with_values(rights)
+
+
+def _filled_beside(value: Value, beside: Value, fill: Any) -> Value:
+    new = filled(value, fill)
+    if new is value or not (beside.nulls or beside.nans):
+        return new
+    expr = Call("when", (is_missing(beside).expr, value.clean.expr, new.expr), value.physical)
+    return Value(expr, value.dtype, nulls=True)
+
+
+def _method(base: type, method_name: str, name: str, reverse: bool) -> Callable[..., Any]:
+    """The method form of an operator: ``add``, ``rsub``, ``eq``."""
+
+    def flexible(
+        self: Any, other: Any, *args: Any, level: Any = None, fill_value: Any = None, axis: Any = "default"
+    ) -> Any:
+        if args or level is not None or (axis != "default" and not isinstance(other, pd.Series)):
+            raise Unsupported("an operator with options")
+        if base is pd.Series and axis not in ("default", 0, "index", None):
+            raise Unsupported("an operator along an axis")
+        if base is pd.DataFrame and isinstance(other, pd.Series):
+            if axis not in (0, "index") or fill_value is not None:
+                raise Unsupported("an operator along the columns")
+            return _down_columns(name, self, other, reverse)
+        if fill_value is None or name in COMPARISON:
+            if fill_value is not None:
+                raise Unsupported("filling before a comparison")
+            return operate(name, self, other, reverse)
+        return _filled_operation(name, self, other, reverse, fill_value)
+
+    flexible.__name__ = method_name
+    return native(base, method_name)(flexible)
+
+
+def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any) -> Any:
+    held = resolved(view(left))
+    if is_scalar(right):
+        if is_na(right):
+            raise Unsupported("a missing value as operand")
+        held, other = _filled(held, right, fill)
+        return operate(name, lazy(type(left), held, left), right, reverse)
+    if type(left) is not type(right):
+        raise Unsupported(f"an operand of type {type(right).__name__}")
+    held, other = aligned(held, resolved(view(right)))
+    if isinstance(left, pd.DataFrame) and (not held.labels.is_unique or not held.labels.identical(other.labels)):
+        raise Unsupported("frames of different columns")
+    held, other = _filled(held, other, fill)
+    return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
+
+
+def _down_columns(name: str, frame: Any, series: Any, reverse: bool) -> Any:
+    """Every column with the same Series, row by row: ``df.mul(series, axis=0)``."""
+    held, other = aligned(view(frame), view(series))
+    held, other = _definite(held), _definite(other)
+    values = [_ordered(name, value, other.values[0], reverse, held) for value in held.values]
+    return lazy(type(frame), held.with_values(values), frame)
+
+
 class BinaryOperators:
     """The operators of both classes."""
 
-    def __invert__(self: Any) -> Any:
-        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
-        if stays_in_pandas(self):
-            return base.__invert__(self)
-        return dispatch(f"{base.__name__}.__invert__", _invert, base.__invert__, self, (), {})
+
+class SeriesOperators:
+    """The method forms of the operators of Series."""
 
 
-def _invert(self: Any) -> Any:
-    held = view(self)
-    return lazy(type(self), held.with_values([invert(value) for value in held.values]), self)
+class FrameOperators:
+    """The method forms of the operators of DataFrame."""
 
 
 for _name in (*ARITHMETIC, *COMPARISON, *LOGIC):
@@ -77,4 +208,16 @@ for _name in (*ARITHMETIC, *COMPARISON, *LOGIC):
     if _name not in COMPARISON:
         _reversed = f"__r{_name}__"
         setattr(BinaryOperators, _reversed, _operator(_reversed, _name, reverse=True))
+        setattr(BinaryOperators, f"__i{_name}__", _inplace(f"__i{_name}__", _name))
+    if _name not in LOGIC:
+        for _base, _owner in ((pd.Series, SeriesOperators), (pd.DataFrame, FrameOperators)):
+            setattr(_owner, _name, _method(_base, _name, _name, reverse=False))
+            if _name not in COMPARISON:
+                setattr(_owner, f"r{_name}", _method(_base, f"r{_name}", _name, reverse=True))
+for _base, _owner in ((pd.Series, SeriesOperators), (pd.DataFrame, FrameOperators)):
+    for _alias, _name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
+        setattr(_owner, _alias, _method(_base, _alias, _name, reverse=False))
+    _owner.rdiv = _method(_base, "rdiv", "truediv", reverse=True)  # type: ignore[attr-defined]
+for _dunder, _function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
+    setattr(BinaryOperators, _dunder, _unary(_dunder, _function))
 BinaryOperators.__hash__ = None  # type: ignore[method-assign,assignment]

@@ -61,6 +61,9 @@ def execute(
         except (pl.exceptions.PolarsError, OSError) as error:
             _let_pandas_explain(optimized, error)
             raise
+        except Exception as error:
+            _as_raised(error)
+            raise
         if beside is not None and (kept := ran.pop()).height <= rows:
             _remember(core, kept)
         for i, frame in zip(missing, ran, strict=True):
@@ -80,6 +83,13 @@ def _remember(op: Operator, frame: pl.DataFrame) -> None:
         results.put(op, frame.sort(keys, nulls_last=True), ordered=True, over_memory=True)
     else:
         results.put(op, frame, ordered=False, over_memory=True)
+
+
+def _as_raised(error: Exception) -> None:
+    """An error of pandas' code in a batch: raise it without what the kernel adds to its text."""
+    text, added, _ = str(error).partition("\n\nThis error occurred in the following expression")
+    if added:
+        raise type(error)(text) from None
 
 
 def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:

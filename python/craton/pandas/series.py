@@ -7,15 +7,18 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.cells import SeriesCells
+from craton.pandas.counterparts import Counterpart, register
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
+from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators
+from craton.pandas.operators import BinaryOperators, SeriesOperators
 from craton.pandas.reductions import SeriesReductions
 from craton.pandas.relational import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
+from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import SeriesWindows
 
 
@@ -28,10 +31,15 @@ class Series(
     SeriesGrouping,
     SeriesWindows,
     SeriesSinks,
+    SeriesOperators,
     BinaryOperators,
+    Ufuncs,
     pd.Series,
+    metaclass=Counterpart,
 ):
     __doc__ = pd.Series.__doc__
+
+    _stands_for = pd.Series
 
     _mgr = LazyManager()
 
@@ -53,3 +61,5 @@ class Series(
 
 
 Series.__module__ = "pandas"
+register(Series, pd.Series)
+inherit(Series, pd.Series)

@@ -13,6 +13,7 @@ import datetime as dt
 import decimal
 import enum
 import hashlib
+import pickle
 import struct
 from typing import Any
 
@@ -80,6 +81,8 @@ def encode(value: Any) -> bytes:
         return f"E{type(value).__name__}.{value.name}".encode()
     if value is None or isinstance(value, (bool, np.bool_)):
         return f"b{value}".encode()
+    if isinstance(value, np.timedelta64) or value is pd.NA:
+        return f"t{type(value).__name__}{value!r}".encode()
     if isinstance(value, (int, np.integer)):
         return f"i{type(value).__name__}{int(value)}".encode()
     if isinstance(value, (float, np.floating)):
@@ -93,6 +96,8 @@ def encode(value: Any) -> bytes:
         return f"t{type(value).__name__}{value!r}{unit}".encode()
     if isinstance(value, pl.DataType) or (isinstance(value, type) and issubclass(value, pl.DataType)):
         return f"d{value!r}".encode()
+    if isinstance(value, pd.CategoricalDtype):  # whose repr leaves categories out
+        return b"c" + hashlib.blake2b(pickle.dumps((value.categories, value.ordered)), digest_size=16).digest()
     if isinstance(value, (np.dtype, pd.api.extensions.ExtensionDtype)):
         return f"p{value!r}".encode()
     raise PlanError(f"a value of type {type(value).__name__} can't stand in a plan: {value!r}")

@@ -1,0 +1,110 @@
+"""NumPy's universal functions on lazy objects: ``np.sqrt(series)``, ``np.maximum(frame, 0)``.
+
+NumPy itself computes them, batch by batch, so that the last digit is NumPy's. Functions that are operators (``np.add``)
+go the operators' way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_scalar
+from pandas.core.ops.common import _maybe_match_name
+
+from craton.errors import Unsupported
+from craton.pandas.align import aligned
+from craton.pandas.batches import COLUMN, batched
+from craton.pandas.dtypes import family, number, physical
+from craton.pandas.execute import resolved
+from craton.pandas.lazy import lazy, view
+from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.operators import operate
+from craton.pandas.view import Value
+
+_OPERATORS = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "truediv",
+    "true_divide": "truediv",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "power": "pow",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+
+
+def _computed(ufunc: Any, operands: list[Any]) -> Value:
+    columns = [item for item in operands if isinstance(item, Value)]
+    for column in columns:
+        if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
+            raise Unsupported(f"np.{ufunc.__name__} of {column.dtype}")
+    samples = [np.ones(1, number(item.dtype)) if isinstance(item, Value) else item for item in operands]
+    try:
+        dtype = ufunc(*samples).dtype
+    except TypeError as error:
+        raise Unsupported(f"np.{ufunc.__name__}: {error}") from error
+    physical(dtype)
+    args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
+    result = batched("ufunc", ufunc.__name__, columns, dtype, args)
+    if dtype.kind != "f":
+        return Value(result.expr, dtype, nulls=False)
+    return result
+
+
+def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The plan of a ufunc call.
+
+    Raises
+    ------
+    Unsupported
+        For reductions and other methods, several outputs, and operands that are neither scalars nor planned.
+    """
+    if method != "__call__" or kwargs or ufunc.nout != 1 or getattr(np, ufunc.__name__, None) is not ufunc:
+        raise Unsupported(f"np.{ufunc.__name__}.{method} with options")
+    if ufunc.signature is not None or len(inputs) > 2:
+        raise Unsupported(f"np.{ufunc.__name__} on several operands")
+    if ufunc.__name__ in _OPERATORS and len(inputs) == 2:
+        if inputs[0] is self:
+            return operate(_OPERATORS[ufunc.__name__], self, inputs[1])
+        return operate(_OPERATORS[ufunc.__name__], self, inputs[0], reverse=True)
+    others = [item for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))]
+    if any(not is_scalar(item) for item in inputs if not isinstance(item, (pd.Series, pd.DataFrame))):
+        raise Unsupported(f"np.{ufunc.__name__} of an array")
+    if len(others) == 1:
+        held = resolved(view(self))
+        values = [
+            _computed(ufunc, [value if item is self else item for item in inputs]) for value in held.values
+        ]
+        if isinstance(self, pd.DataFrame) and len(inputs) > 1:
+            raise Unsupported("a function of a frame and a scalar")
+        return lazy(type(self), held.with_values(values), self)
+    if not all(isinstance(item, pd.Series) for item in others):
+        raise Unsupported("a function of several frames")
+    held, other = aligned(resolved(view(others[0])), resolved(view(others[1])))
+    value = _computed(ufunc, [held.values[0], other.values[0]])
+    return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
+
+
+class Ufuncs:
+    """``__array_ufunc__`` of both classes."""
+
+    def __array_ufunc__(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
+        if all(stays_in_pandas(item) for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))):
+            return base.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
+
+        def native_ufunc(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+            return apply_ufunc(self, ufunc, method, inputs, kwargs)
+
+        def fallback(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+            return base.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
+
+        return dispatch(f"np.{ufunc.__name__}", native_ufunc, fallback, self, inputs, kwargs)
