@@ -50,7 +50,7 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     core = _expensive(plans[0])
     if core is None or all(results.get(plan, ordered) is not None for plan in plans):
         return execute(plans, ordered=ordered)
-    own = needed_columns(plans[0])[core]
+    own: set[str] = set().union(*(needed_columns(plan).get(core, set()) for plan in plans))
     wanted = _wanted(core, own)
     if not wanted or results.covers(core, wanted):
         return execute(plans, ordered=ordered)

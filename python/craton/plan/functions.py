@@ -71,6 +71,7 @@ declare(Kind.ROWWISE, "str_lower", "str_upper", "str_strip", "str_replace", "str
 declare(Kind.ROWWISE, "dt_part", "dt_date", "dt_truncate", "dt_offset", "dt_zone", "dt_format", "dt_parse")
 
 # --- more aggregates (reductions, value_counts, describe)
+declare(Kind.AGGREGATE, "order_statistics")
 
 # --- more of group-by
 declare(Kind.AGGREGATE, "label_of_min", "label_of_max", ordered=True)
