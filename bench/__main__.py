@@ -4,7 +4,7 @@
     python -m bench                       every benchmark, with Craton, Polars, DuckDB and pandas
     python -m bench tpch --scale 10 --contestants craton,polars
 
-What follows the name of one benchmark is passed to it; ``python -m bench tpch --help`` tells its options.
+Options are passed to the benchmark that is named; ``python -m bench tpch --help`` tells which it has.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ BENCHMARKS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run one benchmark with its options, or all of them."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if arguments and arguments[0] in BENCHMARKS:
-        return _run(arguments[0], arguments[1:])
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, formatter_class=_Plain)
-    parser.add_argument("benchmark", nargs="?", choices=tuple(BENCHMARKS), help="one of them, then its own options")
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    named = next((argument for argument in arguments if argument in BENCHMARKS), None)
+    if named is not None:
+        arguments.remove(named)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=_Plain, add_help=named is None
+    )
     parser.add_argument("--list", action="store_true", help="say which benchmarks there are")
-    parser.add_argument("--scale", default="1", help="TPC-H scale factor when all run (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    if given.benchmark:
-        parser.error(f"the benchmark comes first: python -m bench {given.benchmark} --scale {given.scale}")
+    parser.add_argument("--scale", default="1", help="TPC-H scale factor (default: %(default)s)")
+    given, others = parser.parse_known_args(arguments)
     if given.list:
         for name, what in BENCHMARKS.items():
             print(f"{name:12} {what}")
         return 0
-    failed = [name for name in BENCHMARKS if _run(name, ["--scale", given.scale] if name == "tpch" else [])]
+    if named is None and others:
+        parser.error(f"{others[0]!r} is an option of one benchmark; say of which: {', '.join(BENCHMARKS)}")
+    failed = []
+    for name in [named] if named is not None else BENCHMARKS:
+        if _run(name, [*(["--scale", given.scale] if name == "tpch" else []), *others]):
+            failed.append(name)
     if failed:
         print(f"not all was right in: {', '.join(failed)}")
     return 1 if failed else 0

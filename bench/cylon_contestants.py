@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from bench.harness.worker import Contestant
 from bench.pandas_likes import PANDAS_LIKES, PandasLike
@@ -135,7 +135,7 @@ class PolarsOperators:
 class DuckDBOperators:
     """DuckDB over its own in-memory tables; results are Arrow tables."""
 
-    SQL = {
+    SQL: ClassVar[dict[str, str]] = {
         "join": "select l.key, value, other from lhs l join rhs r on l.key = r.key",
         "groupby": "select key, sum(value)::bigint as value from lhs group by key",
         "sort": "select * from lhs order by key",

@@ -44,12 +44,12 @@ class Environment:
 
 
 PEERS: dict[str, Environment] = {
-    "modin": Environment(("modin[ray]==0.37.1", "ray==2.60.0")),
-    "dask": Environment(("dask[dataframe,distributed]==2026.8.0", "pyarrow==26.0.1")),
-    "fireducks": Environment(("fireducks==1.4.4",)),
-    "pyspark": Environment(("pyspark[pandas_on_spark]==4.3.0", "setuptools<81"), programs=("java",)),
-    "bodo": Environment(("bodo==2026.10",), python="3.12"),
-    "daft": Environment(("daft==0.7.26", "pandas", "pyarrow")),
+    "modin": Environment(("modin[ray]==0.37.1", "ray==2.60.0", "pandas==2.3.3")),
+    "dask": Environment(("dask[dataframe,distributed]==2026.8.0", "pandas==3.1.1", "pyarrow==26.0.1")),
+    "fireducks": Environment(("fireducks==1.4.4", "pandas==2.3.3")),
+    "pyspark": Environment(("pyspark==4.3.0", "pandas==2.3.3", "pyarrow==25.0.1", "setuptools<81"), programs=("java",)),
+    "bodo": Environment(("bodo==2026.10", "pandas>=3.0,<3.1"), python="3.12"),
+    "daft": Environment(("daft==0.7.26", "pandas==3.1.1", "pyarrow==25.0.1")),
 }
 """Peers that get an environment of their own; pandas, Polars and DuckDB are in the project's."""
 

@@ -15,13 +15,16 @@ __all__ = ["PANDAS_LIKES", "PandasLike"]
 
 
 class Namespace:
-    """A module, completed with pandas' names where it lacks them (``Timestamp``, ``DateOffset``)."""
+    """A module, completed with names of pandas that it lacks, or has only to say that they are pandas'."""
 
-    def __init__(self, module: Any, pandas: Any) -> None:
+    def __init__(self, module: Any, pandas: Any, **given: Any) -> None:
         self._module = module
         self._pandas = pandas
+        self._given = {"Timestamp": pandas.Timestamp, **given}
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._given:
+            return self._given[name]
         try:
             return getattr(self._module, name)
         except AttributeError:
@@ -63,7 +66,7 @@ class PandasLike:
 
 
 class Craton(PandasLike):
-    """This project."""
+    """Craton itself."""
 
     packages = ("polars", "pandas", "pyarrow")
 
@@ -113,12 +116,30 @@ class Modin(PandasLike):
 
 
 class Dask(PandasLike):
-    """Dask's data frames on its threads, which is its default."""
+    """Dask's data frames on its threads, which is its default.
+
+    Dask has no ``as_index`` in ``groupby``, no ``name`` in ``reset_index`` and makes no frame of lazy scalars. What a
+    user writes instead (``reset_index()``, ``to_frame(name)``, ``compute()``) is done here for the queries.
+    """
 
     packages = ("dask", "pandas")
 
     def __init__(self) -> None:
-        self.pd = Namespace(importlib.import_module("dask.dataframe"), importlib.import_module("pandas"))
+        self._dask = importlib.import_module("dask")
+        frames = importlib.import_module("dask.dataframe")
+        pandas = importlib.import_module("pandas")
+        self.pd = Namespace(frames, pandas, DataFrame=lambda data: pandas.DataFrame(*self._dask.compute(data)))
+        groupby, reset_index = frames.DataFrame.groupby, frames.Series.reset_index
+
+        def groupby_columns(frame: Any, by: Any, as_index: bool = True, **options: Any) -> Any:
+            groups = groupby(frame, by, **options)
+            return groups if as_index else ResetGroups(groups)
+
+        def reset_named(series: Any, drop: bool = False, name: str | None = None) -> Any:
+            return reset_index(series, drop) if name is None else series.to_frame(name).reset_index()
+
+        frames.DataFrame.groupby = groupby_columns
+        frames.Series.reset_index = reset_named
 
     def materialise(self, result: Any) -> Any:
         """Call ``compute()``."""
@@ -127,6 +148,24 @@ class Dask(PandasLike):
     def from_pandas(self, frame: Any) -> Any:
         """Split into a partition a core, and keep them."""
         return self.pd.from_pandas(frame, npartitions=os.cpu_count() or 2, sort=False).persist()
+
+
+class ResetGroups:
+    """Dask's groups, whose aggregates get their keys back as columns."""
+
+    def __init__(self, groups: Any) -> None:
+        self._groups = groups
+
+    def __getitem__(self, key: Any) -> ResetGroups:
+        return ResetGroups(self._groups[key])
+
+    def agg(self, *given: Any, **named: Any) -> Any:
+        """Aggregate."""
+        return self._groups.agg(*given, **named).reset_index()
+
+    def sum(self) -> Any:
+        """Add up."""
+        return self._groups.sum().reset_index()
 
 
 class FireDucks(PandasLike):

@@ -66,8 +66,8 @@ def difference(
     expected, found : answer
         Two tables, or any two values made of dicts, lists and scalars.
     order_by : sequence of int, optional
-        Positions of the columns that the rows are ordered by. Rows that are equal in these may come in any order, and so may rows
-        that differ in them by no more than the tolerance. None: rows come in no particular order.
+        Positions of the columns that the rows are ordered by. Rows that are equal in these, within the tolerance, may
+        come in any order. None: rows come in no particular order.
     tolerance : float
         Relative difference up to which floats are the same.
     """
@@ -83,7 +83,8 @@ def difference(
         for number, (our, their) in enumerate(zip(ours, theirs, strict=True)):
             if not _same(their[at], our[at], tolerance):
                 return f"has in row {number} {name} = {our[at]!r} and should have {their[at]!r}"
-    for our, their in zip(_arranged(ours), _arranged(theirs), strict=True):
+    exact = [all(_is_exact(row[at]) for row in (*ours, *theirs)) for at in range(len(expected["columns"]))]
+    for our, their in zip(_arranged(ours, exact), _arranged(theirs, exact), strict=True):
         if not _same(their, our, tolerance):
             return f"has the row {_short(our)} and should have {_short(their)}"
     return None
@@ -93,16 +94,25 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {"columns", "rows"}
 
 
-def _arranged(rows: list[list[Any]]) -> list[list[Any]]:
-    """Sort rows by what is exact in them, and only then by their floats."""
+def _arranged(rows: list[list[Any]], exact: list[bool]) -> list[list[Any]]:
+    """Sort rows by the columns that are exact, and only then by the floats, of which the last digits may differ."""
 
-    def key(row: list[Any]) -> tuple[list[str], list[float]]:
-        return (
-            [repr(value) for value in row if not isinstance(value, float)],
-            [float(f"{value:.9g}") for value in row if isinstance(value, float)],
-        )
+    def key(row: list[Any]) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+        keys = [(repr(value), 0.0) if not _is_number(value) else ("", float(f"{value:.15g}")) for value in row]
+        floats = [(word, float(f"{number:.9g}")) for word, number in keys]
+        return [k for k, e in zip(keys, exact, strict=True) if e], [
+            k for k, e in zip(floats, exact, strict=True) if not e
+        ]
 
     return sorted(rows, key=key)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_exact(value: Any) -> bool:
+    return not isinstance(value, float) or value.is_integer()
 
 
 def _same(expected: Any, found: Any, tolerance: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -122,6 +123,8 @@ def execute(given: argparse.Namespace, benchmark: measure.Benchmark, stem: str) 
         if not given.no_save:
             report.save(found, given.output, stem)
 
+    # A polite end must end the contestants too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     result = measure.measure(benchmark, progress=_say, save=keep)
     finish(given, result, stem)
     return result

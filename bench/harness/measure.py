@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,7 +133,7 @@ def measure(
     report: Report = {
         "benchmark": benchmark.name,
         "title": benchmark.title,
-        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine.describe(),
         "settings": {
             "repeat": benchmark.repeat,
@@ -235,7 +236,12 @@ def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progr
             if result["status"] != "ok":
                 continue
             try:
-                reply = stable.get(entry).run(case.name, answer=turn in (0, turns - 1))
+                worker = stable.get(entry)
+                worker.resume()
+                try:
+                    reply = worker.run(case.name, answer=turn in (0, turns - 1))
+                finally:
+                    worker.pause()
             except WorkerError as error:
                 result.update(status=error.status, message=_tidy(error))
                 continue
@@ -245,7 +251,7 @@ def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progr
             if "answer" in reply:
                 given[entry.name].append(reply["answer"])
     _check_answers(benchmark, case, results, given)
-    for name, result in results.items():
+    for result in results.values():
         if result["seconds"]:
             result.update(
                 median=statistics.median(result["seconds"]),
@@ -341,8 +347,8 @@ def summarise(report: Report) -> str:
 
 
 def _tidy(message: object) -> str:
-    """Return a message on one line, at bearable length and without the folders of this machine."""
-    text = " ".join(str(message).split())
+    """Return a message on one line, at bearable length and without this machine's folders and addresses."""
+    text = re.sub(r"0x[0-9a-f]{6,}", "0x…", " ".join(str(message).split()))
     for folder, word in ((ROOT, "."), (Path.home(), "~")):
         text = text.replace(str(folder), word)
     return text if len(text) <= 400 else text[:397] + "..."

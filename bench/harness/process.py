@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import tempfile
 import threading
@@ -118,6 +119,13 @@ class MemoryWatch:
             with contextlib.suppress(psutil.Error):
                 process.kill()
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to every process of the tree."""
+        self.refresh()
+        for process in list(self._tree.values()):
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
+
     def close(self) -> None:
         """Stop following."""
         self._ended.set()
@@ -168,6 +176,7 @@ class Worker:
         self._memory_limit = memory_limit
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix=f"bench-{name}-")  # noqa: SIM115 (closed in stop)
         path = [str(root), str(root / "python"), os.environ.get("PYTHONPATH", "")]
+        programs = [str(python.parent), os.environ.get("PATH", os.defpath)]
         self._process = subprocess.Popen(
             [
                 str(python),
@@ -184,11 +193,13 @@ class Worker:
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(filter(None, path)),
+                "PATH": os.pathsep.join(programs),
                 **(environment or {}),
             },
             start_new_session=True,
         )
         self._unread = b""
+        self._lost = False
         self._watch = MemoryWatch(self._process.pid, memory_limit)
         try:
             opened = self._receive()
@@ -201,7 +212,7 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether the process still runs and can be asked for more."""
-        return self._process.poll() is None and not self._watch.exceeded
+        return not self._lost and not self._watch.exceeded and self._process.poll() is None
 
     def run(self, case: str, *, answer: bool) -> dict[str, Any]:
         """Run one case.
@@ -234,8 +245,21 @@ class Worker:
         reply["peak_memory"] = self._watch.peak
         return reply
 
+    def pause(self) -> None:
+        """Stop the contestant's processes until `resume`, so that none of them takes time from the others' turns.
+
+        Workers of MPI spin while they wait, and clusters send heartbeats.
+        """
+        if self.alive:
+            self._watch.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let paused processes go on."""
+        self._watch.send(signal.SIGCONT)
+
     def stop(self) -> None:
         """End the process and everything that it started; harmless when it has ended."""
+        self.resume()
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
@@ -264,6 +288,7 @@ class Worker:
             while b"\n" not in self._unread:
                 left = None if deadline is None else deadline - time.monotonic()
                 if (left is not None and left <= 0) or not selector.select(left):
+                    self._lost = True
                     self._watch.kill()
                     raise WorkerError(
                         "timeout",
@@ -271,6 +296,7 @@ class Worker:
                     )
                 chunk = os.read(pipe.fileno(), 1 << 20)
                 if not chunk:
+                    self._lost = True
                     raise self._ended()
                 self._unread += chunk
         line, _, self._unread = self._unread.partition(b"\n")

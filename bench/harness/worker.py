@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import platform
+import signal
 import sys
 import time
 import traceback
@@ -23,6 +24,7 @@ from typing import Any, Protocol, TextIO
 
 __all__ = ["Contestant", "main"]
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -47,8 +49,8 @@ def main(arguments: list[str]) -> int:
     arguments : list of str
         Name of the benchmark module, name of the contestant, options as a JSON object.
     """
-    replies = _take_standard_output()
-    _adopt_orphans()
+    requests, replies = _take_standard_streams()
+    _tie_processes()
     module_name, name, options = arguments[0], arguments[1], json.loads(arguments[2])
     began = time.perf_counter()
     try:
@@ -62,7 +64,7 @@ def main(arguments: list[str]) -> int:
         _reply(replies, _failure(error))
         return 1
     _reply(replies, opened)
-    for line in sys.stdin:
+    for line in requests:
         request = json.loads(line)
         if request["do"] == "stop":
             break
@@ -85,17 +87,26 @@ def _run(contestant: Contestant, case: str, with_answer: bool) -> dict[str, Any]
     return reply
 
 
-def _take_standard_output() -> TextIO:
-    """Keep the pipe to the harness for replies and send all other printing to standard error."""
+def _take_standard_streams() -> tuple[TextIO, TextIO]:
+    """Keep the pipes to the harness; programs that a contestant starts see an empty input and the log as output."""
+    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
-    return replies
+    return requests, replies
 
 
-def _adopt_orphans() -> None:
-    """Become the parent of daemons that a contestant starts, so that the harness finds, weighs and ends them."""
+def _tie_processes() -> None:
+    """Die with the harness, and become the parent of daemons that a contestant starts.
+
+    So the harness finds, weighs and ends all of them, and a paused worker does not outlive a harness that was killed.
+    """
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

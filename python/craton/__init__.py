@@ -13,6 +13,7 @@ _LAZY = {
     "uninstall": "craton.accelerate",
     "profile": "craton.profiling",
     "load_ipython_extension": "craton.accelerate",
+    "unload_ipython_extension": "craton.accelerate",
     "clear_memory": "craton.memory",
 }
 

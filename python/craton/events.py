@@ -13,7 +13,8 @@ Kinds of event, and their fields:
 
 ``call``
     ``name`` ("DataFrame.merge"), ``native`` (bool), ``reason`` (why not native, or None), ``seconds``,
-    ``rows`` (of the result, or None where that is not known without computing it).
+    ``rows`` (of the result, or None where that is not known without computing it), ``started`` (what
+    ``time.perf_counter()`` was then; optional: it tells an observer exactly which calls were made within it).
 ``run``
     A plan was executed: ``seconds``, ``rows``, ``operators`` (how many the plan had).
 """

@@ -107,7 +107,7 @@ class Profile:
         file, line = user_location(2) or (None, None)
         thread = threading.get_ident()
         call = Call(name, native, reason, seconds, fields.get("rows"), file, line, nested=False, thread=thread)
-        begun = now - seconds
+        begun = fields.get("started", now - seconds)
         with self._lock:
             # Events come when a call ends, so the events of what it did came just before its own: the last
             # ones of this thread that ended after it began.

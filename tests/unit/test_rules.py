@@ -17,6 +17,7 @@ from craton.lower import lower
 from craton.plan.expr import Call, Column, Literal, Window, conjunction
 from craton.plan.operators import (
     Aggregate,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -36,6 +37,7 @@ from craton.plan.rules.fuse import fuse
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.size import estimated_rows
+from craton.plan.sources import MemorySource
 from craton.plan.stages import STAGES, optimize
 
 
@@ -47,6 +49,7 @@ def every_operator() -> dict[str, Operator]:
         "Project": Project(left, (("a", col(left, "x")), ("b", Literal(1, pl.Int64())))),
         "Filter": Filter(left, compare(left, "p", "gt", 5)),
         "RowNumber": RowNumber(left, "row"),
+        "Attach": Attach(left, MemorySource.of(pl.DataFrame({"m": [1.5, 2.5, 3.5, 4.5]})), ("m",)),
         "Join": Join(left, right, "left", (col(left, "k"),), (col(right, "rk"),)),
         "Aggregate": Aggregate(left, (("k", col(left, "k")),), (("s", total(left, "x")),)),
         "Sort": Sort(left, (SortKey(col(left, "k")),)),

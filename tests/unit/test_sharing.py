@@ -20,7 +20,9 @@ from craton.plan.order import topological
 @pytest.fixture
 def joined(tmp_path: Path) -> pd.DataFrame:
     """A frame over the join of two files."""
-    pandas.DataFrame({"a": [1, 2, 3, 4], "x": [1.5, 2.5, 3.5, 4.5], "s": list("abcd")}).to_parquet(tmp_path / "l.parquet")
+    pandas.DataFrame({"a": [1, 2, 3, 4], "x": [1.5, 2.5, 3.5, 4.5], "s": list("abcd")}).to_parquet(
+        tmp_path / "l.parquet"
+    )
     pandas.DataFrame({"b": [4, 2, 2], "y": [10, 20, 30], "z": [0.5, 0.25, 1.0]}).to_parquet(tmp_path / "r.parquet")
     left, right = view(pd.read_parquet(tmp_path / "l.parquet")), view(pd.read_parquet(tmp_path / "r.parquet"))
     base = Join(left.base, right.base, "inner", (left.base.column("a"),), (right.base.column("b"),))
@@ -39,7 +41,9 @@ def scanned_join(plan) -> bool:
 
 def test_second_reduction_reads_what_the_first_kept(joined):
     assert joined["x"].sum() == 9.5
-    plan = Aggregate(view(joined).base, (), (("n", AggregateCall("max", (view(joined).base.column("x"),), pl.Float64())),))
+    plan = Aggregate(
+        view(joined).base, (), (("n", AggregateCall("max", (view(joined).base.column("x"),), pl.Float64())),)
+    )
     assert not any(isinstance(op, Join) for op in topological(results.substitute(plan, ordered=False)))
     assert scanned_join(view(joined).base)
     assert joined["x"].max() == 4.5

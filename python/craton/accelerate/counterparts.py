@@ -6,7 +6,7 @@ fall behind the front end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -35,7 +35,9 @@ class Counterparts:
         """Craton's object in place of pandas' `value`, or `value` itself."""
         return self._ours.get(id(value), value)
 
-    def replace(self, namespace: dict[str, Any], *, back: bool = False) -> list[str]:
+    def replace(
+        self, namespace: dict[str, Any], *, back: bool = False, names: Collection[str] | None = None
+    ) -> list[str]:
         """Exchange the values of a module's globals in place; return the names that changed.
 
         Parameters
@@ -44,9 +46,15 @@ class Counterparts:
             The globals. Only direct values are exchanged, never what lies inside a container.
         back
             Put pandas' objects in place of Craton's, not the other way round.
+        names
+            Only these; all where it is None.
         """
         table = self._theirs if back else self._ours
-        found = [(name, table[id(value)]) for name, value in list(namespace.items()) if id(value) in table]
+        found = [
+            (name, table[id(value)])
+            for name, value in list(namespace.items())
+            if id(value) in table and (names is None or name in names)
+        ]
         namespace.update(found)
         return [name for name, _ in found]
 

@@ -14,6 +14,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -28,18 +29,48 @@ _active: _Installation | None = None
 
 
 class _Installation:
-    """The two wrapped functions, and what is needed to undo them."""
+    """The two wrapped functions, and what is needed to undo them.
 
-    def __init__(self, counterparts: Counterparts) -> None:
-        self.counterparts = counterparts
+    The front end is loaded when it is first asked for, so that a program that never imports pandas never
+    waits for it.
+    """
+
+    def __init__(self) -> None:
         self.import_before: Callable[..., ModuleType] = builtins.__import__
         self.import_module_before: Callable[..., ModuleType] = importlib.import_module
+        self.given: set[str] = set()
+        """The modules whose imports were given Craton."""
+        self.rebound: set[tuple[str, str]] = set()
+        """The names, and of which modules, that pointed to pandas before."""
         self.import_hook = self._make_import()
         self.import_module_hook = self._make_import_module()
 
+    @cached_property
+    def counterparts(self) -> Counterparts:
+        """What stands in for what."""
+        return Counterparts(self.import_module_before("craton.pandas"))
+
+    def give_to(self, importer: Mapping[str, Any]) -> None:
+        """Note that a module gets Craton, so that `uninstall` knows where to look."""
+        name = importer.get("__name__")
+        if isinstance(name, str):
+            self.given.add(name)
+
+    def take_back(self) -> None:
+        """Give pandas back to every module that was given Craton. One that imported Craton itself keeps it."""
+        if "counterparts" not in vars(self):  # nobody was given anything
+            return
+        names: dict[str, set[str] | None] = {}
+        for module, name in self.rebound:
+            names.setdefault(module, set()).add(name)  # type: ignore[union-attr]
+        names |= dict.fromkeys(self.given)
+        for module, which in names.items():
+            namespace = getattr(sys.modules.get(module), "__dict__", None)
+            if isinstance(namespace, dict):
+                self.counterparts.replace(namespace, back=True, names=which)
+
     def _make_import(self) -> Callable[..., ModuleType]:
         before, is_user = self.import_before, callers.is_user
-        front_end, view = self.counterparts.front_end, self.counterparts.view
 
         def __import__(
             name: str,
@@ -51,21 +82,24 @@ class _Installation:
             module = before(name, globals, locals, fromlist, level)
             if level or name[:6] != "pandas" or name[6:7] not in ("", "."):
                 return module
-            if self is not _active or globals is None or not is_user(globals):
+            importer = sys._getframe(1).f_globals if globals is None else globals
+            if self is not _active or not is_user(importer):
                 return module
+            self.give_to(importer)
             if name == "pandas" or not fromlist:  # both "import pandas" and "import pandas.x" bind the top
-                return front_end
-            return view(module, fromlist)
+                return self.counterparts.front_end
+            return self.counterparts.view(module, fromlist)
 
         return __import__
 
     def _make_import_module(self) -> Callable[..., ModuleType]:
-        before, is_user, front_end = self.import_module_before, callers.is_user, self.counterparts.front_end
+        before, is_user = self.import_module_before, callers.is_user
 
         def import_module(name: str, package: str | None = None) -> ModuleType:
             module = before(name, package)
-            if name == "pandas" and self is _active and is_user(sys._getframe(1).f_globals):
-                return front_end
+            if name == "pandas" and self is _active and is_user(importer := sys._getframe(1).f_globals):
+                self.give_to(importer)
+                return self.counterparts.front_end
             return module
 
         import_module.__doc__ = before.__doc__
@@ -97,21 +131,23 @@ def install(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
     'pandas'
     """
     global _active
+    include, exclude = tuple(include), tuple(exclude)
     with _lock:
         callers.configure(include, exclude)
         if _active is None:
-            _active = _Installation(Counterparts(importlib.import_module("craton.pandas")))
+            _active = _Installation()
             builtins.__import__ = _active.import_hook
             importlib.import_module = _active.import_module_hook
         children.prepare(include, exclude)
-        for module in list(sys.modules.values()):
-            rebind(getattr(module, "__dict__", {}))
+        if "pandas" in sys.modules:
+            for module in list(sys.modules.values()):
+                rebind(getattr(module, "__dict__", None))
 
 
 def uninstall() -> None:
     """Undo `install`: imports give pandas to everybody, and rebound names point to pandas again.
 
-    Frames that exist stay Craton's.
+    Frames that exist stay Craton's, and so does what a module imported as ``craton.pandas`` itself.
     """
     global _active
     with _lock:
@@ -122,12 +158,9 @@ def uninstall() -> None:
             builtins.__import__ = _active.import_before
         if importlib.import_module is _active.import_module_hook:
             importlib.import_module = _active.import_module_before
-        counterparts, _active = _active.counterparts, None
+        installation, _active = _active, None
         children.forget()
-        for module in list(sys.modules.values()):
-            namespace = getattr(module, "__dict__", {})
-            if isinstance(namespace, dict) and callers.is_user(namespace):
-                counterparts.replace(namespace, back=True)
+        installation.take_back()
         callers.configure()
 
 
@@ -146,4 +179,6 @@ def rebind(namespace: Any) -> list[str]:
     """
     if _active is None or not isinstance(namespace, dict) or not callers.is_user(namespace):
         return []
-    return _active.counterparts.replace(namespace)
+    changed = _active.counterparts.replace(namespace)
+    _active.rebound |= {(str(namespace.get("__name__")), name) for name in changed}
+    return changed

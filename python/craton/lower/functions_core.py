@@ -7,7 +7,7 @@ import operator
 import polars as pl
 
 from craton.lower.expressions import Spec, lowers
-from craton.plan.expr import dtype_of
+from craton.plan.expr import Literal, dtype_of
 
 _ARITHMETIC = {
     "add": operator.add,
@@ -73,6 +73,10 @@ def _fill_null(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @lowers("fill_nan")
 def _fill_nan(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    filling = spec.args[1]
+    if isinstance(filling, Literal) and filling.value is None:
+        # Cheaper than fill_nan: one mask, null (so not kept) where the value is null already.
+        return pl.when(args[0].is_not_nan()).then(args[0])
     return args[0].fill_nan(args[1])
 
 

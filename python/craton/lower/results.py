@@ -15,7 +15,7 @@ import polars as pl
 import psutil
 
 from craton.config import options
-from craton.plan.operators import Operator, Scan, schema
+from craton.plan.operators import Attach, Operator, Scan, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.unnest import nested_plans
@@ -141,7 +141,7 @@ class ResultMemory:
 
 def _reads_memory(plan: Operator) -> bool:
     return any(
-        (isinstance(op, Scan) and isinstance(op.source, MemorySource))
+        (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
         or any(_reads_memory(nested) for nested in nested_plans(op))
         for op in topological(plan)
     )

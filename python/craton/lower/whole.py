@@ -22,6 +22,7 @@ from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -149,6 +150,12 @@ class _Lowering:
         return Lowered(self(op.input).physical().with_row_index(op.name))
 
     @_lower.register
+    def _attach(self, op: Attach) -> Lowered:
+        assert isinstance(op.source, MemorySource)
+        beside = op.source.frame.lazy().select(op.columns)
+        return Lowered(pl.concat([self(op.input).physical(), beside], how="horizontal"))
+
+    @_lower.register
     def _join(self, op: Join) -> Lowered:
         left, right = self(op.left), self(op.right)
         observed = self._observed.get(op, False)
@@ -258,7 +265,7 @@ class _Lowering:
 
 
 def _aggregate_expr(call: AggregateCall, row: str | None) -> pl.Expr:
-    if row is not None and call.ordered and call.function in ("first", "last"):
+    if row is not None and call.function in ("first", "last", "label_of_min", "label_of_max"):
         return IMPLEMENTATIONS[call.function]([*(lower_expr(arg) for arg in call.args), pl.col(row)], call)
     return lower_aggregate(call)
 

@@ -9,34 +9,49 @@ from typing import Any
 
 import pandas as _pandas
 
-from craton.pandas import native
+from craton.pandas.feather import read_feather
 from craton.pandas.frame import DataFrame
+from craton.pandas.functions import function
+from craton.pandas.inherit import CountedAccessor, inherit_deferred
+from craton.pandas.memory_data import from_arrow, from_polars
 from craton.pandas.parquet import read_parquet
 from craton.pandas.parsing import to_datetime, to_numeric
 from craton.pandas.series import Series
+from craton.pandas.stack import teach_pandas
 from craton.pandas.tables import concat, melt, merge
 
 
-def _crafted(result: Any) -> Any:
-    """A pandas result as an object of Craton's classes that shares its data; anything else as it is."""
-    if type(result) is _pandas.DataFrame:
-        return DataFrame(result)
-    if type(result) is _pandas.Series:
-        return Series(result)
-    return result
-
-
-native.crafted_classes = _crafted
+teach_pandas()
+inherit_deferred()
+for _name in ("cat", "sparse", "list", "struct"):
+    setattr(Series, _name, CountedAccessor(_name, _pandas.Series))
+DataFrame.sparse = CountedAccessor("sparse", _pandas.DataFrame)
 
 __version__ = _pandas.__version__
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_pandas, name)
+    wrapped = function(name)
+    if wrapped is None:
+        return getattr(_pandas, name)
+    globals()[name] = wrapped
+    return wrapped
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_pandas)})
 
 
-__all__ = ["DataFrame", "Series", "concat", "melt", "merge", "read_parquet", "to_datetime", "to_numeric"]
+__all__ = [
+    "DataFrame",
+    "Series",
+    "concat",
+    "from_arrow",
+    "from_polars",
+    "melt",
+    "merge",
+    "read_feather",
+    "read_parquet",
+    "to_datetime",
+    "to_numeric",
+]

@@ -14,6 +14,7 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
+from craton.pandas.axes import planned_labels
 from craton.pandas.arithmetic import absolute
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
@@ -116,6 +117,9 @@ def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
 def _isin(value: Value, values: Any) -> Value:
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
+    planned = planned_labels(values)
+    if planned is not None:
+        return is_in_view(value, planned)
     return is_in_values(value, values)
 
 

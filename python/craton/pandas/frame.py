@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.cells import FrameCells
+from craton.pandas.counterparts import Counterpart, register
 from craton.pandas.frame_columns import FrameColumns
 from craton.pandas.frame_facts import FrameFacts
 from craton.pandas.grouping import FrameGrouping
+from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, FrameOperators
 from craton.pandas.reductions import FrameReductions
@@ -34,8 +36,11 @@ class DataFrame(
     BinaryOperators,
     Ufuncs,
     pd.DataFrame,
+    metaclass=Counterpart,
 ):
     __doc__ = pd.DataFrame.__doc__
+
+    _stands_for = pd.DataFrame
 
     _mgr = LazyManager()
 
@@ -61,3 +66,5 @@ class DataFrame(
 
 
 DataFrame.__module__ = "pandas"
+register(DataFrame, pd.DataFrame)
+inherit(DataFrame, pd.DataFrame)

@@ -1,24 +1,26 @@
-"""Columns of a DataFrame: selection by label and by mask, assignment."""
+"""Columns of a DataFrame: selection by label and by mask, assignment, insertion, removal."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from pandas.api.types import is_scalar
+from pandas.api.types import is_hashable, is_list_like, is_scalar
 
 from craton.errors import Unsupported
-from craton.pandas.align import aligned
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import native
-from craton.pandas.setting import assigned
-from craton.pandas.view import condition
+from craton.pandas.rows import by_slice, is_mask, masked
+from craton.pandas.setting import assigned, column_for, set_by_position, set_where
+from craton.pandas.templates import chosen_columns, template
+from craton.pandas.view import View
 
 
 def filter_rows(obj: Any, mask: Any) -> Any:
-    """``obj[mask]`` for a boolean Series."""
-    held, selector = aligned(view(obj), view(mask))
-    return lazy(type(obj), held.filtered(condition(selector.values[0])), obj)
+    """``obj[mask]`` for a boolean Series or as many booleans as there are rows."""
+    held, predicate = masked(view(obj), mask)
+    return lazy(type(obj), held.filtered(predicate), obj)
 
 
 class FrameColumns:
@@ -27,26 +29,98 @@ class FrameColumns:
     @native(pd.DataFrame)
     def __getitem__(self: Any, key: Any) -> Any:
         held = view(self)
-        if isinstance(key, pd.Series):
-            if key.dtype == bool:
-                return filter_rows(self, key)
-            raise Unsupported("columns by a Series")
-        if is_scalar(key):
-            if isinstance(held.labels, pd.MultiIndex):
-                raise Unsupported("MultiIndex columns")
-            position = held.position(key)
-            from craton.pandas.series import Series
+        if callable(key):
+            return self[key(self)]
+        if is_scalar(key) and not isinstance(held.labels, pd.MultiIndex):
+            found = held.positions(key)
+            if len(found) == 1:
+                from craton.pandas.series import Series
 
-            return lazy(Series, held.series(held.values[position], key), self)
-        if isinstance(key, list) and all(is_scalar(label) for label in key) and not any(isinstance(k, bool) for k in key):
-            positions = [position for label in key for position in held.positions(label) or _missing()]
-            return lazy(type(self), held.take(positions), self)
-        raise Unsupported(f"a key of type {type(key).__name__}")
+                return lazy(Series, held.series(held.values[found[0]], key), self)
+        if isinstance(key, slice):
+            return lazy(type(self), by_slice(held, key), self)
+        if isinstance(key, (pd.DataFrame, dict, set)):
+            raise Unsupported(f"a key of type {type(key).__name__}")
+        if not is_hashable(key) and is_mask(key):
+            return filter_rows(self, key)
+        return chosen_columns(self, held, lambda frame: frame[key])
 
     @native(pd.DataFrame)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        replace_state(self, assigned(view(self), key, value))
+        if callable(key):
+            key = key(self)
+        if isinstance(key, slice):
+            if not all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step)):
+                raise Unsupported("rows by label")
+            replace_state(self, set_by_position(self, key, slice(None), value))
+        elif isinstance(key, (pd.DataFrame, dict, set)) or getattr(key, "ndim", 1) > 1:
+            raise Unsupported(f"a key of type {type(key).__name__}")
+        elif is_hashable(key):
+            replace_state(self, assigned(view(self), key, _single(value)))
+        elif is_mask(key):
+            held, predicate = masked(view(self), key)
+            replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))
+        else:
+            replace_state(self, _several(view(self), list(key), value))
+
+    @native(pd.DataFrame)
+    def __delitem__(self: Any, key: Any) -> None:
+        held = view(self)
+        kept = template(held.labels)
+        del kept[key]
+        replace_state(self, _narrowed(held, kept))
+
+    @native(pd.DataFrame)
+    def pop(self: Any, item: Any) -> Any:
+        held = view(self)
+        kept = template(held.labels)
+        kept.pop(item)
+        result = self[item]
+        replace_state(self, _narrowed(held, kept))
+        return result
+
+    @native(pd.DataFrame)
+    def insert(self: Any, loc: Any, column: Any, value: Any, *args: Any, **kwargs: Any) -> None:
+        held = view(self)
+        if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
+            raise Unsupported("insertion of this kind")
+        frame = template(held.labels)
+        frame.insert(loc, column, -1, *args, **kwargs)
+        held, new = column_for(held, value)
+        values = [new if i < 0 else held.values[i] for i in frame.iloc[0]]
+        replace_state(self, held.with_values(values, frame.columns))
 
 
-def _missing() -> list[int]:
-    raise Unsupported("an unknown column: pandas words the error")
+def _narrowed(held: View, kept: pd.DataFrame) -> View:
+    return held.with_values([held.values[i] for i in kept.iloc[0].tolist()], kept.columns)
+
+
+def _single(value: Any) -> Any:
+    if isinstance(value, pd.DataFrame):
+        if value.shape[1] != 1:
+            raise Unsupported("several columns into one")
+        return value.iloc[:, 0]
+    return value
+
+
+def _several(held: View, keys: list[Any], value: Any) -> View:
+    """``df[[a, b]] = value``."""
+    if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported("several columns of one name")
+    if isinstance(value, pd.DataFrame):
+        if value.shape[1] != len(keys) or not value.columns.is_unique:
+            raise Unsupported("another number of columns")
+        parts = [value[label] for label in value.columns]
+    elif not is_list_like(value):
+        parts = [value] * len(keys)
+    elif isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] == len(keys):
+        parts = [value[:, i] for i in range(len(keys))]
+    elif isinstance(value, (list, tuple)) and len(value) == len(keys) and all(is_scalar(item) for item in value):
+        parts = list(value)
+    else:
+        raise Unsupported(f"several columns from a {type(value).__name__}")
+    if any(not is_hashable(key) for key in keys):
+        raise Unsupported("a column label that is not hashable")
+    for key, part in zip(keys, parts, strict=True):
+        held = assigned(held, key, part)
+    return held

@@ -1,9 +1,9 @@
 """DataFrameGroupBy and SeriesGroupBy: pandas' own classes over a plan.
 
-A group-by object holds what is grouped by what (:class:`~craton.pandas.groupby_keys.Grouped`) and pandas' own group-by of
-a two-row template. Native methods plan; any other method is pandas' own, inherited: the attributes it needs (``obj``,
-``_grouper``, ``exclusions``) are class-level descriptors that run pandas' constructor on the materialised frame when they
-are first touched.
+A group-by object holds what is grouped by what (:class:`~craton.pandas.groupby_keys.Grouped`) and pandas' own group-by
+of a two-row template. Native methods plan; any other method is pandas' own, inherited: the attributes it needs
+(``obj``, ``_grouper``, ``exclusions``) are class-level descriptors that run pandas' constructor on the materialised
+frame when they are first touched.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from typing import Any
 
 import pandas as pd
 from pandas.api.types import is_hashable, is_scalar
+from pandas.core.groupby import base
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
+from pandas.core.groupby.indexing import GroupByNthSelector
 
 from craton import fallbacks
 from craton.errors import Unsupported
+from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
-from craton.pandas.groupby_functions import BUILDERS, Undecided
+from craton.pandas.groupby_functions import NAMES, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
 from craton.pandas.groupby_template import ask
 from craton.pandas.lazy import _fingerprint, lazy, view
@@ -56,38 +59,37 @@ class NativeGroupBy:
     exclusions = PandasState()
 
     def _initialise(self: Any) -> None:
-        """Run pandas' constructor."""
-        state = self.__dict__
-        pandas_class = PandasSeriesGroupBy if isinstance(self, pd.Series | PandasSeriesGroupBy) else PandasFrameGroupBy
-        parent = state["_parent"]
-        if parent is not None:
-            self._like(pandas_class, parent)
-            return
-        frame, plan = state["_frame"], state["_plan"]
-        if self._changed() and not isinstance(frame, pd.Series):
-            source = lazy(type(frame), state["_seen"], frame)
-        else:
-            source = frame
-        _ = source._mgr
-        pandas_class.__init__(
-            self, source, _own_columns(state["keys"], plan, source), level=state["level"], **_options(plan.options)
-        )
-        state["obj"] = frame
-        _ = frame._mgr
+        """Set what pandas' constructor sets; the parameters are as they are, since pandas changes them for a while."""
+        own = self.__dict__
+        made = self._made()
+        for name in ("obj", "_grouper", "exclusions"):
+            own.setdefault(name, made.__dict__[name])
 
-    def _like(self: Any, pandas_class: Any, parent: Any) -> None:
-        selection = self._selection
-        obj = parent.obj
-        pandas_class.__init__(
-            self,
-            obj[selection] if isinstance(self, PandasSeriesGroupBy) else obj,
-            parent.keys,
-            level=parent.level,
-            grouper=parent._grouper,
-            exclusions=parent.exclusions,
-            selection=selection,
-            **_options(self._plan.options),
-        )
+    def _made(self: Any) -> Any:
+        """The same group-by, made by pandas of the materialised object."""
+        own = self.__dict__
+        options = _options(own["_plan"].options)
+        parent = own["_parent"]
+        if parent is not None:
+            series = isinstance(self, PandasSeriesGroupBy)
+            return (PandasSeriesGroupBy if series else PandasFrameGroupBy)(
+                parent.obj[own["_selection"]] if series else parent.obj,
+                parent.keys,
+                level=parent.level,
+                grouper=parent._grouper,
+                exclusions=parent.exclusions,
+                selection=own["_selection"],
+                **options,
+            )
+        frame = own["_frame"]
+        source = lazy(type(frame), own["_seen"], frame) if self._changed() else frame
+        _ = source._mgr
+        by = _own_columns(own["keys"], own["_plan"], source)
+        pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
+        made = pandas_class(source, by, level=own["level"], **options)
+        _ = frame._mgr
+        made.obj = frame
+        return made
 
     def _current(self: Any) -> Grouped:
         """The plan, if the grouped object was not changed in place since."""
@@ -104,7 +106,7 @@ class NativeGroupBy:
         self.__dict__.update(_plan=self.__dict__["_plan"].settled(), _template=None)
 
     def _probed(self: Any) -> Any:
-        """pandas' own group-by of the template."""
+        """The group-by that pandas makes of the template."""
         state = self.__dict__
         if state["_template"] is None:
             state["_template"] = ask(lambda: state["_plan"].template(self._selection))
@@ -228,7 +230,7 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if func in KERNELS:
         return NATIVE[func](self, *args, **kwargs)
-    if args or not isinstance(func, str) or func not in (*BUILDERS, "size"):
+    if args or not isinstance(func, str) or func not in NAMES:
         raise Unsupported("transform with a Python function")
     return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
 
@@ -268,6 +270,21 @@ def _ends(name: str) -> Callable[..., Any]:
     return ends
 
 
+def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
+    """``gb.agg(func, **kwargs)`` as a plan.
+
+    Raises
+    ------
+    Unsupported
+        If a plan can't compute it.
+    """
+    try:
+        return _aggregate(gb, func, **kwargs)
+    except Undecided:
+        gb._settle()
+        return _aggregate(gb, func, **kwargs)
+
+
 def _getitem(self: Any, key: Any) -> Any:
     plan = self._current()
     if self._selection is not None or plan.single:
@@ -284,6 +301,54 @@ def _getitem(self: Any, key: Any) -> Any:
     raise Unsupported(f"columns by a {type(key).__name__}")
 
 
+def _series_value_counts(
+    self: Any,
+    normalize: bool = False,
+    sort: bool = True,
+    ascending: bool = False,
+    bins: Any = None,
+    dropna: bool = True,
+) -> Any:
+    if bins is not None:
+        raise Unsupported("bins")
+    return _frame_value_counts(self, None, normalize, sort, ascending, dropna)
+
+
+def _frame_value_counts(
+    self: Any,
+    subset: Any = None,
+    normalize: bool = False,
+    sort: bool = True,
+    ascending: bool = False,
+    dropna: bool = True,
+) -> Any:
+    from craton.pandas.series import Series
+
+    state = self._current()
+    return Series(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
+
+
+class _NthSelector(GroupByNthSelector):
+    """``nth``, to be called or indexed."""
+
+    def __call__(self, n: Any, dropna: Any = None) -> Any:
+        gb: Any = self.groupby_object
+        if inside_pandas():
+            return gb._nth(n, dropna)
+        return dispatch(f"{type(gb).__name__}.nth", _nth, type(gb)._nth, gb, (n, dropna), {})
+
+    def __getitem__(self, n: Any) -> Any:
+        fallbacks.count(f"{type(self.groupby_object).__name__}.nth", "nth[...]")
+        with plain_pandas():
+            return super().__getitem__(n)
+
+
+def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
+    if dropna:
+        raise Unsupported("nth with dropna")
+    return self._rows(windows.nth(self._current(), n))
+
+
 def _getattr(self: Any, name: str) -> Any:
     if name.startswith("_") or name not in self.__dict__["_plan"].held.labels or self.__dict__["_plan"].single:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -294,7 +359,7 @@ def _ndim(self: Any) -> int:
     return 1 if self.__dict__["_plan"].single else 2
 
 
-NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in (*BUILDERS, "size")}
+NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in NAMES}
 NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform}
 NATIVE |= {name: _cumulative(name) for name in ("cumsum", "cumprod", "cummin", "cummax")}
 NATIVE |= {name: _fill(name) for name in ("ffill", "bfill")}
@@ -304,21 +369,24 @@ NATIVE |= {
     "shift": _window(windows.shift, "shift"),
     "diff": _window(windows.diff, "diff"),
     "rank": _window(windows.rank, "rank"),
+    "ngroup": _window(windows.ngroup, "ngroup"),
+    "pct_change": _window(windows.pct_change, "pct_change"),
+    "describe": _window(tables.describe, "describe"),
 }
-KERNELS = frozenset(["cumsum", "cumprod", "cummin", "cummax", "ffill", "bfill", "cumcount", "shift", "diff", "rank"])
+SERIES: dict[str, Callable[..., Any]] = {"value_counts": _series_value_counts}
+FRAME: dict[str, Callable[..., Any]] = {"value_counts": _frame_value_counts, "__getitem__": _getitem}
+KERNELS = base.transformation_kernels & NATIVE.keys()
 
 
-def _inherit(pandas_class: Any) -> dict[str, Any]:
+def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
-    members: dict[str, Any] = {"ndim": property(_ndim), "__getattr__": _getattr}
+    members: dict[str, Any] = {"ndim": property(_ndim), "nth": property(_NthSelector), "__getattr__": _getattr}
     public = [name for name in dir(pandas_class) if not name.startswith("_") and name != "pipe"]
     for name in (*public, "__getitem__", "__iter__", "__len__"):
         attribute = getattr_static(pandas_class, name)
         if name in members or attribute is None:  # None: set by the constructor
             continue
-        function = NATIVE.get(
-            name, _getitem if name == "__getitem__" and pandas_class is PandasFrameGroupBy else _refuse
-        )
+        function = (NATIVE | own).get(name, _refuse)
         label = f"{pandas_class.__name__}.{name}"
         if callable(attribute):
             members[name] = _method(label, function, attribute)
@@ -362,10 +430,10 @@ def _property(label: str, attribute: Any) -> Callable[[Any], Any]:
 DataFrameGroupBy: Any = type(
     "DataFrameGroupBy",
     (NativeGroupBy, PandasFrameGroupBy),
-    {**_inherit(PandasFrameGroupBy), "__module__": "pandas.api.typing"},
+    {**_inherit(PandasFrameGroupBy, FRAME), "__module__": "pandas.api.typing"},
 )
 SeriesGroupBy: Any = type(
     "SeriesGroupBy",
     (NativeGroupBy, PandasSeriesGroupBy),
-    {**_inherit(PandasSeriesGroupBy), "__module__": "pandas.api.typing"},
+    {**_inherit(PandasSeriesGroupBy, SERIES), "__module__": "pandas.api.typing"},
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -10,11 +11,15 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.groupby_functions import Outcome, outcome
+from craton.pandas.dtypes import family, physical
+from craton.pandas.execute import count_rows
+from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
+from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, Value, View, column_names
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project, Scan
+from craton.plan.sources import MemorySource
 
 Probe = Callable[[Callable[[Any], Any]], Any]
 Pair = tuple[int, str, Mapping[str, Any]]
@@ -47,11 +52,18 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     in_front = len(labels) - len(pairs)
     if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported("a result of another shape than was expected")
+    _require_groups(state, pairs)
+    label = None
+    if any(name in LABELS for _, name, _ in pairs):
+        state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])
     outcomes = [
-        outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters)
+        outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters, label)
         for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
     ]
+    base: Operator
     key_names, value_names, base = aggregate(state, outcomes, list(labels[in_front:]))
+    if any(out.narrow is not None for out in outcomes):
+        base, outcomes = _narrowed(base, value_names, outcomes)
     keys = [
         Value(base.column(name), key.value.dtype, nulls=_null_keys(state, key.value))
         for name, key in zip(key_names, state.keys, strict=True)
@@ -60,6 +72,42 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     if state.options.as_index:
         return View(base, tuple(values), labels, key_index(state, keys))
     return View(base, (*_leading(state, keys, labels[in_front:], in_front), *values), labels)
+
+
+def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
+    """Refuse where the dtype of a result depends on whether there are any groups, and there may be none.
+
+    pandas leaves a column as it is where there is nothing to aggregate.
+    """
+    for _, name, _ in pairs:
+        if name in ("skew", "kurt"):
+            certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
+            if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
+                raise Unsupported("an aggregation of no groups")
+
+
+def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
+    """The same with the row labels as a column of the base; ``idxmin`` looks for them.
+
+    pandas raises where a group has no value at all, so that is looked up first.
+    """
+    if state.held.index.kind == "multi":
+        raise Unsupported("labels of several levels")
+    for position in positions:
+        value = state.held.values[position].clean
+        if value.nulls:
+            base, by, args = rows(state, [value.expr])
+            named = tuple((f"key{i}", key) for i, key in enumerate(by))
+            counts = Aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
+            least = AggregateCall("min", (counts.column("n"),), pl.Int64())
+            if execute([Aggregate(counts, (), (("least", least),))], ordered=False)[0].item() == 0:
+                raise Unsupported("a group without a value")
+    held, exprs = state.held.sealed_with([key.value.clean.expr for key in state.keys])
+    held = held.numbered()
+    keys = tuple(
+        replace(key, value=replace(key.value.clean, expr=expr)) for key, expr in zip(state.keys, exprs, strict=True)
+    )
+    return replace(state, held=held, keys=keys), held.index.values[0]
 
 
 def key_index(state: Grouped, keys: Sequence[Value]) -> IndexSpec:
@@ -88,7 +136,23 @@ def _null_keys(state: Grouped, value: Value) -> bool:
 
 def _result(base: Operator, name: str, out: Outcome) -> Value:
     source = (base, name) if out.undecided else out.source
-    return Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
+    value = Value(base.column(name), out.dtype, nulls=out.nulls, nans=out.nans, source=source)
+    return value if family(out.dtype) == "numpy" else value.clean
+
+
+def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Operator, list[Outcome]]:
+    """Run an aggregate whose dtypes depend on which numbers come out: sums of small integers stay small if they fit."""
+    (frame,) = execute([base])
+    settled = []
+    for name, out in zip(names, outcomes, strict=True):
+        column = frame.get_column(name)
+        if out.narrow is not None and not (column.null_count() and out.undecided):
+            small = column.cast(physical(out.narrow), strict=False)
+            if small.null_count() == column.null_count():
+                frame = frame.with_columns(small)
+                out = replace(out, dtype=out.narrow)
+        settled.append(out)
+    return Scan(MemorySource.of(frame), tuple(frame.columns)), settled
 
 
 def aggregate(
@@ -97,10 +161,10 @@ def aggregate(
     """The aggregate operator, and the names of its key and value columns."""
     names = column_names([*(key.name for key in state.keys), *labels])
     key_names, value_names = names[: len(state.keys)], names[len(state.keys) :]
-    base, keys, args = rows(state, [out.arg for out in outcomes if out.arg is not None])
+    base, keys, args = rows(state, [arg for out in outcomes for arg in out.args])
     following = iter(args)
     calls = tuple(
-        (name, AggregateCall(out.function, () if out.arg is None else (next(following),), out.physical, out.options))
+        (name, AggregateCall(out.function, tuple(next(following) for _ in out.args), out.physical, out.options))
         for name, out in zip(value_names, outcomes, strict=True)
     )
     named = tuple(zip(key_names, keys, strict=True))
@@ -142,9 +206,11 @@ def reduced(
     state: Grouped, probe: Probe, name: str, args: tuple[Any, ...], parameters: dict[str, Any]
 ) -> tuple[View, pd.DataFrame | pd.Series]:
     """A named aggregation of all columns, or of the numeric ones; and pandas' result for the template."""
-    template = probe(lambda gb: getattr(gb, name)(*args, **parameters))
     if args:
-        parameters = parameters | probe(lambda gb: signature(getattr(gb, name)).bind(*args).arguments)
+        parameters = parameters | probe(lambda gb: signature(getattr(gb, name)).bind(*args, **parameters).arguments)
+    # The template's groups are too small for some min_count; what comes of missing totals is known without it.
+    asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
+    template = probe(lambda gb: getattr(gb, name)(**asked))
     if name == "size":
         return summarise(state, [(-1, "size", parameters)], template), template
     positions: Sequence[int] = state.positions

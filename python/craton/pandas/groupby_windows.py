@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,6 @@ def _plain(value: Value, kinds: str = "biufmMT") -> Value:
     _settled(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
         raise Unsupported(f"a window over {value.dtype}")
-    if family(value.dtype) == "masked" and value.physical.is_float():
-        raise Unsupported("masked floats, which tell NaN from NA")
     return value.clean
 
 
@@ -105,16 +104,17 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
     """``transform`` by a named aggregation: its value on every row of the group."""
     template = probe(lambda gb: gb.transform(name, **parameters))
     if name == "size":
-        return like_rows(state, [over(state, "len", (), INT64)], template), template
+        return like_rows(state, [over(state, "len", (), _dtypes(template)[0])], template), template
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         _settled(value)
         out = outcome(name, value, dtype, parameters)
-        args = () if out.arg is None else (out.arg,)
-        return over(state, out.function, args, dtype, out.options, nulls=out.nulls, nans=out.nans)
+        if out.narrow is not None:
+            raise Unsupported("totals of small integers")
+        return over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
 
-    if parameters.get("numeric_only", False):
-        raise Unsupported("transform with numeric_only")
+    if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
+        raise Unsupported("transform with numeric_only, or of what may be no groups")
     return _each(state, template, build)
 
 
@@ -126,9 +126,10 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
     function = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}[name]
 
     def build(value: Value, dtype: DtypeObj) -> Value:
-        clean = _plain(value, "iuf" if name in ("cumsum", "cumprod") else "iufmM")
-        if _keyed(state) is not None and kind_of(dtype) in "iu":
-            raise Unsupported("integers of rows without a key")
+        sums = name in ("cumsum", "cumprod")
+        clean = _plain(value, "iuf" if sums else "iufmM")
+        if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
+            raise Unsupported("totals of small integers")
         return over(state, function, (clean.expr,), dtype, nulls=clean.nulls, nans=is_float(dtype))
 
     return _each(state, template, build)
@@ -154,16 +155,15 @@ def _where_keyed(state: Grouped, expr: Expr) -> Value:
 
 def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default) -> Result:
     """The value of an earlier or later row of the group."""
-    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or freq is not None:
-        raise Unsupported("shift by anything but an integer")
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods or freq is not None:
+        raise Unsupported("shift by anything but a number of rows")
     given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
 
     def build(value: Value, _: DtypeObj) -> Value:
         _settled(value)
         choice = options(periods=int(periods))
         if not given:
-            nulls = value.nulls or periods != 0
-            return over(state, "shift", (value.expr,), value.dtype, choice, nulls=nulls, nans=value.nans)
+            return over(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
         filler = literal(fill_value, value)
         if kind_of(filler.dtype) != kind_of(value.dtype) or family(value.dtype) not in ("numpy", "str"):
             raise Unsupported("a fill value of another dtype")
@@ -182,12 +182,38 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
         raise Unsupported("diff by anything but an integer")
     template = probe(lambda gb: gb.diff(periods))
+    choice = options(periods=int(periods))
 
-    def build(value: Value, _: DtypeObj) -> Value:
-        clean = _plain(value, "f")
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "iuf")
         if family(value.dtype) != "numpy":
             raise Unsupported("diff of an extension dtype")
-        return over(state, "diff", (clean.expr,), value.dtype, options(periods=int(periods)), nulls=True, nans=True)
+        if kind_of(value.dtype) == "f":
+            return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
+        if with_missing(value.dtype) != dtype:
+            raise Unsupported("diff of small integers")
+        # Every group's first row has no difference: the result is of floats, unless there are no rows.
+        floats = Call("cast", (clean.expr,), physical(dtype))
+        found = over(state, "diff", (floats,), dtype, choice, nulls=True)
+        return replace(found, dtype=value.dtype, source=_source(state, found.expr, value.dtype, True))
+
+    return _each(state, template, build)
+
+
+def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+    """The relative difference to an earlier or later row of the group."""
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
+        raise Unsupported("pct_change by anything but a number of rows")
+    template = probe(lambda gb: gb.pct_change(periods))
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "f")
+        if family(value.dtype) != "numpy":
+            raise Unsupported("pct_change of an extension dtype")
+        shifted = over(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
+        ratio = Call("truediv", (clean.expr, shifted.expr), clean.physical)
+        expr = Call("sub", (ratio, Literal(1.0, clean.physical)), clean.physical)
+        return Value(expr, dtype, nulls=True, nans=True)
 
     return _each(state, template, build)
 
@@ -211,26 +237,57 @@ def rank(
     state: Grouped,
     probe: Probe,
     method: str = "average",
-    ascending: bool = True,
+    ascending: Any = True,
     na_option: str = "keep",
-    pct: bool = False,
+    pct: Any = False,
 ) -> Result:
     """The rank of each value in its group."""
-    if na_option != "keep" or pct is not False or not isinstance(ascending, bool):
+    if na_option != "keep" or not isinstance(pct, bool) or not isinstance(ascending, bool):
         raise Unsupported("parameters of rank")
     names = {"average": "rank_average", "min": "rank_min", "max": "rank_max", "dense": "rank_dense"}
     names["first"] = "rank_ordinal"
     if method not in names:
         raise Unsupported(f"method={method!r}")
-    template = probe(lambda gb: gb.rank(method=method, ascending=ascending))
+    template = probe(lambda gb: gb.rank(method=method, ascending=ascending, pct=pct))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _plain(value, "iufmMb")
-        if family(value.dtype) != "numpy":
-            raise Unsupported("rank of an extension dtype")
-        return over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
+        if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
+            raise Unsupported(f"rank of {value.dtype} with missing values")
+        rank = over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
+        if not pct:
+            return rank
+        function, arg = ("max", (rank.expr,)) if method == "dense" else ("count", (clean.expr,))
+        count = Window(function, arg, physical(dtype), _partition(state))
+        return replace(rank, expr=Call("truediv", (rank.expr, count), physical(dtype)))
 
     return _each(state, template, build)
+
+
+def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
+    """The number of each row's group."""
+    if not isinstance(ascending, bool) or not state.options.sort or len(state.keys) > 1:
+        raise Unsupported("ngroup of several keys or unsorted groups")
+    template = probe(lambda gb: gb.ngroup(ascending=ascending))
+    key = state.keys[0].value.clean
+    if key.nulls and not state.options.dropna:
+        raise Unsupported("ngroup of missing keys")
+    choice = options(descending=not ascending)
+    number = Call(
+        "sub", (Window("rank_dense", (key.expr,), pl.Int64(), (), choice), Literal(1, pl.Int64())), pl.Int64()
+    )
+    return like_rows(state, [_where_keyed(state, number)], template), template
+
+
+def nth(state: Grouped, n: Any) -> Expr:
+    """The n-th row of each group, from the end if it is negative."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+        raise Unsupported("n is no integer")
+    number: Expr = Window("row_number", (), pl.Int64(), _partition(state))
+    place: Expr = Literal(int(n), pl.Int64())
+    if n < 0:
+        place = Call("add", (Window("len", (), pl.Int64(), _partition(state)), place), pl.Int64())
+    return picked(state, Call("eq", (number, place), pl.Boolean()))
 
 
 def ends(state: Grouped, name: str, n: Any = 5) -> Expr:

@@ -7,104 +7,59 @@ columns (:func:`chosen_columns`). So every kind of selector means what it means 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_list_like
+from pandas.api.types import is_integer, is_list_like
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
-from craton.pandas.align import aligned
-from craton.pandas.execute import count_rows
-from craton.pandas.lazy import lazy, view
-from craton.pandas.native import dispatch
-from craton.pandas.view import View, condition
-from craton.plan.expr import has_window
-from craton.plan.operators import Slice
+from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.native import dispatch, plain_pandas
+from craton.pandas.rows import by_label, everything, is_mask, masked, positions_of, sliced, taken
+from craton.pandas.setting import set_by_label, set_by_position
+from craton.pandas.templates import chosen_columns, template
+from craton.pandas.view import View
 
-
-def template(labels: pd.Index) -> pd.DataFrame:
-    """A frame of one row with the given columns; each holds its own position."""
-    frame = pd.DataFrame(np.arange(len(labels)).reshape(1, -1))
-    frame.columns = labels
-    return frame
-
-
-def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) -> Any:
-    """What a choice of columns on the template means for a view: a lazy DataFrame, or a Series for one column.
-
-    Parameters
-    ----------
-    obj
-        The frame that the columns are of.
-    held
-        Its view, or one with other rows.
-    choose
-        Applied to the template; may raise as pandas does.
-    """
-    found = choose(template(held.labels))
-    if isinstance(found, pd.DataFrame):
-        return lazy(type(obj), replace(held.take(found.iloc[0].tolist()), labels=found.columns), obj)
-    from craton.pandas.series import Series
-
-    return lazy(Series, held.series(held.values[int(found.iloc[0])], found.name), obj)
-
-
-def sliced(held: View, start: int | None, stop: int | None) -> View:
-    """Rows by position, with the meaning of a Python slice."""
-    begin = 0 if start is None else start
-    if begin == 0 and stop is None:
-        return held
-    rows = held.rows
-    if rows is None and stop is not None and (begin < 0 or stop < 0):
-        rows = count_rows(held)
-    view = held.numbered()
-    if rows is not None:
-        begin, end, _ = slice(start, stop).indices(rows)
-        length = max(end - begin, 0)
-        return _slice(view, begin, length, length)
-    if stop is not None:
-        return _slice(view, begin, max(stop - begin, 0), None)
-    return _slice(view, begin, None if begin >= 0 else -begin, None)
-
-
-def _slice(view: View, offset: int, length: int | None, rows: int | None) -> View:
-    if any(has_window(value.expr) for value in (*view.values, *view.index.values)):
-        view = view.sealed()
-    return replace(view, base=Slice(view.base, offset, length), rows=rows)
+#: Rows that are taken one by one from a plan, each by a query, before the object is computed instead.
+PEEKS = 4
 
 
 class LocIndexer(_LocIndexer):  # type: ignore[misc]
     """``loc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
-        if self.axis is not None:
-            return super().__getitem__(key)
-        label = f"{_base(self.obj)}.loc"
-        return dispatch(label, _loc_get, _LocIndexer.__getitem__, self, (key,), {})
+        return dispatch(f"{_base(self.obj)}.loc", _loc_get, _LocIndexer.__getitem__, self, (key,), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        dispatch(f"{_base(self.obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
 
 
 class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
     """``iloc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
-        if self.axis is not None:
-            return super().__getitem__(key)
-        label = f"{_base(self.obj)}.iloc"
-        return dispatch(label, _iloc_get, _iLocIndexer.__getitem__, self, (key,), {})
+        return dispatch(f"{_base(self.obj)}.iloc", _iloc_get, _iLocIndexer.__getitem__, self, (key,), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        dispatch(f"{_base(self.obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
 
 
 def _base(obj: Any) -> str:
     return "DataFrame" if isinstance(obj, pd.DataFrame) else "Series"
 
 
-def _split(obj: Any, key: Any) -> tuple[Any, Any]:
+def _split(self: Any, key: Any) -> tuple[Any, Any]:
     """The row and the column part of a key; columns are ``slice(None)`` where it has none."""
+    obj = self.obj
+    if self.axis is not None:
+        raise Unsupported("loc of one axis")
     if not isinstance(key, tuple):
         return _called(obj, key), slice(None)
-    if view(obj).index.kind == "multi" or isinstance(obj, pd.Series) or len(key) != 2:
+    if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):
+        raise Unsupported("a key of several parts")
+    if view(obj).index.kind == "multi" and isinstance(self, _LocIndexer):
         raise Unsupported("a key of several levels")
     return _called(obj, key[0]), _called(obj, key[1])
 
@@ -113,40 +68,81 @@ def _called(obj: Any, key: Any) -> Any:
     return key(obj) if callable(key) else key
 
 
-def _everything(key: Any) -> bool:
-    return isinstance(key, slice) and key == slice(None)
+def _columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any], key: Any) -> Any:
+    if everything(key):
+        return lazy(type(obj), held, obj)
+    return chosen_columns(obj, held, choose)
 
 
 def _loc_get(self: LocIndexer, key: Any) -> Any:
     obj = self.obj
-    rows, columns = _split(obj, key)
-    held = _rows_by_label(view(obj), rows)
-    if _everything(columns):
-        return lazy(type(obj), held, obj)
-    return chosen_columns(obj, held, lambda frame: frame.loc[:, columns])
+    rows, columns = _split(self, key)
+    held = view(obj)
+    if not everything(columns):
+        _ = template(held.labels).loc[:, columns]  # pandas complains of unknown columns first
+    if everything(rows):
+        pass
+    elif is_mask(rows):
+        held, predicate = masked(held, rows)
+        held = held.filtered(predicate)
+    else:
+        _refuse_key(rows)
+        found = by_label(held, rows)
+        if isinstance(found, int):
+            return _row(obj, found, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0][columns], columns)
+        held = found
+    return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
 
 
-def _rows_by_label(held: View, key: Any) -> View:
-    if _everything(key):
-        return held
-    if isinstance(key, pd.Series) and key.dtype == bool:
-        held, selector = aligned(held, view(key))
-        return held.filtered(condition(selector.values[0]))
-    raise Unsupported(f"rows by a {type(key).__name__}")
+def _refuse_key(key: Any) -> None:
+    if isinstance(key, (dict, set, frozenset, pd.DataFrame)) or (is_list_like(key) and not hasattr(key, "__len__")):
+        raise Unsupported(f"rows by a {type(key).__name__}")
 
 
 def _iloc_get(self: ILocIndexer, key: Any) -> Any:
     obj = self.obj
-    rows, columns = _split(obj, key)
+    rows, columns = _split(self, key)
     held = view(obj)
-    if not _everything(rows):
-        if not isinstance(rows, slice) or rows.step not in (None, 1):
-            raise Unsupported(f"rows by a {type(rows).__name__}")
+    if everything(rows):
+        pass
+    elif is_integer(rows):
+        position = int(positions_of(held, [rows])[0])
+        return _row(obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns)
+    elif isinstance(rows, slice) and rows.step in (None, 1):
         if not all(bound is None or type(bound) is int for bound in (rows.start, rows.stop)):
             raise Unsupported("bounds that are no integers")
         held = sliced(held, rows.start, rows.stop)
-    if _everything(columns):
-        return lazy(type(obj), held, obj)
-    if is_list_like(columns) and not isinstance(columns, (list, np.ndarray, pd.Index)):
-        raise Unsupported(f"columns by a {type(columns).__name__}")
-    return chosen_columns(obj, held, lambda frame: frame.iloc[:, columns])
+    elif is_mask(rows):
+        if isinstance(rows, pd.Series):
+            raise Unsupported("a mask with labels")
+        held, predicate = masked(held, rows)
+        held = held.filtered(predicate)
+    elif isinstance(rows, (slice, list, np.ndarray, pd.Index, range)):
+        held = taken(held, positions_of(held, rows))
+    else:
+        raise Unsupported(f"rows by a {type(rows).__name__}")
+    return _columns(obj, held, lambda frame: frame.iloc[:, columns], columns)
+
+
+def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
+    """One row, by a query; after some of these on one object, from the object itself, computed once and for all."""
+    state = obj.__dict__
+    peeks = state["_peeks"] = state.get("_peeks", 0) + 1
+    if peeks > PEEKS:
+        raise Unsupported("rows one by one")
+    few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
+    if isinstance(obj, pd.Series) and not everything(columns):
+        raise Unsupported("columns of a Series")
+    with plain_pandas():
+        _ = few._mgr
+        return choose(few)
+
+
+def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
+    rows, columns = _split(self, key)
+    replace_state(self.obj, set_by_label(self.obj, rows, columns, value))
+
+
+def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
+    rows, columns = _split(self, key)
+    replace_state(self.obj, set_by_position(self.obj, rows, columns, value))

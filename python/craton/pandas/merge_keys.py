@@ -18,7 +18,7 @@ from pandas.api.types import is_hashable
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj, family, physical
-from craton.pandas.execute import execute
+from craton.pandas.run import execute
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import Aggregate, AggregateCall, Filter
@@ -189,8 +189,9 @@ class KeyPair:
 
     @property
     def nulls_last(self) -> bool:
-        """Where sorted keys have missing values; a categorical sorts by its codes, where missing is -1."""
-        return family(self.left.dtype) != "category"
+        """Where sorted keys have missing values: last; first where integers stand for the keys (dates, categories)."""
+        kind = family(self.left.dtype)
+        return kind != "category" and not (kind == "numpy" and self.left.dtype.kind in "mM")
 
 
 def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> KeyPair:

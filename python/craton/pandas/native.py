@@ -8,6 +8,8 @@ and everything that pandas calls inside its own methods, go to pandas directly.
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +20,8 @@ import pandas as pd
 from craton import events, fallbacks
 from craton.config import options
 from craton.errors import Unsupported
+from craton.pandas.counterparts import crafted
+from craton.pandas.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
 
 _state = threading.local()
 
@@ -70,13 +74,29 @@ def native(base: type, name: str | None = None) -> Callable[[Callable[..., Any]]
         fallback = getattr(base, method)
         label = f"{base.__name__}.{method}"
 
-        @functools.wraps(fallback)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if stays_in_pandas(self):
-                return fallback(self, *args, **kwargs)
-            return dispatch(label, function, fallback, self, args, kwargs)
+        if assigns(method):
+            in_place = method in IN_PLACE
+            limit = SET_LIMIT if method == SETTING_ITEM else METHOD_LIMIT
+
+            @functools.wraps(fallback)
+            def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
+                    warn_of_chaining(self, method)
+                if stays_in_pandas(self):
+                    return crafted(fallback(self, *args, **kwargs))
+                return dispatch(label, function, fallback, self, args, kwargs)
+
+        else:
+
+            @functools.wraps(fallback)
+            def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if stays_in_pandas(self):
+                    return crafted(fallback(self, *args, **kwargs))
+                return dispatch(label, function, fallback, self, args, kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        if "axis" in fallback.__code__.co_varnames:  # pandas asks for it, and asks the outermost function only
+            wrapper.__signature__ = inspect.signature(fallback)  # type: ignore[attr-defined]
         return wrapper
 
     return decorate
@@ -95,7 +115,7 @@ def native_property(base: type, name: str | None = None) -> Callable[[Callable[[
 
         def getter(self: Any) -> Any:
             if stays_in_pandas(self):
-                return pandas_get(self)
+                return crafted(pandas_get(self))
             return dispatch(label, function, pandas_get, self, (), {})
 
         def setter(self: Any, value: Any) -> None:
@@ -146,6 +166,7 @@ def dispatch(
         reason=refused,
         seconds=time.perf_counter() - started,
         rows=known_rows(result),
+        started=started,
     )
     return result
 
@@ -155,7 +176,7 @@ def _in_pandas(
 ) -> Any:
     fallbacks.count(label, reason)
     with plain_pandas():
-        return fallback(self, *args, **kwargs)
+        return crafted(fallback(self, *args, **kwargs))
 
 
 def known_rows(result: Any) -> int | None:
@@ -177,8 +198,8 @@ def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
         @functools.wraps(base)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if inside_pandas():
-                return _crafted(base(*args, **kwargs))
-            return dispatch(label, _ignoring_self(function), _crafted_result(base), None, args, kwargs)
+                return crafted(base(*args, **kwargs))
+            return dispatch(label, _ignoring_self(function), _ignoring_self(base), None, args, kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
         return wrapper
@@ -188,16 +209,3 @@ def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
 
 def _ignoring_self(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _, *args, **kwargs: function(*args, **kwargs)
-
-
-def _crafted_result(base: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda _, *args, **kwargs: _crafted(base(*args, **kwargs))
-
-
-def _crafted(result: Any) -> Any:
-    """A pandas result as a Craton object that shares its data."""
-    return crafted_classes(result)
-
-
-#: Set by the front end's package once its classes exist.
-crafted_classes: Callable[[Any], Any] = lambda result: result  # noqa: E731

@@ -36,6 +36,7 @@ def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     except TypeError as error:
         raise Unsupported(str(error)) from error
     named = dict(list(bound.arguments.items())[1:])
+    named |= named.pop("kwargs", {}) if name in ("eval", "query") else {}
     if named.pop("kwargs", None) or named.pop("args", None):
         raise Unsupported("extra arguments")
     return {

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
+from typing import Literal as OneOf
 
 import pandas as pd
 from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas.dtypes import INT64, family
 from craton.pandas.view import IndexSpec, Value, View
 
 
@@ -58,8 +60,10 @@ def index_to_columns(
     chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
     labels = held.labels
     default = "index" if "index" not in labels else "level_0"
-    given = pd.MultiIndex.from_arrays([[]] * len(spec.names), names=spec.names) if len(spec.names) > 1 else (
-        pd.Index([], name=spec.names[0])
+    given = (
+        pd.MultiIndex.from_arrays([[]] * len(spec.names), names=spec.names)
+        if len(spec.names) > 1
+        else (pd.Index([], name=spec.names[0]))
     )
     try:
         inserted = given._get_default_index_names(names, default)
@@ -91,6 +95,18 @@ def drop_levels(held: View, level: Any = None) -> View:
     return replace(held, index=remaining(held.index, level_numbers(held.index, level)))
 
 
+def _kind(values: Sequence[Value]) -> OneOf["range", "labels", "multi"]:
+    """The kind of an index of these columns: of one column of evenly spaced integers pandas makes a RangeIndex."""
+    if len(values) > 1:
+        return "multi"
+    dtype = values[0].dtype
+    if family(dtype) != "numpy" or dtype.kind != "i":
+        return "labels"
+    if dtype != INT64 or not values[0].definite:
+        raise Unsupported(f"an index of {dtype}, which becomes int64 where the labels are evenly spaced")
+    return "range"
+
+
 def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = False) -> View:
     """``set_index`` by labels of columns."""
     labels = keys if isinstance(keys, list) else [keys]
@@ -109,7 +125,7 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
         held = held.numbered()
         values = [*held.index.values, *values]
         names = [*held.index.names, *names]
-    spec = IndexSpec("multi" if len(values) > 1 else "labels", tuple(values), tuple(names))
+    spec = IndexSpec(_kind(values), tuple(values), tuple(names))
     if drop:
         held = held.take([i for i in range(len(held.values)) if i not in positions])
     return replace(held, index=spec)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from pandas.api.types import is_hashable, is_scalar
+from pandas.api.types import is_hashable, is_list_like, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.deprecations import in_place, without_copy
+from craton.pandas.execute import count_rows, resolved
 from craton.pandas.frame_columns import filter_rows
-from craton.pandas.indexers import ILocIndexer, LocIndexer, chosen_columns, sliced, template
+from craton.pandas.indexers import ILocIndexer, LocIndexer
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import native, stays_in_pandas
+from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
-from craton.pandas.setting import assigned
-from craton.pandas.view import View, name_index
+from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
+from craton.pandas.setting import assigned, set_by_label, set_by_position
+from craton.pandas.templates import chosen_columns, template
+from craton.pandas.view import IndexSpec, View, name_index
 
 
 def _head(self: Any, n: Any = 5) -> Any:
@@ -30,6 +36,93 @@ def _tail(self: Any, n: Any = 5) -> Any:
         raise Unsupported(f"n={n!r}")
     held = view(self)
     return lazy(type(self), sliced(held, -n, None) if n else sliced(held, 0, 0), self)
+
+
+def _take(self: Any, indices: Any, axis: Any = 0, **kwargs: Any) -> Any:
+    if kwargs or axis not in (0, "index", "rows"):
+        raise Unsupported("columns by position")
+    held = view(self)
+    if isinstance(indices, slice) or not is_list_like(indices):
+        raise Unsupported("positions that are no list")
+    return lazy(type(self), taken(held, positions_of(held, indices)), self)
+
+
+def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "sample", args, kwargs)
+    if named.pop("axis", None) not in (None, 0, "index", "rows"):
+        raise Unsupported("columns")
+    again = named.pop("ignore_index", False)
+    if named.get("weights") is not None:
+        raise Unsupported("weights")
+    held = view(self)
+    positions = pd.Series(np.arange(count_rows(held))).sample(**named).to_numpy()
+    result = taken(held, positions)
+    return lazy(type(self), replace(result, index=IndexSpec()) if again else result, self)
+
+
+def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "truncate", args, kwargs)
+    if named.pop("axis", None) not in (None, 0, "index", "rows"):
+        raise Unsupported("columns")
+    without_copy(self, named)
+    held = view(self)
+    labels = row_labels(held)
+    kept = pd.Series(np.arange(len(labels)), index=labels).truncate(**named)
+    return lazy(type(self), taken(held, kept.to_numpy()), self)
+
+
+def _evaluated(self: Any, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run ``query`` or ``eval``; pandas finds the caller's variables by counting frames, so they are handed over."""
+    pandas_own = getattr(pd.DataFrame, name)
+
+    def fallback(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        named = dict(kwargs)
+        known = variables(named)
+        return pandas_own(obj, *args, **named, local_dict=known, global_dict={})
+
+    if stays_in_pandas(self):
+        return fallback(self, *args, **kwargs)
+    return dispatch(f"DataFrame.{name}", function, fallback, self, args, kwargs)
+
+
+def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "query", args, kwargs)
+    expr = named.pop("expr")
+    evaluate = _evaluator(self, expr, named)
+    (node,) = statements(expr.replace("\n", " ").strip())
+    if isinstance(node, ast.Assign):
+        raise Unsupported("an assignment")
+    mask = evaluate(node)
+    if not is_mask(mask):
+        raise Unsupported("a result that is no mask")
+    held, predicate = masked(view(self), mask)
+    inplace = in_place(self, named, "query")
+    return finished(self, held.filtered(predicate), inplace)
+
+
+def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "eval", args, kwargs)
+    expr = named.pop("expr")
+    evaluate = _evaluator(self, expr, named)
+    result: Any = self
+    for node in statements(expr):
+        if not isinstance(node, ast.Assign):
+            return evaluate(node)
+        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+            raise Unsupported("an assignment of this kind")
+        value = evaluate(node.value)
+        held = assigned(view(result), node.targets[0].id, value)
+        result = lazy(type(self), held, self)
+        evaluate = Evaluator(result, evaluate.variables)
+    return finished(self, view(result), in_place(self, named, "eval"))
+
+
+def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
+    known = variables(named)
+    parser, engine = named.pop("parser", "pandas"), named.pop("engine", None)
+    if parser != "pandas" or engine not in (None, "python") or named.keys() - {"inplace"} or not isinstance(expr, str):
+        raise Unsupported("options of the evaluation")
+    return Evaluator(self, known)
 
 
 class FrameSelection:
@@ -99,8 +192,66 @@ class FrameSelection:
         return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
 
 
+    def query(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        """See :meth:`pandas.DataFrame.query`."""
+        return _evaluated(self, "query", _query, (expr, *args), kwargs)
+
+    def eval(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        """See :meth:`pandas.DataFrame.eval`."""
+        return _evaluated(self, "eval", _eval, (expr, *args), kwargs)
+
+    @native(pd.DataFrame)
+    def select_dtypes(self: Any, include: Any = None, exclude: Any = None) -> Any:
+        held = resolved(view(self))
+        empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+        return lazy(type(self), held.take(list(empty.select_dtypes(include, exclude).columns)), self)
+
+    @native(pd.DataFrame)
+    def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.DataFrame, "set_axis", (labels, *args), kwargs)
+        axis = self._get_axis_number(named.get("axis", 0))
+        held = view(self)
+        if axis == 1:
+            result = held.with_values(held.values, template(held.labels).set_axis(labels, axis=1).columns)
+        else:
+            result = relabelled(held, labels)
+        without_copy(self, named)
+        return lazy(type(self), result, self)
+
+    @native(pd.DataFrame)
+    def add_prefix(self: Any, prefix: Any, axis: Any = None) -> Any:
+        return _affixed(self, axis, lambda frame: frame.add_prefix(prefix))
+
+    @native(pd.DataFrame)
+    def add_suffix(self: Any, suffix: Any, axis: Any = None) -> Any:
+        return _affixed(self, axis, lambda frame: frame.add_suffix(suffix))
+
+    take = native(pd.DataFrame, "take")(_take)
+    sample = native(pd.DataFrame, "sample")(_sample)
+    truncate = native(pd.DataFrame, "truncate")(_truncate)
+
+
+def _affixed(self: Any, axis: Any, change: Any) -> Any:
+    if axis not in (None, 1, "columns"):
+        raise Unsupported("row labels")
+    held = view(self)
+    return lazy(type(self), held.with_values(held.values, change(template(held.labels)).columns), self)
+
+
 class SeriesSelection:
     """Methods of Series."""
+
+    take = native(pd.Series, "take")(_take)
+    sample = native(pd.Series, "sample")(_sample)
+    truncate = native(pd.Series, "truncate")(_truncate)
+
+    @native(pd.Series)
+    def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.Series, "set_axis", (labels, *args), kwargs)
+        self._get_axis_number(named.get("axis", 0))
+        result = relabelled(view(self), labels)
+        without_copy(self, named)
+        return lazy(type(self), result, self)
 
     head = native(pd.Series, "head")(_head)
     tail = native(pd.Series, "tail")(_tail)
@@ -117,9 +268,25 @@ class SeriesSelection:
 
     @native(pd.Series)
     def __getitem__(self: Any, key: Any) -> Any:
-        if isinstance(key, pd.Series) and key.dtype == bool:
+        if callable(key):
+            return self[key(self)]
+        held = view(self)
+        if isinstance(key, slice):
+            return lazy(type(self), by_slice(held, key), self)
+        if isinstance(key, tuple) or held.index.kind == "multi":
+            raise Unsupported("a key of several levels")
+        if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
-        raise Unsupported(f"a key of type {type(key).__name__}")
+        return LocIndexer("loc", self)[key]
+
+    @native(pd.Series)
+    def __setitem__(self: Any, key: Any, value: Any) -> None:
+        if isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
+            replace_state(self, set_by_position(self, key, slice(None), value))
+        elif not is_hashable(key) and is_mask(key):
+            replace_state(self, set_by_label(self, key, slice(None), value))
+        else:
+            raise Unsupported("one row")
 
     @native(pd.Series)
     def to_frame(self: Any, *args: Any, **kwargs: Any) -> Any:

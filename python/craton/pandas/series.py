@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.cells import SeriesCells
+from craton.pandas.counterparts import Counterpart, register
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
+from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, SeriesOperators
 from craton.pandas.reductions import SeriesReductions
@@ -33,8 +35,11 @@ class Series(
     BinaryOperators,
     Ufuncs,
     pd.Series,
+    metaclass=Counterpart,
 ):
     __doc__ = pd.Series.__doc__
+
+    _stands_for = pd.Series
 
     _mgr = LazyManager()
 
@@ -56,3 +61,5 @@ class Series(
 
 
 Series.__module__ = "pandas"
+register(Series, pd.Series)
+inherit(Series, pd.Series)

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_scalar
+from pandas.api.types import is_iterator, is_scalar
+from pandas.core.frame import _reindex_for_setitem
 
 from craton.errors import Unsupported
-from craton.pandas.align import aligned
+from craton.pandas.align import aligned, attached, same_labels
 from craton.pandas.convert import from_array
+from craton.pandas.dtypes import kind_of
+from craton.pandas.execute import count_rows
 from craton.pandas.lazy import view
+from craton.pandas.native import plain_pandas
+from craton.pandas.rows import at_positions, everything, is_mask, label_predicate, masked, positions_of, row_labels
+from craton.pandas.statistics import stand_in
+from craton.pandas.templates import template
 from craton.pandas.view import Value, View
-from craton.plan.expr import Literal
+from craton.plan.expr import Call, Expr, Literal
+from craton.plan.operators import Filter
 
 
 def constant(scalar: Any) -> Value:
@@ -63,17 +73,53 @@ def _literal(column: pl.Series) -> Literal:
 def column_for(held: View, value: Any) -> tuple[View, Value]:
     """A value that is assigned to a column of a view, over one base with it.
 
+    Parameters
+    ----------
+    held
+        The view.
+    value
+        A Series with any labels, a scalar, or a list-like with one item a row.
+
     Raises
     ------
     Unsupported
-        If it can't be put beside the view's rows exactly.
+        If pandas must do it.
+    ValueError and others
+        As pandas raises them, for values that don't fit.
     """
-    if isinstance(value, pd.Series):
-        held, other = aligned(held, view(value))
-        return held, other.values[0]
     if is_scalar(value):
         return held, constant(value)
-    raise Unsupported(f"a column from a {type(value).__name__}")
+    if isinstance(value, pd.DataFrame) or is_iterator(value) or isinstance(value, (dict, set)):
+        raise Unsupported(f"a column from a {type(value).__name__}")
+    if isinstance(value, pd.Series):
+        try:
+            held, other = aligned(held, view(value))
+            return held, other.values[0]
+        except Unsupported:
+            if not count_rows(held):
+                raise
+            labels = row_labels(held)
+            with plain_pandas():
+                array = _reindex_for_setitem(value, labels)[0] if len(labels) else None
+            if array is None:
+                raise
+            return beside(held, array)
+    rows = count_rows(held)
+    if not rows:
+        raise Unsupported("values for a frame without rows")
+    frame = pd.DataFrame(index=range(rows))
+    with plain_pandas():
+        frame["x"] = value
+    if isinstance(value, (pd.Index, pd.api.extensions.ExtensionArray)):
+        return beside(held, frame["x"].copy()._values)
+    return beside(held, frame["x"]._values)
+
+
+def beside(held: View, array: Any) -> tuple[View, Value]:
+    """An array beside a view's rows, as a column."""
+    series, nulls, nans = from_array("x", array)
+    held, (column,) = attached(held, [series])
+    return held, Value(column, array.dtype, nulls, nans)
 
 
 def with_column(held: View, label: Hashable, value: Value) -> View:
@@ -105,5 +151,157 @@ def assigned(held: View, label: Any, value: Any) -> View:
     """
     if isinstance(held.labels, pd.MultiIndex) or not (is_scalar(label) or isinstance(label, tuple)):
         raise Unsupported("assignment of this kind")
+    if not held.values and held.index.kind == "default":
+        raise Unsupported("a frame without columns")
     held, column = column_for(held, value)
     return with_column(held, label, column)
+
+
+# -- loc and iloc ----------------------------------------------------------------------------------------------------
+
+
+def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
+    """``obj.loc[rows, columns] = value``.
+
+    Raises
+    ------
+    Unsupported
+        If pandas must do it, with its errors and enlargements.
+    """
+    held = view(obj)
+    predicate: Expr | None = None
+    if is_mask(rows):
+        held, predicate = masked(held, rows)
+    elif not everything(rows):
+        if is_scalar(rows) or isinstance(rows, tuple) or held.index.kind == "multi":
+            raise Unsupported("one row")
+        predicate = label_predicate(held, rows)
+    if isinstance(obj, pd.Series):
+        return set_where(obj, held, [0], predicate, value)
+    try:
+        chosen = template(held.labels).loc[:, columns]
+    except KeyError:
+        if not is_scalar(columns):
+            raise Unsupported("several new columns") from None
+        return _new_column(held, predicate, columns, value)
+    positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
+    return set_where(obj, held, positions, predicate, value)
+
+
+def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
+    """``obj.iloc[rows, columns] = value``.
+
+    Raises
+    ------
+    Unsupported
+        If pandas must do it.
+    """
+    held = view(obj)
+    predicate: Expr | None = None
+    if isinstance(value, pd.Series):
+        raise Unsupported("values with labels, by position")
+    if is_mask(rows) and not isinstance(rows, pd.Series):
+        held, predicate = masked(held, rows)
+    elif not everything(rows):
+        if not isinstance(rows, (slice, list, np.ndarray)):
+            raise Unsupported("one row")
+        predicate = at_positions(positions_of(held, rows))
+    if isinstance(obj, pd.Series):
+        return set_where(obj, held, [0], predicate, value)
+    chosen = template(held.labels).iloc[:, columns]
+    positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
+    return set_where(obj, held, positions, predicate, value)
+
+
+def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None, value: Any) -> View:
+    """The view with a value in some columns, where a predicate over the base holds (everywhere if there is none)."""
+    values = list(held.values)
+    if isinstance(value, pd.Series):
+        held, new = _series_where(held, predicate, value)
+        for i in positions:
+            if new.dtype != held.values[i].dtype or not new.definite or not held.values[i].definite:
+                raise Unsupported("values of another dtype")
+            values = list(held.values) if i == positions[0] else values
+            values[i] = _where(predicate, new, held.values[i])
+        return held.with_values(values)
+    if not is_scalar(value):
+        raise Unsupported(f"setting a {type(value).__name__} in some rows")
+    for i in positions:
+        if not values[i].definite:
+            raise Unsupported("a dtype that depends on the data")
+        values[i] = _scalar_where(held, predicate, value, values[i], isinstance(obj, pd.Series))
+    return held.with_values(values)
+
+
+def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, single: bool) -> Value:
+    """A scalar in some rows of a column; pandas sets it in a stand-in, which gives the dtype."""
+    before = stand_in(old.dtype, 2, 0)
+    after: Any = before.copy() if single else before.to_frame("c")
+    target = after if single else after.loc
+    key: Any = slice(None) if predicate is None else [True, False]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            target[key if single else (key, "c")] = scalar
+        except Exception as error:
+            raise Unsupported(f"{type(error).__name__}: {error}") from error
+    column = after if single else after["c"]
+    if column.dtype != old.dtype:
+        if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
+            raise Unsupported(f"a column of {old.dtype} that becomes {column.dtype}")
+        old = Value(Call("cast", (old.expr,), pl.Float64()), column.dtype, old.nulls)
+    series, nulls, nans = from_array("x", column._values[:1])
+    if nans:
+        series = series.fill_nan(None)
+        nulls = bool(series.null_count())
+    return _where(predicate, Value(_literal(series), old.dtype, nulls), old)
+
+
+def _where(predicate: Expr | None, new: Value, old: Value) -> Value:
+    if predicate is None:
+        return new
+    if new.physical != old.physical:
+        raise Unsupported("values of another physical dtype")
+    expr = Call("when", (predicate, new.expr, old.expr), old.physical)
+    return Value(expr, old.dtype, new.nulls or old.nulls, new.nans or old.nans)
+
+
+def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple[View, Value]:
+    """A Series whose labels are those of the rows, or of exactly the rows that are set."""
+    if held.index.kind not in ("default", "range"):
+        raise Unsupported("labels that may repeat")
+    other = view(value)
+    try:
+        held, other = aligned(held, other)
+        return held, other.values[0]
+    except Unsupported:
+        if predicate is None or not isinstance(other.base, Filter):
+            raise
+    chosen = held.filtered(predicate)
+    if chosen.base != other.base or not same_labels(chosen.index, other.index):
+        raise Unsupported("values for other rows")
+    assert isinstance(chosen.base, Filter)
+    return replace(held.numbered(), base=chosen.base.input), other.values[0]
+
+
+def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any) -> View:
+    """A column that is set in some rows and missing in the others."""
+    if not count_rows(held):
+        raise Unsupported("a frame without rows")
+    if predicate is None:
+        return assigned(held, label, value)
+    if not is_scalar(value):
+        raise Unsupported("a new column from values for some rows")
+    frame = pd.DataFrame({0: [0, 0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            frame.loc[[True, False], "x"] = value
+        except Exception as error:
+            raise Unsupported(f"{type(error).__name__}: {error}") from error
+    series, _, nans = from_array("x", frame["x"]._values)
+    if nans:
+        series = series.fill_nan(None)
+    kind = series.dtype
+    expr = Call("when", (predicate, _literal(series[:1]), _literal(series[1:])), kind)
+    return with_column(held, label, Value(expr, frame["x"].dtype, nulls=True))

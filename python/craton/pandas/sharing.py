@@ -60,6 +60,9 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     if estimated_rows(core) > 50 * rows:
         return execute(plans, ordered=ordered)
     shared = Project(core, tuple((name, core.column(name)) for name in columns))
+    if any(observed_order(shared, observed=False).values()):
+        # The rows would have to be put in order first: more work than the answer itself.
+        return execute(plans, ordered=ordered)
     return execute(plans, ordered=ordered, beside=(core, shared, rows))
 
 

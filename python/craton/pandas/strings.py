@@ -7,6 +7,7 @@ methods are expressions of the engine; the other row-wise ones run pandas' own c
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
 from craton.pandas.elementwise import is_missing
 from craton.pandas.execute import scalar
+from craton.pandas.inherit import counterpart
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import stays_in_pandas
 from craton.pandas.questions import happens
@@ -381,6 +383,11 @@ for _name, _original in list(vars(PandasStringMethods).items()):
         setattr(StringMethods, _name, document(member("str", _name, _function), _original))
 
 
+@functools.cache
+def _counted_class() -> Any:
+    return counterpart(PandasStringMethods, "Series.str")
+
+
 class StringAccessor(Accessor):
     """``Series.str``: pandas' own where the Series stays in pandas or holds no planned strings."""
 
@@ -391,10 +398,10 @@ class StringAccessor(Accessor):
         if obj is None:
             return PandasStringMethods
         if stays_in_pandas(obj):
-            return PandasStringMethods(obj)
+            return _counted_class()(obj)
         dtype = obj.dtype
         if kind_of(dtype) == "T" or (isinstance(dtype, pd.CategoricalDtype) and kind_of(dtype.categories.dtype) == "T"):
             return StringMethods(obj)
         if dtype.kind in "biufmM":
             PandasStringMethods(empty_series(dtype))  # raises pandas' error
-        return PandasStringMethods(obj)
+        return _counted_class()(obj)

@@ -11,6 +11,7 @@ from html import escape
 
 from craton.plan.operators import (
     Aggregate,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -43,6 +44,8 @@ def describe(op: Operator) -> tuple[str, str]:
             return "Filter", repr(op.predicate)
         case RowNumber():
             return "RowNumber", op.name
+        case Attach():
+            return "Attach", f"{_names(op.columns)} of {op.source!r}"
         case Join():
             keys = ", ".join(f"{a!r} = {b!r}" for a, b in zip(op.left_on, op.right_on, strict=True))
             return "Join", f"{op.how} on {keys}" if keys else op.how

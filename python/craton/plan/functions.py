@@ -72,5 +72,6 @@ declare(Kind.ROWWISE, "dt_part", "dt_offset")
 # --- more aggregates (reductions, value_counts, describe)
 
 # --- more of group-by
+declare(Kind.AGGREGATE, "label_of_min", "label_of_max", ordered=True)
 
 # --- more windows

@@ -114,6 +114,24 @@ class RowNumber(Operator):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Attach(Operator):
+    """The input with columns of data in memory beside it, row by row, in the input's order.
+
+    Both must have the same number of rows; a run fails otherwise.
+    """
+
+    input: Operator
+    source: Source
+    columns: tuple[str, ...]
+
+    def _validate(self) -> None:
+        _unique([*schema(self.input), *self.columns])
+        known = {name for name, _ in self.source.columns}
+        if unknown := [name for name in self.columns if name not in known]:
+            raise PlanError(f"{self.source!r} has no columns {unknown}; it has {sorted(known)}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Join(Operator):
     """Rows of two inputs that agree on keys: all columns of the left, then of the right (left only for semi, anti).
 
@@ -304,6 +322,9 @@ def _derive_schema(op: Operator) -> Schema:
             return schema(op.input)
         case RowNumber():
             return {op.name: pl.UInt32(), **schema(op.input)}
+        case Attach():
+            dtypes = dict(op.source.columns)
+            return schema(op.input) | {name: dtypes[name] for name in op.columns}
         case Join():
             if op.how in ("semi", "anti"):
                 return schema(op.left)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from craton.plan.expr import Window, walk
 from craton.plan.operators import (
     Aggregate,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -66,7 +67,7 @@ def _input_orders(op: Operator, observed: bool) -> tuple[bool, ...]:
             return (observed or ordered,)
         case Filter() | Unpivot():
             return (observed,)
-        case RowNumber() | Slice():
+        case RowNumber() | Slice() | Attach():
             return (True,)
         case Join():
             return (observed, observed and op.how not in ("semi", "anti"))

@@ -1,16 +1,18 @@
 """How many rows an operator will produce: estimates, derived bottom-up beside the tree.
 
-They start from what file metadata says and use fixed selectivities; whoever decides by them must stay correct when they
-are wrong.
+They start from what file metadata says and use fixed selectivities, and take joins for joins of a key with a foreign key:
+a filter on one side keeps its share of the other side's rows. Whoever decides by them must stay correct when they are wrong.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from craton.plan.expr import Call, Expr, conjuncts
 from craton.plan.operators import (
     Aggregate,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -25,56 +27,114 @@ from craton.plan.operators import (
 )
 
 UNKNOWN_ROWS = 1_000_000
-_SELECTIVITY = {"eq": 0.1, "is_in": 0.2, "is_null": 0.1, "is_between": 0.25, "and": 0.25}
+_SELECTIVITY = {
+    "eq": 0.1,
+    "is_in": 0.2,
+    "is_null": 0.1,
+    "is_between": 0.2,
+    "str_starts_with": 0.05,
+    "str_ends_with": 0.05,
+    "str_contains": 0.1,
+}
 
-_estimates: WeakKeyDictionary[Operator, int] = WeakKeyDictionary()
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is expected of an operator's output.
+
+    Parameters
+    ----------
+    rows
+        The number of rows.
+    share
+        The share that is left of the rows that there would be without any filter below.
+    """
+
+    rows: float
+    share: float = 1.0
 
 
-def estimated_rows(op: Operator) -> int:
-    """The number of rows that an operator is expected to produce."""
+_estimates: WeakKeyDictionary[Operator, Estimate] = WeakKeyDictionary()
+
+
+def estimate(op: Operator) -> Estimate:
+    """What is expected of an operator's output."""
     known = _estimates.get(op)
     if known is None:
         known = _estimates[op] = _estimate(op)
     return known
 
 
+def estimated_rows(op: Operator) -> int:
+    """The number of rows that an operator is expected to produce."""
+    return int(estimate(op).rows)
+
+
 def selectivity(predicate: Expr) -> float:
     """The share of rows that a predicate is expected to keep."""
     share = 1.0
     for part in conjuncts(predicate):
-        share *= _SELECTIVITY.get(part.function, 0.4) if isinstance(part, Call) else 0.5
+        share *= _kept(part)
     return share
 
 
-def _estimate(op: Operator) -> int:
+def _kept(part: Expr) -> float:
+    if not isinstance(part, Call):
+        return 0.5
+    if part.function == "not":
+        inner = part.args[0]
+        return max(1.0 - _kept(inner), 0.1) if isinstance(inner, Call) else 0.5
+    if part.function == "or":
+        return min(sum(map(selectivity, part.args)), 1.0)
+    return _SELECTIVITY.get(part.function, 0.4)
+
+
+def _estimate(op: Operator) -> Estimate:
     match op:
         case Scan():
             rows = getattr(op.source, "rows", None)
-            rows = UNKNOWN_ROWS if rows is None else rows
-            return rows if op.predicate is None else int(rows * selectivity(op.predicate))
-        case Project() | RowNumber() | Sort():
-            return estimated_rows(op.input)
+            kept = 1.0 if op.predicate is None else selectivity(op.predicate)
+            return Estimate((UNKNOWN_ROWS if rows is None else rows) * kept, kept)
+        case Project() | RowNumber() | Sort() | Attach():
+            return estimate(op.input)
         case Filter():
-            return int(estimated_rows(op.input) * selectivity(op.predicate))
+            below, kept = estimate(op.input), selectivity(op.predicate)
+            return Estimate(below.rows * kept, below.share * kept)
         case Join():
-            left, right = estimated_rows(op.left), estimated_rows(op.right)
-            match op.how:
-                case "cross":
-                    return left * right
-                case "semi" | "anti":
-                    return left // 2
-                case _:
-                    return max(left, right)
+            return _joined(op)
         case Aggregate():
-            return estimated_rows(op.input) // 10 if op.keys else 1
+            below = estimate(op.input)
+            return Estimate(below.rows / 4, below.share) if op.keys else Estimate(1)
         case Distinct():
-            return estimated_rows(op.input) // 10
+            below = estimate(op.input)
+            return Estimate(below.rows / 4, below.share)
         case Slice():
-            rows = estimated_rows(op.input)
-            return rows if op.length is None else min(rows, op.length)
+            below = estimate(op.input)
+            return below if op.length is None else Estimate(min(below.rows, op.length), below.share)
         case Union():
-            return sum(estimated_rows(part) for part in op.parts)
+            return Estimate(sum(estimate(part).rows for part in op.parts))
         case Unpivot():
-            return estimated_rows(op.input) * len(op.values)
+            below = estimate(op.input)
+            return Estimate(below.rows * len(op.values), below.share)
         case _:
             raise NotImplementedError(f"no size rule for {type(op).__name__}")
+
+
+def _joined(op: Join) -> Estimate:
+    left, right = estimate(op.left), estimate(op.right)
+    match op.how:
+        case "cross":
+            return Estimate(left.rows * right.rows)
+        case "semi":
+            return Estimate(left.rows * right.share, left.share * right.share)
+        case "anti":
+            return Estimate(left.rows / 2, left.share / 2)
+        case "inner":
+            rows = max(left.rows * right.share, right.rows * left.share)
+            return Estimate(rows, left.share * right.share)
+        case "left":
+            return Estimate(max(left.rows, right.rows * left.share), left.share)
+        case "right":
+            return Estimate(max(right.rows, left.rows * right.share), right.share)
+        case _:
+            return Estimate(max(left.rows, right.rows))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from craton.plan.operators import Operator
+from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.fuse import fuse
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
+from craton.plan.rules.sideways import delay_memberships, restrict_groups
 from craton.plan.rules.unnest import unnest
 
 Rule = Callable[[Operator], Operator]
@@ -17,7 +19,8 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("unnested", (unnest,)),
     ("pruned", (prune_columns, fuse)),
     ("pushed", (push_predicates, fuse)),
-    ("optimized", (prune_columns,)),
+    ("joined", (compare_distinct_counts, delay_memberships, restrict_groups)),
+    ("optimized", (prune_columns, fuse)),
 )
 
 

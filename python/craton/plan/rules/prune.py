@@ -10,6 +10,7 @@ from craton.plan.expr import Column, Expr, roots
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
+    Attach,
     Distinct,
     Filter,
     Join,
@@ -95,6 +96,8 @@ def _required(op: Operator, needed: set[str]) -> list[set[str]]:
             return [needed | roots(op.predicate)]
         case RowNumber():
             return [needed - {op.name}]
+        case Attach():
+            return [needed - set(op.columns)]
         case Join():
             left, right = set(schema(op.left)), set(schema(op.right))
             return [(needed & left) | _reads(list(op.left_on)), (needed & right) | _reads(list(op.right_on))]
@@ -129,6 +132,9 @@ def _narrow(op: Operator, needed: set[str], inputs: tuple[Operator, ...]) -> Ope
             return _project(inputs[0], _kept(op.columns, needed))
         case RowNumber():
             return RowNumber(inputs[0], op.name) if op.name in needed else inputs[0]
+        case Attach():
+            columns = tuple(name for name in op.columns if name in needed)
+            return Attach(inputs[0], op.source, columns) if columns else inputs[0]
         case Aggregate():
             return Aggregate(inputs[0], op.keys, _aggregates(op, needed), op.sort)
         case Union():

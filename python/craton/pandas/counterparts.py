@@ -1,0 +1,74 @@
+"""Craton's classes in pandas' place: what counts as an instance of them, how they are pickled, and how an object that
+pandas made itself becomes one.
+
+pandas often builds a result with its own ``DataFrame`` or ``Series`` and not with the class of the object that it was
+asked of (``Series.str.extract``, ``concat`` inside ``apply``, everything at the top level), and libraries hand back frames
+of their own making. Such an object is as good as one of Craton's to ``isinstance``; and where it is the result of a call
+that went through Craton, it is made one of Craton's, so that what follows is planned again.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_counterparts: dict[type, Any] = {}
+"""For each class of pandas' Craton's own, or a function that makes it when it is first needed."""
+
+
+class Counterpart(type):
+    """The metaclass of a class that stands for one of pandas': instances of that one are its instances, too.
+
+    That holds for the class itself. A subclass that a user makes is an ordinary class.
+    """
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        theirs = cls.__dict__.get("_stands_for")
+        return isinstance(instance, cls._stands_for) if theirs is not None else type.__instancecheck__(cls, instance)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        theirs = cls.__dict__.get("_stands_for")
+        return issubclass(subclass, theirs) if theirs is not None else type.__subclasscheck__(cls, subclass)
+
+
+def _unpickled(theirs: type) -> type:
+    from craton import pandas  # noqa: F401  # registers the classes, in a process that has not used it yet
+
+    return counterpart_of(theirs)
+
+
+def _reduce_class(cls: Any) -> Any:
+    # The class tells pandas' module as its own, as users expect, so that pickling it by name would find pandas' class.
+    return (_unpickled, (cls._stands_for,)) if "_stands_for" in cls.__dict__ else cls.__qualname__
+
+
+copyreg.pickle(Counterpart, _reduce_class)  # type: ignore[arg-type]
+
+
+def counterpart_of(theirs: type) -> type:
+    """Craton's class in the place of one of pandas'."""
+    ours = _counterparts[theirs]
+    if not isinstance(ours, type):
+        ours = _counterparts[theirs] = ours()
+    return ours
+
+
+def register(ours: type | Callable[[], type], theirs: type) -> None:
+    """Make a class, or what makes it, the counterpart of one of pandas'."""
+    _counterparts[theirs] = ours
+
+
+def crafted(result: Any) -> Any:
+    """A result of pandas' as one of Craton's objects that shares its data; anything else, and those, as it is.
+
+    An object that nobody else holds is given the other class; one that somebody holds is left alone.
+    """
+    if type(result) not in _counterparts:
+        return result
+    ours = counterpart_of(type(result))
+    if sys.getrefcount(result) <= 2 or not hasattr(result, "_mgr"):
+        result.__class__ = ours
+        return result
+    return ours(result).__finalize__(result)

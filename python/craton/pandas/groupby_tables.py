@@ -1,0 +1,111 @@
+"""``value_counts`` and ``describe`` of groups: several numbers a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import family, kind_of, physical
+from craton.pandas.execute import materialise
+from craton.pandas.groupby_aggregates import Pair, Probe, rows, summarise
+from craton.pandas.groupby_keys import Grouped, Key
+from craton.pandas.groupby_windows import Result
+from craton.pandas.view import Value, View, column_names
+from craton.plan.expr import Call, Expr, conjunction
+from craton.plan.operators import Aggregate, AggregateCall, Filter
+
+STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("count", {}),
+    ("mean", {}),
+    ("std", {}),
+    ("min", {}),
+    ("quantile", {"q": 0.25}),
+    ("quantile", {"q": 0.5}),
+    ("quantile", {"q": 0.75}),
+    ("max", {}),
+)
+
+
+def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any = None, exclude: Any = None) -> Result:
+    """Count, mean, standard deviation, extremes and quartiles of numeric columns."""
+    if percentiles is not None or include is not None or exclude is not None:
+        raise Unsupported("parameters of describe")
+    positions = [i for i in state.positions if kind_of(state.held.values[i].dtype) in "iuf"]
+    if len(positions) != len(state.positions) or any(family(value.dtype) != "numpy" for value in state.values):
+        raise Unsupported("describe of columns that are not numbers")
+    if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
+        raise Unsupported("describe of what may be no groups")
+    template = probe(lambda gb: gb.describe())
+    pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
+    return summarise(state, pairs, template), template
+
+
+def value_counts(
+    state: Grouped,
+    probe: Probe,
+    subset: Sequence[Any] | None = None,
+    normalize: bool = False,
+    sort: bool = True,
+    ascending: bool = False,
+    dropna: bool = True,
+) -> pd.Series:
+    """How often each combination of values occurs in each group, the most frequent first: a result in memory."""
+    flags = (normalize, sort, ascending, dropna)
+    if subset is not None or not all(isinstance(flag, bool) for flag in flags):
+        raise Unsupported("parameters of value_counts")
+    if any(family(value.dtype) == "category" for value in (*state.values, *(key.value for key in state.keys))):
+        raise Unsupported("value_counts of categories")
+    if not all(value.definite for value in state.values):
+        raise Unsupported("a column whose dtype depends on the data")
+    own = {key.column for key in state.keys}
+    values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
+    if not state.options.as_index:
+        raise Unsupported("value_counts with as_index=False")
+    template = probe(lambda gb: gb.value_counts(normalize=normalize, sort=sort, ascending=ascending, dropna=dropna))
+    dtype = probe(lambda gb: gb.value_counts(dropna=dropna)).dtype
+    base, keys, counted = rows(state, [key.value.clean.expr for key in values])
+    present: list[Expr] = [
+        Call("not", (Call("is_null", (expr,), pl.Boolean()),), pl.Boolean())
+        for expr, key in zip(counted, values, strict=True)
+        if key.value.clean.nulls and dropna
+    ]
+    if present:
+        base = Filter(base, conjunction(present))
+    every = [*state.keys, *values]
+    *names, count_name = column_names([*(key.name for key in every), "count"])
+    call = AggregateCall("len", (), physical(dtype))
+    named = tuple(zip(names, [*keys, *counted], strict=True))
+    counts = Aggregate(base, named, ((count_name, call),), sort=False)
+    columns = [
+        *(Value(counts.column(name), key.value.dtype) for name, key in zip(names, every, strict=True)),
+        Value(counts.column(count_name), dtype),
+    ]
+    arrays, _ = materialise(View(counts, tuple(columns), pd.RangeIndex(len(columns))))
+    found = _Counted(dict(enumerate(arrays)), copy=False)
+    groups = found.groupby(
+        list(range(len(keys))),
+        sort=state.options.sort,
+        dropna=state.options.dropna,
+        group_keys=state.options.group_keys,
+    )
+    positions = list(range(len(keys), len(every)))
+    result = groups[positions].value_counts(normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
+    result.index.names = template.index.names
+    return result
+
+
+class _Counted(pd.DataFrame):
+    """One row a combination, in the order in which they first appear, with its count as the last column.
+
+    pandas sorts combinations partly with unstable sorts, so that the order of equal counts follows from where each
+    stands first. Its own code therefore arranges them; what it takes for the sizes of groups is the counts.
+    """
+
+    def groupby(self, *args: Any, **kwargs: Any) -> Any:
+        groups = super().groupby(*args, **kwargs)
+        groups.size = groups[self.columns[-1]].sum
+        return groups

@@ -1,0 +1,98 @@
+"""Whether a group holds more than one value is cheaper to tell than how many it holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import polars as pl
+
+from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, roots
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Operator, Project
+from craton.plan.order import topological
+
+_SEVERAL = {("gt", 1), ("ge", 2)}
+_ONE = {("eq", 1)}
+
+
+def compare_distinct_counts(root: Operator) -> Operator:
+    """Replace counts of distinct values that are only compared with one by the smallest and greatest value.
+
+    Before: ``Filter[n > 1](Aggregate[n = n_unique(x) by k])``;
+    after: ``Filter[lo != hi](Aggregate[lo = min(x), hi = max(x) by k])``.
+
+    Valid where nothing else reads the count, for values that are ordered and of one representation each (integers,
+    strings, dates; not floats, which have two zeros), missing values not counted: a group of missing values only has
+    neither, and both comparisons leave it out as ``0 > 1`` and ``0 == 1`` do. ``!= 1`` would keep it, so it stays.
+    """
+    readers = Counter(child for op in topological(root) for child in op.inputs)
+    done: dict[Operator, Operator] = {}
+
+    def visit(op: Operator) -> Operator:
+        if op not in done:
+            done[op] = _rewrite(op, readers, visit)
+        return done[op]
+
+    return visit(root)
+
+
+def _rewrite(op: Operator, readers: Counter[Operator], visit: Callable[[Operator], Operator]) -> Operator:
+    if isinstance(op, Project) and isinstance(op.input, Filter) and isinstance(op.input.input, Aggregate):
+        selection, groups = op.input, op.input.input
+        read_above = set().union(*(roots(expr) for _, expr in op.columns))
+        if readers[selection] == 1 and readers[groups] == 1:
+            changed = _compared(selection, groups, read_above)
+            if changed is not None:
+                predicate, calls = changed
+                below = Aggregate(visit(groups.input), groups.keys, calls, groups.sort)
+                return Project(Filter(below, predicate), op.columns)
+    return op.with_inputs(tuple(visit(child) for child in op.inputs))
+
+
+def _compared(
+    selection: Filter, groups: Aggregate, read_above: set[str]
+) -> tuple[Expr, tuple[tuple[str, AggregateCall], ...]] | None:
+    calls = dict(groups.aggregates)
+    parts = conjuncts(selection.predicate)
+    replaced: dict[Expr, Expr] = {}
+    added: dict[str, AggregateCall] = {}
+    for part in parts:
+        name = _count_name(part)
+        if name is None or name in read_above or not _orderable(calls.get(name)):
+            continue
+        if any(name in roots(other) for other in parts if other is not part):
+            continue
+        assert isinstance(part, Call)
+        (value,) = calls[name].args
+        low, high = f"{name} (least)", f"{name} (greatest)"
+        dtype = dtype_of(value)
+        added |= {low: AggregateCall("min", (value,), dtype), high: AggregateCall("max", (value,), dtype)}
+        test = "ne" if (part.function, _constant(part)) in _SEVERAL else "eq"
+        replaced[part] = Call(test, (Column(low, dtype), Column(high, dtype)), pl.Boolean())
+        del calls[name]
+    if not replaced:
+        return None
+    return conjunction([replaced.get(part, part) for part in parts]), tuple((calls | added).items())
+
+
+def _count_name(part: Expr) -> str | None:
+    """The column of a comparison that asks for one or for several."""
+    if not isinstance(part, Call) or len(part.args) != 2:
+        return None
+    column = part.args[0]
+    asked = (part.function, _constant(part))
+    if isinstance(column, Column) and asked in _SEVERAL | _ONE:
+        return column.name
+    return None
+
+
+def _constant(part: Call) -> object:
+    operand = part.args[1]
+    return operand.value if isinstance(operand, Literal) else None
+
+
+def _orderable(call: AggregateCall | None) -> bool:
+    if call is None or call.function != "n_unique" or call.option("nulls", False):
+        return False
+    dtype = dtype_of(call.args[0])
+    return dtype.is_integer() or dtype.is_temporal() or dtype == pl.String()

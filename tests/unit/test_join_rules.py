@@ -1,0 +1,136 @@
+"""The rules about joins beside group-bys: shapes, and the same rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from plans import col, compare, scan
+
+from craton.lower import lower
+from craton.plan.expr import Call, Literal
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
+from craton.plan.order import topological
+from craton.plan.rules import sideways
+from craton.plan.rules.distinct_counts import compare_distinct_counts
+from craton.plan.rules.sideways import delay_memberships, restrict_groups
+
+ITEMS = pl.DataFrame(
+    {"k": [1, 1, 2, 2, 3, 4, 5, None], "s": [1, 2, 3, 3, None, 4, 5, 6], "v": [1.0, 2, 3, 4, 5, 6, 7, 8]}
+)
+PARTS = pl.DataFrame({"pk": [1, 3, 2, 5, 1], "size": [1, 2, 9, 3, 4]})
+
+
+@pytest.fixture(autouse=True)
+def small_is_large(monkeypatch):
+    monkeypatch.setattr(sideways, "LARGE_ROWS", 2)
+    monkeypatch.setattr(sideways, "SMALL_SHARE", 1.0)
+
+
+def rows(plan: Operator) -> list[tuple]:
+    return lower(plan).collect(engine="streaming").rows()
+
+
+def counts(function: str = "gt", value: int = 1, read: str = "k") -> Operator:
+    items = scan(ITEMS)
+    call = AggregateCall("n_unique", (col(items, "s"),), pl.Int64())
+    groups = Aggregate(items, (("k", col(items, "k")),), (("n", call),))
+    chosen = Filter(groups, Call(function, (col(groups, "n"), Literal(value, pl.Int64())), pl.Boolean()))
+    return Project(chosen, ((read, col(chosen, read)),))
+
+
+@pytest.mark.parametrize(("function", "value"), [("gt", 1), ("ge", 2), ("eq", 1)])
+def test_more_than_one_distinct_value(function, value):
+    plan = counts(function, value)
+    changed = compare_distinct_counts(plan)
+    (groups,) = [op for op in topological(changed) if isinstance(op, Aggregate)]
+    assert [call.function for _, call in groups.aggregates] == ["min", "max"]
+    assert rows(changed) == rows(plan)
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "read"), [("gt", 2, "k"), ("ne", 1, "k"), ("lt", 1, "k"), ("gt", 1, "n")]
+)
+def test_a_count_that_is_needed_stays(function, value, read):
+    plan = counts(function, value, read)
+    assert compare_distinct_counts(plan) == plan
+
+
+def membership(how: str) -> Join:
+    """Items whose key is among groups, joined with some parts."""
+    items, other = scan(ITEMS), scan(ITEMS)
+    groups = Aggregate(other, (("g", col(other, "k")),), ())
+    asked = Join(items, groups, how, (col(items, "k"),), (col(groups, "g"),))
+    parts = scan(PARTS)
+    chosen = Filter(parts, compare(parts, "size", "lt", 5))
+    return Join(asked, chosen, "inner", (col(asked, "k"),), (col(chosen, "pk"),))
+
+
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_selective_joins_go_before_membership(how):
+    plan = membership(how)
+    changed = delay_memberships(plan)
+    assert isinstance(changed, Join)
+    assert changed.how == how
+    assert rows(changed) == rows(plan)
+
+
+def test_membership_stays_before_a_join_that_keeps_all():
+    items, other = scan(ITEMS), scan(ITEMS)
+    groups = Aggregate(other, (("g", col(other, "k")),), ())
+    asked = Join(items, groups, "semi", (col(items, "k"),), (col(groups, "g"),))
+    parts = scan(PARTS)
+    plan = Join(asked, parts, "inner", (col(asked, "k"),), (col(parts, "pk"),))
+    assert delay_memberships(plan) == plan
+
+
+def grouped_side(how: str, keys: tuple[str, ...] = ("k",)) -> Join:
+    parts, items = scan(PARTS), scan(ITEMS)
+    chosen = Filter(parts, compare(parts, "size", "lt", 5))
+    total = AggregateCall("sum", (col(items, "v"),), pl.Float64())
+    groups = Aggregate(items, tuple((f"g{name}", col(items, name)) for name in keys), (("total", total),))
+    large = Filter(groups, compare(groups, "total", "gt", 1.0))
+    return Join(chosen, large, how, (col(chosen, "pk"),), (col(large, "gk"),))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("keys", [("k",), ("k", "s")])
+def test_groups_are_restricted_to_the_keys_that_are_asked_for(how, keys):
+    plan = grouped_side(how, keys)
+    changed = restrict_groups(plan)
+    (groups,) = [op for op in topological(changed) if isinstance(op, Aggregate)]
+    assert isinstance(groups.input, Join)
+    assert groups.input.how == "semi"
+    assert rows(changed) == rows(plan)
+
+
+@pytest.mark.parametrize("how", ["right", "outer"])
+def test_groups_that_the_result_shows_are_not_restricted(how):
+    plan = grouped_side(how)
+    assert restrict_groups(plan) == plan
+
+
+def test_a_side_as_large_as_the_groups_is_not_asked(monkeypatch):
+    monkeypatch.setattr(sideways, "SMALL_SHARE", 0.01)
+    plan = grouped_side("inner")
+    assert restrict_groups(plan) == plan
+
+
+def test_a_group_by_with_another_reader_is_not_restricted():
+    plan = grouped_side("inner")
+    groups = plan.right
+    both = Join(
+        Project(plan, (("a", col(plan, "pk")),)),
+        Project(groups, (("b", col(groups, "gk")),)),
+        "inner",
+        (col(Project(plan, (("a", col(plan, "pk")),)), "a"),),
+        (col(Project(groups, (("b", col(groups, "gk")),)), "b"),),
+    )
+    changed = restrict_groups(both)
+    assert sum(isinstance(op, Aggregate) for op in topological(changed)) == 1
+    assert not any(isinstance(op, Join) and op.how == "semi" for op in topological(changed))
+    assert isinstance(topological(both)[-1], Scan)
