@@ -21,3 +21,7 @@ class FallbackError(CratonError, NotImplementedError):
 
 class FallbackWarning(UserWarning):
     """A call that is not native, under ``craton.options.fallback = "warn"``."""
+
+
+class SourceChanged(CratonError, OSError):
+    """A file that a lazy frame was read from is no longer what it was, and its rows are needed."""

@@ -24,7 +24,7 @@ DEEP = FRAME.set_index(["k", "g"])
 EMPTY = FRAME.iloc[:0]
 EXTENSION = FRAME[["k", "i", "f", "s", "b"]].convert_dtypes().drop(columns="f")
 ARROW = FRAME.convert_dtypes(dtype_backend="pyarrow")
-NUMBERS = ["sum", "mean", "min", "max", "prod", "var", "std", "sem", "median", "any", "all"]
+NUMBERS = ["sum", "mean", "min", "max", "prod", "var", "std", "sem", "median", "any", "all", "skew", "kurt"]
 ANY = ["count", "nunique", "first", "last", "size"]
 
 
@@ -128,6 +128,12 @@ def test_index_name_as_key():
         lambda gb: gb.head(-1),
         lambda gb: gb["i"].head(1),
         lambda gb: gb[["i", "f"]].tail(1),
+        lambda gb: gb.nth(0),
+        lambda gb: gb["i"].nth(-1),
+        lambda gb: gb["f"].pct_change(),
+        lambda gb: gb["i"].diff(),
+        lambda gb: gb["s"].transform("first"),
+        lambda gb: gb[["i", "f"]].rank(pct=True),
     ],
 )
 def test_rows(program, by, data):
@@ -180,3 +186,95 @@ def test_a_changed_frame_is_grouped_as_pandas_does():
         return groups["new"].sum()
 
     check(program, FRAME, native=None)
+
+
+@pytest.mark.parametrize("name", ["idxmin", "idxmax"])
+@pytest.mark.parametrize("data", [FRAME, LABELLED], ids=["default", "labels"])
+def test_labels_of_extremes(name, data):
+    check(lambda pd, df: getattr(df.groupby("k")["i"], name)(), data)
+    check(lambda pd, df: getattr(df.groupby("g")[["i", "b"]], name)(), data)
+    check(lambda pd, df: getattr(df.groupby("k")["f"], name)(), data, native=None)
+    check(lambda pd, df: df.groupby("k").agg(least=("i", "idxmin"), total=("f", "sum")), data)
+
+
+@pytest.mark.parametrize("by", ["k", "g", ["k", "b"]], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"normalize": True}, {"sort": False}, {"ascending": True}, {"dropna": False}], ids=str
+)
+def test_value_counts(by, options):
+    check(lambda pd, df: df.groupby(by)["s"].value_counts(**options), FRAME)
+    check(lambda pd, df: df.groupby(by)[["s", "t"]].value_counts(**options), FRAME)
+
+
+def test_ngroup_and_describe():
+    check(lambda pd, df: df.groupby("g").ngroup(), FRAME)
+    check(lambda pd, df: df.groupby("k").ngroup(ascending=False), FRAME)
+    check(lambda pd, df: df.groupby("k")[["i", "f"]].describe(), FRAME)
+    check(lambda pd, df: df.groupby("k")["f"].describe(), FRAME)
+
+
+@pytest.mark.parametrize("values", [100, 3], ids=["overflows", "fits"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "Int8", "int8[pyarrow]"])
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_totals_of_small_integers(values, dtype, name):
+    data = pandas.DataFrame({"k": [1, 1, 2], "x": pandas.array([values, values, 1], dtype=dtype)})
+    check(lambda pd, df: getattr(df.groupby("k")["x"], name)(), data)
+    check(lambda pd, df: getattr(df.groupby("k")["x"], name)(min_count=2), data)
+
+
+def test_sums_of_integers_wrap():
+    data = pandas.DataFrame({"k": [1, 1, 2], "x": [2**62, 2**62, 5]})
+    check(lambda pd, df: df.groupby("k")["x"].sum(), data)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"index": "k", "columns": "b", "values": "f"},
+        {"index": "k", "columns": "b", "values": "i", "aggfunc": "sum", "fill_value": 0},
+        {"index": ["k", "b"], "values": ["i", "f"], "aggfunc": "max"},
+        {"index": "k", "columns": ["b", "g"], "values": "i", "aggfunc": "count"},
+        {"index": "k", "columns": "b", "values": "f", "aggfunc": ["sum", "count"]},
+        {"index": "k", "columns": "b", "aggfunc": {"i": "sum", "f": "mean"}},
+        {"columns": "k", "values": "i", "aggfunc": "min"},
+        {"index": "g", "aggfunc": "nunique"},
+        {"index": "k", "columns": "b", "values": "i", "aggfunc": "size"},
+    ],
+    ids=str,
+)
+def test_pivot_table(options):
+    check(lambda pd, df: df.pivot_table(**options), FRAME)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"index": "k", "columns": "b", "values": "i", "aggfunc": "sum", "margins": True},
+        {"index": "k", "columns": "b", "values": "i", "aggfunc": lambda values: values.max()},
+        {"index": "k", "columns": "b", "values": "i", "sort": False},
+    ],
+    ids=["margins", "function", "unsorted"],
+)
+def test_pivot_tables_that_pandas_makes(options):
+    check(lambda pd, df: df.pivot_table(**options), FRAME, native=False)
+
+
+def test_first_and_last_over_many_chunks():
+    rows = 1_200_000
+    generator = np.random.default_rng(0)
+    data = pandas.DataFrame({"k": generator.integers(0, 1000, rows), "v": np.arange(rows)})
+    check(lambda pd, df: df.groupby("k")["v"].agg(["first", "last", "size"]), data)
+    check(lambda pd, df: df.groupby("k", sort=False)["v"].first(), data)
+    check(lambda pd, df: df.groupby("k")["v"].idxmax(), data)
+    check(lambda pd, df: df.groupby("k")["v"].cumcount(), data)
+
+
+def test_categorical_keys():
+    keys = pandas.Categorical(["b", "a", None, "b", "c", "a"], categories=["c", "d", "b", "a"])
+    data = FRAME.assign(c=keys)
+    check(lambda pd, df: df.groupby("c")["i"].sum(), data)
+    check(lambda pd, df: df.groupby("c", sort=False)["i"].sum(), data)
+    check(lambda pd, df: df.groupby(["c", "k"])["i"].sum(), data)
+    check(lambda pd, df: df.groupby("c", as_index=False)["f"].mean(), data)
+    check(lambda pd, df: df.groupby("c", observed=False)["i"].sum(), data, native=None)
+    check(lambda pd, df: df.groupby("k")["c"].agg(["first", "count", "nunique"]), data)

@@ -77,6 +77,20 @@ def _first_last(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return value.first() if spec.function == "first" else value.last()
 
 
+@lowers("label_of_min", "label_of_max")
+def _label_of_extreme(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """``label_of_min(label, value)``: the label beside the least value that is not null, the first of several.
+
+    The third argument, a row number, tells which is first; without it, rows are in order.
+    """
+    label, value, *row = args
+    least = spec.function == "label_of_min"
+    if not row:
+        return label.get(value.arg_min() if least else value.arg_max(), null_on_oob=True)
+    extreme = value.min() if least else value.max()
+    return label.min_by(pl.when(value == extreme).then(row[0]))
+
+
 @lowers("nth")
 def _nth(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].get(spec.option("n"), null_on_oob=True)

@@ -6,23 +6,41 @@ from typing import Any
 
 import polars as pl
 
+from craton.lower.remote import scan_remote
 from craton.plan.sources import FileSource
 
 
 def scan_files(source: FileSource, row_number: str | None) -> pl.LazyFrame:
-    """A lazy scan of a file source with the columns that the source declares."""
+    """A lazy scan of a file source with the columns that the source declares.
+
+    Raises
+    ------
+    SourceChanged
+        If a file is not what it was when the plan was built.
+    """
+    if source.filesystem is not None:
+        frame = scan_remote(source)
+        return frame if row_number is None else frame.with_row_index(row_number)
     options: dict[str, Any] = dict(source.options)
-    paths = list(source.paths)
+    paths: Any = list(source.paths) if source.held is None else source.held.current()
+    common: dict[str, Any] = {"row_index_name": row_number, "storage_options": source.storage_options}
     match source.format:
         case "parquet":
-            return pl.scan_parquet(
+            return pl.scan_parquet(paths, glob=False, **common, **options)
+        case "ipc":
+            return pl.scan_ipc(paths, glob=False, **common, **options)
+        case "csv":
+            null_values = options.pop("null_values", None)
+            return pl.scan_csv(
                 paths,
-                row_index_name=row_number,
+                has_header=False,
+                schema=dict(source.columns),
+                null_values=None if null_values is None else list(null_values),
                 glob=False,
-                storage_options=source.storage_options,
+                **common,
                 **options,
             )
-        case "ipc":
-            return pl.scan_ipc(paths, row_index_name=row_number, storage_options=source.storage_options, **options)
+        case "ndjson":
+            return pl.scan_ndjson(paths, schema=dict(source.columns), **common, **options)
         case _:
             raise NotImplementedError(f"no scan of {source.format} files")

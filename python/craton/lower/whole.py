@@ -265,7 +265,7 @@ class _Lowering:
 
 
 def _aggregate_expr(call: AggregateCall, row: str | None) -> pl.Expr:
-    if row is not None and call.ordered and call.function in ("first", "last"):
+    if row is not None and call.function in ("first", "last", "label_of_min", "label_of_max"):
         return IMPLEMENTATIONS[call.function]([*(lower_expr(arg) for arg in call.args), pl.col(row)], call)
     return lower_aggregate(call)
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import pandas as _pandas
 
+from craton.pandas.feather import read_feather
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
-from craton.pandas.inherit import accessor, inherit_deferred
+from craton.pandas.inherit import CountedAccessor, inherit_deferred
+from craton.pandas.memory_data import from_arrow, from_polars
 from craton.pandas.parquet import read_parquet
+from craton.pandas.parsing import to_datetime, to_numeric
 from craton.pandas.series import Series
 from craton.pandas.stack import teach_pandas
 from craton.pandas.tables import concat, melt, merge
@@ -21,8 +24,8 @@ from craton.pandas.tables import concat, melt, merge
 teach_pandas()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):
-    setattr(Series, _name, accessor(_name, _pandas.Series))
-DataFrame.sparse = accessor("sparse", _pandas.DataFrame)
+    setattr(Series, _name, CountedAccessor(_name, _pandas.Series))
+DataFrame.sparse = CountedAccessor("sparse", _pandas.DataFrame)
 
 __version__ = _pandas.__version__
 
@@ -39,4 +42,16 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *dir(_pandas)})
 
 
-__all__ = ["DataFrame", "Series", "concat", "melt", "merge", "read_parquet"]
+__all__ = [
+    "DataFrame",
+    "Series",
+    "concat",
+    "from_arrow",
+    "from_polars",
+    "melt",
+    "merge",
+    "read_feather",
+    "read_parquet",
+    "to_datetime",
+    "to_numeric",
+]

@@ -86,3 +86,11 @@ def document(method: Any, original: Any) -> Any:
 def empty_series(dtype: Any) -> pd.Series:
     """An empty Series of a dtype, to ask pandas for results without data."""
     return pd.Series([], dtype=dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def sample_series(dtype: Any) -> pd.Series:
+    """A Series of one short string, or one category, to ask pandas for results where it looks at the values."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return pd.Series(pd.Categorical.from_codes([0] if len(dtype.categories) else [-1], dtype=dtype))
+    return pd.Series(["a"], dtype=dtype)

@@ -37,7 +37,7 @@ class Batch(Node):
     ----------
     kind
         ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the values.
-        ``operator``: of :mod:`operator`, on Series.
+        ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
     name
         The function's name.
     dtypes
@@ -48,6 +48,10 @@ class Batch(Node):
         What the function is called with; :data:`COLUMN` stands for a column, in order.
     named
         Keyword arguments.
+    pick
+        Which column of the result is meant, where it is a DataFrame; null if there is none.
+    lengths
+        Whether the lengths of the lists in the result are meant.
     """
 
     kind: str
@@ -56,6 +60,8 @@ class Batch(Node):
     result: DtypeObj
     args: tuple[Any, ...] = ()
     named: tuple[tuple[str, Any], ...] = ()
+    pick: int | None = None
+    lengths: bool = False
 
     def run(self, columns: list[pl.Series]) -> pl.Series:
         """The result for one batch."""
@@ -66,7 +72,20 @@ class Batch(Node):
             warnings.simplefilter("ignore")
             operands = iter([pd.Series(array, copy=False) for array in arrays])
             args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
-            out = self._function()(*args, **{name: _plain(arg) for name, arg in self.named})
+            named = {name: _plain(arg) for name, arg in self.named}
+            wide = named.pop("wide", False)
+            out = self._function()(*args, **named)
+            if wide:
+                # Asked is whether the result is one of floats: NaN stands for no.
+                if out.dtype.kind not in "if":
+                    raise TypeError(f"numbers of {out.dtype}")
+                return pl.Series(np.full(len(out), 1.0 if out.dtype.kind == "f" else np.nan))
+        if self.lengths:
+            return pl.Series([len(item) if isinstance(item, list) else None for item in out], dtype=pl.Int64)
+        if self.pick is not None:
+            if self.pick >= out.shape[1]:
+                return pl.Series([None], dtype=physical(self.result)).new_from_index(0, len(columns[0]))
+            out = out.iloc[:, self.pick]
         return self._physical(from_array("", out.array if isinstance(out, pd.Series) else out)[0])
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
@@ -80,6 +99,8 @@ class Batch(Node):
         target = physical(self.result)
         if column.dtype == target:
             return column
+        if column.dtype.is_temporal() or target.is_temporal():
+            raise TypeError(f"a batch gave {column.dtype} instead of {target}")
         if column.dtype.is_float() and not target.is_float():
             column = column.fill_nan(None)
         return column.cast(target)
@@ -87,6 +108,8 @@ class Batch(Node):
     def _function(self) -> Callable[..., Any]:
         if self.kind == "operator":
             return getattr(operator, self.name)  # type: ignore[no-any-return]
+        if self.kind == "function":
+            return getattr(pd, self.name)  # type: ignore[no-any-return]
         if self.kind == "attribute":
             return operator.attrgetter(self.name)
         return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
@@ -139,6 +162,9 @@ def batched(
     columns: list[Value],
     result: DtypeObj,
     args: tuple[Any, ...] | None = None,
+    *,
+    pick: int | None = None,
+    lengths: bool = False,
     **named: Any,
 ) -> Value:
     """A column that a :class:`Batch` computes.
@@ -155,7 +181,7 @@ def batched(
     if any(not value.definite for value in columns):
         raise Unsupported("a column whose dtype depends on the data")
     keywords = tuple((key, _argument(named[key])) for key in sorted(named))
-    payload = Batch(kind, name, tuple(value.dtype for value in columns), result, tuple(map(_argument, args)), keywords)
+    payload = Batch(kind, name, tuple(value.dtype for value in columns), result, tuple(map(_argument, args)), keywords, pick, lengths)
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
     return Value(expr, result, nulls=True, nans=target.is_float())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,19 +14,22 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
+from craton.pandas.axes import planned_labels
 from craton.pandas.arithmetic import absolute
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
 from craton.pandas.dtypes import BOOL, kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.filling import choose, clipped, filled, filled_with
+from craton.pandas.execute import resolved
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.lazy_index import labels_view
+from craton.pandas.mapping import mapped, replaced
 from craton.pandas.membership import between, is_in_values, is_in_view
 from craton.pandas.native import is_lazy, native, stays_in_pandas
+from craton.pandas.selection import finished
 from craton.pandas.strings import StringAccessor
-from craton.pandas.view import Value, View
-from craton.plan.expr import Literal
+from craton.pandas.view import IndexSpec, Value, View
+from craton.plan.expr import Call, Expr, Literal
 
 _INT = (int, np.integer)
 
@@ -108,8 +113,9 @@ def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
 def _isin(value: Value, values: Any) -> Value:
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
-    if (labels := labels_view(values)) is not None:
-        return is_in_view(value, labels)
+    planned = planned_labels(values)
+    if planned is not None:
+        return is_in_view(value, planned)
     return is_in_values(value, values)
 
 
@@ -120,6 +126,52 @@ def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dic
     upper = None if is_na(upper) else upper
     held = view(obj)
     return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
+
+
+def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
+    """What is replaced by what."""
+    if isinstance(to_replace, dict) and value is no_default:
+        pairs = list(to_replace.items())
+    elif isinstance(to_replace, list) and is_scalar(value):
+        pairs = [(old, value) for old in to_replace]
+    elif isinstance(to_replace, list) and isinstance(value, list) and len(to_replace) == len(value):
+        pairs = list(zip(to_replace, value, strict=True))
+    elif is_scalar(to_replace) and value is not no_default:
+        pairs = [(to_replace, value)]
+    else:
+        raise Unsupported("a replacement of this kind")
+    if not pairs or any(not is_scalar(item) or item is None for pair in pairs for item in pair):
+        raise Unsupported("a replacement of this kind")
+    return pairs
+
+
+def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) -> Any:
+    if regex is not False or value is None:
+        raise Unsupported("replacement by patterns")
+    held = resolved(view(obj))
+    if isinstance(to_replace, dict) and any(isinstance(item, dict) for item in to_replace.values()):
+        if isinstance(obj, pd.Series) or value is not no_default or not held.labels.is_unique:
+            raise Unsupported("a replacement of this kind")
+        values = list(held.values)
+        for label, mapping in to_replace.items():
+            for position in held.positions(label):
+                values[position] = replaced(values[position], _pairs(mapping, no_default))
+        return _updated(obj, held.with_values(values), inplace)
+    pairs = _pairs(to_replace, value)
+    if isinstance(obj, pd.DataFrame) and isinstance(to_replace, dict) and set(to_replace) & set(held.labels):
+        raise Unsupported("a replacement that may name columns")
+    return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
+
+
+def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
+    """The rows where ``missing`` does not hold; all of them if it is ``None``."""
+    if not isinstance(inplace, bool) or not isinstance(ignore_index, bool):
+        raise Unsupported("options that are no bools")
+    if missing is not None:
+        held = held.filtered(Call("not", (missing,), pl.Boolean()))
+    if ignore_index:
+        held = replace(held, index=IndexSpec())
+    return finished(obj, held, inplace)
 
 
 class FrameCells:
@@ -175,6 +227,53 @@ class FrameCells:
     @native(pd.DataFrame)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
         return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.DataFrame)
+    def replace(
+        self: Any, to_replace: Any = None, value: Any = no_default, *, inplace: Any = False, regex: Any = False
+    ) -> Any:
+        return _replace(self, to_replace, value, inplace, regex)
+
+    @native(pd.DataFrame)
+    def dropna(
+        self: Any,
+        *,
+        axis: Any = 0,
+        how: Any = no_default,
+        thresh: Any = no_default,
+        subset: Any = None,
+        inplace: Any = False,
+        ignore_index: Any = False,
+    ) -> Any:
+        if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
+            raise Unsupported("dropping along the columns")
+        held = view(self)
+        chosen = list(held.values)
+        if subset is not None:
+            labels = subset if isinstance(subset, (list, pd.Index)) else [subset]
+            positions = [held.positions(label) for label in labels]
+            if any(not found for found in positions):
+                raise Unsupported("an unknown column: pandas words the error")
+            chosen = [held.values[i] for found in positions for i in found]
+        conditions = [is_missing(value) for value in chosen]
+        flags = [c.expr for c in conditions if not (isinstance(c.expr, Literal) and c.expr.value is False)]
+        if thresh is not no_default:
+            if type(thresh) is not int:
+                raise Unsupported("a threshold that is no number")
+            counts = [Call("cast", (flag,), pl.Int64()) for flag in flags]
+            total = functools.reduce(lambda a, b: Call("add", (a, b), pl.Int64()), counts) if counts else None
+            if total is None:
+                missing: Expr | None = Literal(len(chosen) < thresh, pl.Boolean())
+            else:
+                missing = Call("gt", (total, Literal(len(chosen) - thresh, pl.Int64())), pl.Boolean())
+        elif how in (no_default, "any"):
+            missing = functools.reduce(lambda a, b: Call("or", (a, b), pl.Boolean()), flags) if flags else None
+        elif how == "all":
+            every = len(flags) == len(chosen) and bool(chosen)
+            missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), flags) if every else None
+        else:
+            raise Unsupported("pandas words the error")
+        return _drop(self, held, missing, inplace, ignore_index)
 
     @native(pd.DataFrame)
     def clip(
@@ -259,6 +358,38 @@ class SeriesCells:
     @native(pd.Series)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
         return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.Series)
+    def replace(
+        self: Any, to_replace: Any = None, value: Any = no_default, *, inplace: Any = False, regex: Any = False
+    ) -> Any:
+        return _replace(self, to_replace, value, inplace, regex)
+
+    @native(pd.Series)
+    def map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
+        if na_action not in (None, "ignore") or engine is not None or kwargs:
+            raise Unsupported("a mapping with options")
+        held = resolved(view(self))
+        return lazy(type(self), held.with_values([mapped(held, held.values[0], func)]), self)
+
+    @native(pd.Series)
+    def dropna(
+        self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False
+    ) -> Any:
+        if axis not in (0, "index"):
+            raise Unsupported("pandas words the error")
+        held = view(self)
+        condition = is_missing(held.values[0]).expr
+        constant = isinstance(condition, Literal)
+        return _drop(self, held, None if constant else condition, inplace, ignore_index)
+
+    @native(pd.Series)
+    def combine_first(self: Any, other: Any) -> Any:
+        if not isinstance(other, pd.Series) or other.dtype != self.dtype:
+            raise Unsupported("a filling of this kind")
+        held, beside = aligned(view(self), view(other))
+        value = filled_with(held.values[0], beside.values[0])
+        return lazy(type(self), held.series(value, self.name), self)
 
     @native(pd.Series)
     def clip(

@@ -80,9 +80,7 @@ def stack(
     count = len(plan_names) - len(labels)
     rows = [view.rows for view in views]
     total = sum(n for n in rows if n is not None) if None not in rows else None
-    return View(
-        Union(tuple(bases)), tuple(merged[count:]), labels, replace(index, values=tuple(merged[:count])), total
-    )
+    return View(Union(tuple(bases)), tuple(merged[count:]), labels, replace(index, values=tuple(merged[:count])), total)
 
 
 def _stacked(name: str, column: Sequence[Value]) -> Value:
@@ -181,9 +179,7 @@ def _index(views: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
         if [value.dtype for value in spec.values] != dtypes:
             raise Unsupported("indexes of several dtypes")
     first = specs[0].names
-    names = tuple(
-        first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count)
-    )
+    names = tuple(first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count))
     kind = "multi" if specs[0].kind == "multi" else "range" if all(s.kind == "range" for s in specs) else "labels"
     return IndexSpec(kind, specs[0].values, names), dtypes  # type: ignore[arg-type]
 
@@ -212,8 +208,7 @@ def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any) -> tuple[Inde
         raise Unsupported("another number of names")
     kind = physical(level.dtype)
     key_values = [
-        Value(Literal(key if isinstance(key, str) else int(key), kind), level.dtype, nulls=False)
-        for key in level
+        Value(Literal(key if isinstance(key, str) else int(key), kind), level.dtype, nulls=False) for key in level
     ]
     return IndexSpec("multi", (key_values[0], *index.values), tuple(every)), key_values
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import copyreg
 import sys
+from collections.abc import Callable
 from typing import Any
 
-_counterparts: dict[type, type] = {}
+_counterparts: dict[type, Any] = {}
+"""For each class of pandas' Craton's own, or a function that makes it when it is first needed."""
 
 
 class Counterpart(type):
@@ -31,9 +33,15 @@ class Counterpart(type):
         return issubclass(subclass, theirs) if theirs is not None else type.__subclasscheck__(cls, subclass)
 
 
+def _unpickled(theirs: type) -> type:
+    from craton import pandas  # noqa: F401  # registers the classes, in a process that has not used it yet
+
+    return counterpart_of(theirs)
+
+
 def _reduce_class(cls: Any) -> Any:
     # The class tells pandas' module as its own, as users expect, so that pickling it by name would find pandas' class.
-    return (counterpart_of, (cls._stands_for,)) if "_stands_for" in cls.__dict__ else cls.__qualname__
+    return (_unpickled, (cls._stands_for,)) if "_stands_for" in cls.__dict__ else cls.__qualname__
 
 
 copyreg.pickle(Counterpart, _reduce_class)  # type: ignore[arg-type]
@@ -41,13 +49,14 @@ copyreg.pickle(Counterpart, _reduce_class)  # type: ignore[arg-type]
 
 def counterpart_of(theirs: type) -> type:
     """Craton's class in the place of one of pandas'."""
-    from craton import pandas  # noqa: F401  # registers them
+    ours = _counterparts[theirs]
+    if not isinstance(ours, type):
+        ours = _counterparts[theirs] = ours()
+    return ours
 
-    return _counterparts[theirs]
 
-
-def register(ours: type, theirs: type) -> None:
-    """Make a class the counterpart of one of pandas'."""
+def register(ours: type | Callable[[], type], theirs: type) -> None:
+    """Make a class, or what makes it, the counterpart of one of pandas'."""
     _counterparts[theirs] = ours
 
 
@@ -56,9 +65,9 @@ def crafted(result: Any) -> Any:
 
     An object that nobody else holds is given the other class; one that somebody holds is left alone.
     """
-    ours = _counterparts.get(type(result))
-    if ours is None:
+    if type(result) not in _counterparts:
         return result
+    ours = counterpart_of(type(result))
     if sys.getrefcount(result) <= 2 or not hasattr(result, "_mgr"):
         result.__class__ = ours
         return result

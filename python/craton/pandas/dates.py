@@ -6,6 +6,7 @@ ones run pandas' code on batches, and the rest runs in pandas.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from craton.errors import Unsupported
 from craton.pandas.accessors import LazyAccessor, document, empty_series, member, member_property
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
+from craton.pandas.inherit import counterpart
 from craton.pandas.native import stays_in_pandas
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr
@@ -153,6 +155,17 @@ _fill(DatetimeMembers, DatetimeProperties)
 _fill(TimedeltaMembers, TimedeltaProperties)
 
 
+@functools.cache
+def _counted_class(theirs: type) -> type:
+    return counterpart(theirs, "Series.dt", properties=True)
+
+
+def counted(accessor: Any) -> Any:
+    """pandas' accessor, its members counted and their results Craton's."""
+    accessor.__class__ = _counted_class(type(accessor))
+    return accessor
+
+
 class DatetimeAccessor(Accessor):
     """``Series.dt``: pandas' own where the Series stays in pandas or holds no planned dates."""
 
@@ -163,7 +176,7 @@ class DatetimeAccessor(Accessor):
         if obj is None:
             return CombinedDatetimelikeProperties
         if stays_in_pandas(obj):
-            return CombinedDatetimelikeProperties(obj)
+            return counted(CombinedDatetimelikeProperties(obj))
         dtype = obj.dtype
         if isinstance(dtype, np.dtype) and dtype.kind == "m":
             return TimedeltaMembers(obj)
@@ -171,4 +184,4 @@ class DatetimeAccessor(Accessor):
             return DatetimeMembers(obj)
         if not isinstance(dtype, (pd.ArrowDtype, pd.CategoricalDtype, pd.PeriodDtype)):
             CombinedDatetimelikeProperties(empty_series(dtype))  # raises pandas' error
-        return CombinedDatetimelikeProperties(obj)
+        return counted(CombinedDatetimelikeProperties(obj))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -115,7 +116,11 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "range":
         labels = pd.RangeIndex(0)._shallow_copy(np.asarray(arrays[0]))  # type: ignore[attr-defined]
         return labels.rename(spec.names[0])  # type: ignore[no-any-return]
-    return pd.Index(arrays[0], name=spec.names[0], copy=False)
+    index = pd.Index(arrays[0], name=spec.names[0], copy=False)
+    if spec.freq is not None:
+        with contextlib.suppress(ValueError):  # the rows are others now
+            index.freq = spec.freq
+    return index
 
 
 def block_manager(arrays: list[Array], index: pd.Index, labels: pd.Index) -> Any:
@@ -176,7 +181,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
     source = MemorySource.of(frame)
     base = Scan(source, tuple(frame.columns))
-    spec = IndexSpec(spec.kind, tuple(values[: len(levels)]), spec.names)
+    spec = IndexSpec(spec.kind, tuple(values[: len(levels)]), spec.names, spec.freq)
     return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
 
 
@@ -214,4 +219,5 @@ def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
         if index.start == 0 and index.step == 1:
             return [], IndexSpec("default", (), names)
         return [index.to_numpy()], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
-    return [index._values], IndexSpec("labels", (None,), names)  # type: ignore[arg-type]
+    freq = index.freq if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex)) else None
+    return [index._values], IndexSpec("labels", (None,), names, freq)  # type: ignore[arg-type]

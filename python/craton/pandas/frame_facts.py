@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pandas.core.indexes.api import ensure_index
 
-from craton.pandas.execute import count_rows, materialise
-from craton.pandas.lazy import lazy
-from craton.pandas.lazy_index import lazy_index
+from craton.errors import Unsupported
+from craton.pandas.axes import column_axis, current, row_axis
+from craton.pandas.execute import count_rows
+from craton.pandas.lazy import lazy, replace_state
 from craton.pandas.native import is_lazy
+from craton.pandas.rows import relabelled
 from craton.pandas.view import View
 
 _columns = pd.DataFrame.__dict__["columns"]
 _index = pd.DataFrame.__dict__["index"]
-_series_index = pd.Series.__dict__["index"]
+_axes = pd.DataFrame.__dict__["axes"]
+_empty = pd.DataFrame.__mro__[1].__dict__["empty"]
 
 
-def index_of(held: View) -> pd.Index:
-    """The row labels alone."""
-    if held.index.kind == "default":
-        return pd.RangeIndex(count_rows(held), name=held.index.names[0])
-    index = lazy_index(held)
-    return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1] if index is None else index
+def set_row_labels(obj: Any, labels: Any) -> bool:
+    """Give a lazy object other row labels; whether it could be done in the plan."""
+    try:
+        replace_state(obj, relabelled(current(obj.__dict__), labels))
+    except Unsupported:
+        return False
+    return True
 
 
 class FrameFacts:
@@ -32,33 +40,42 @@ class FrameFacts:
     def columns(self: Any) -> pd.Index:
         """The column labels."""
         if is_lazy(self):
-            return self.__dict__["_view"].labels
+            return column_axis(self.__dict__)
         return _columns.__get__(self, type(self))
 
     @columns.setter
     def columns(self: Any, labels: Any) -> None:
         if is_lazy(self):
-            held: View = self.__dict__["_view"]
-            new = pd.Index(labels) if not isinstance(labels, pd.Index) else labels
+            held: View = current(self.__dict__)
+            new = ensure_index(labels)
             if len(new) != len(held.values):
                 raise ValueError(
-                    f"Length mismatch: Expected axis has {len(held.values)} elements, new values have {len(new)} elements"
+                    f"Length mismatch: Expected axis has {len(held.values)} elements, "
+                    f"new values have {len(new)} elements"
                 )
-            self.__dict__["_view"] = View(held.base, held.values, new, held.index, held.rows)
+            self.__dict__["_view"] = replace(held, labels=new.view())
+            self.__dict__["_column_axis"] = (self.__dict__["_view"].labels, new)
             return
         _columns.__set__(self, labels)
 
     @property
     def index(self: Any) -> pd.Index:
-        """The row labels; only they are computed."""
+        """The row labels; computed when somebody looks at them, and nothing else with them."""
         if is_lazy(self):
-            return index_of(self.__dict__["_view"])
+            return row_axis(self.__dict__)
         return _index.__get__(self, type(self))
 
     @index.setter
     def index(self: Any, labels: Any) -> None:
+        if is_lazy(self) and set_row_labels(self, labels):
+            return
         _ = self._mgr
         _index.__set__(self, labels)
+
+    @property
+    def axes(self: Any) -> list[pd.Index]:
+        """Row and column labels."""
+        return [self.index, self.columns] if is_lazy(self) else _axes.__get__(self, type(self))
 
     def __len__(self: Any) -> int:
         if is_lazy(self):
@@ -74,19 +91,49 @@ class FrameFacts:
         return len(manager.axes[1]), len(manager.axes[0])
 
     @property
+    def size(self: Any) -> int:
+        """The number of cells."""
+        rows, columns = self.shape
+        return rows * columns
+
+    @property
+    def ndim(self: Any) -> int:
+        """2."""
+        return 2
+
+    @property
+    def empty(self: Any) -> bool:
+        """Whether there is no cell."""
+        if is_lazy(self):
+            held: View = self.__dict__["_view"]
+            return not held.values or (held.rows if held.rows is not None else len(self.head(1))) == 0
+        return bool(_empty.__get__(self, type(self)))
+
+    @property
     def dtypes(self: Any) -> pd.Series:
         """The dtype of each column."""
         if is_lazy(self):
-            held: View = self.__dict__["_view"]
+            held: View = current(self.__dict__)
             if all(value.definite for value in held.values):
                 from craton.pandas.series import Series
 
-                return Series([value.dtype for value in held.values], index=held.labels, dtype=object)
+                data = np.empty(len(held.values), dtype=object)
+                data[:] = [value.dtype for value in held.values]
+                return Series(data, index=self.columns, dtype=object)
         return pd.DataFrame.dtypes.fget(self)  # type: ignore[attr-defined]
+
+    def __contains__(self: Any, key: Any) -> bool:
+        return key in self.columns
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        return iter(self.columns)
+
+    def keys(self: Any) -> pd.Index:
+        """The column labels."""
+        return self.columns  # type: ignore[no-any-return]
 
     def copy(self: Any, deep: bool = True) -> Any:
         """A copy; of a plan, at no cost."""
         if is_lazy(self):
-            return lazy(type(self), self.__dict__["_view"], self)
+            return lazy(type(self), current(self.__dict__), self)
         return pd.DataFrame.copy(self, deep)
-

@@ -1,9 +1,9 @@
 """DataFrameGroupBy and SeriesGroupBy: pandas' own classes over a plan.
 
-A group-by object holds what is grouped by what (:class:`~craton.pandas.groupby_keys.Grouped`) and pandas' own group-by of
-a two-row template. Native methods plan; any other method is pandas' own, inherited: the attributes it needs (``obj``,
-``_grouper``, ``exclusions``) are class-level descriptors that run pandas' constructor on the materialised frame when they
-are first touched.
+A group-by object holds what is grouped by what (:class:`~craton.pandas.groupby_keys.Grouped`) and pandas' own group-by
+of a two-row template. Native methods plan; any other method is pandas' own, inherited: the attributes it needs
+(``obj``, ``_grouper``, ``exclusions``) are class-level descriptors that run pandas' constructor on the materialised
+frame when they are first touched.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 from pandas.api.types import is_hashable, is_scalar
+from pandas.core.groupby import base
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 from pandas.core.groupby.indexing import GroupByNthSelector
@@ -25,7 +26,7 @@ from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
-from craton.pandas.groupby_functions import BUILDERS, Undecided
+from craton.pandas.groupby_functions import NAMES, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
 from craton.pandas.groupby_template import ask
 from craton.pandas.lazy import _fingerprint, lazy, view
@@ -105,7 +106,7 @@ class NativeGroupBy:
         self.__dict__.update(_plan=self.__dict__["_plan"].settled(), _template=None)
 
     def _probed(self: Any) -> Any:
-        """pandas' own group-by of the template."""
+        """The group-by that pandas makes of the template."""
         state = self.__dict__
         if state["_template"] is None:
             state["_template"] = ask(lambda: state["_plan"].template(self._selection))
@@ -229,7 +230,7 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if func in KERNELS:
         return NATIVE[func](self, *args, **kwargs)
-    if args or not isinstance(func, str) or func not in (*BUILDERS, "size"):
+    if args or not isinstance(func, str) or func not in NAMES:
         raise Unsupported("transform with a Python function")
     return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
 
@@ -269,6 +270,21 @@ def _ends(name: str) -> Callable[..., Any]:
     return ends
 
 
+def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
+    """``gb.agg(func, **kwargs)`` as a plan.
+
+    Raises
+    ------
+    Unsupported
+        If a plan can't compute it.
+    """
+    try:
+        return _aggregate(gb, func, **kwargs)
+    except Undecided:
+        gb._settle()
+        return _aggregate(gb, func, **kwargs)
+
+
 def _getitem(self: Any, key: Any) -> Any:
     plan = self._current()
     if self._selection is not None or plan.single:
@@ -295,8 +311,21 @@ def _series_value_counts(
 ) -> Any:
     if bins is not None:
         raise Unsupported("bins")
+    return _frame_value_counts(self, None, normalize, sort, ascending, dropna)
+
+
+def _frame_value_counts(
+    self: Any,
+    subset: Any = None,
+    normalize: bool = False,
+    sort: bool = True,
+    ascending: bool = False,
+    dropna: bool = True,
+) -> Any:
+    from craton.pandas.series import Series
+
     state = self._current()
-    return self._result(*tables.value_counts(state, self._probe, None, normalize, sort, ascending, dropna))
+    return Series(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
 
 
 class _NthSelector(GroupByNthSelector):
@@ -330,7 +359,7 @@ def _ndim(self: Any) -> int:
     return 1 if self.__dict__["_plan"].single else 2
 
 
-NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in (*BUILDERS, "size")}
+NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in NAMES}
 NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform}
 NATIVE |= {name: _cumulative(name) for name in ("cumsum", "cumprod", "cummin", "cummax")}
 NATIVE |= {name: _fill(name) for name in ("ffill", "bfill")}
@@ -341,11 +370,12 @@ NATIVE |= {
     "diff": _window(windows.diff, "diff"),
     "rank": _window(windows.rank, "rank"),
     "ngroup": _window(windows.ngroup, "ngroup"),
+    "pct_change": _window(windows.pct_change, "pct_change"),
     "describe": _window(tables.describe, "describe"),
 }
-SERIES = {"value_counts": _series_value_counts}
-FRAME = {"value_counts": _window(tables.value_counts, "value_counts"), "__getitem__": _getitem}
-KERNELS = frozenset(["ngroup", "cumsum", "cumprod", "cummin", "cummax", "ffill", "bfill", "cumcount", "shift", "diff", "rank"])
+SERIES: dict[str, Callable[..., Any]] = {"value_counts": _series_value_counts}
+FRAME: dict[str, Callable[..., Any]] = {"value_counts": _frame_value_counts, "__getitem__": _getitem}
+KERNELS = base.transformation_kernels & NATIVE.keys()
 
 
 def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
@@ -356,9 +386,7 @@ def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str,
         attribute = getattr_static(pandas_class, name)
         if name in members or attribute is None:  # None: set by the constructor
             continue
-        function = NATIVE.get(
-            name, _getitem if name == "__getitem__" and pandas_class is PandasFrameGroupBy else _refuse
-        )
+        function = (NATIVE | own).get(name, _refuse)
         label = f"{pandas_class.__name__}.{name}"
         if callable(attribute):
             members[name] = _method(label, function, attribute)

@@ -10,10 +10,8 @@ from pandas.core import common
 
 from craton.errors import Unsupported
 from craton.pandas.groupby_aggregates import Pair
-from craton.pandas.groupby_functions import BUILDERS
+from craton.pandas.groupby_functions import NAMES
 from craton.pandas.groupby_keys import Grouped
-
-NAMES = frozenset([*BUILDERS, "size"])
 
 
 def direct(func: Any) -> str | None:

@@ -12,9 +12,10 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import family, physical
-from craton.pandas.execute import count_rows, execute
-from craton.pandas.groupby_functions import Outcome, outcome
+from craton.pandas.execute import count_rows
+from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
+from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, Value, View, column_names
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project, Scan
@@ -52,10 +53,14 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported("a result of another shape than was expected")
     _require_groups(state, pairs)
+    label = None
+    if any(name in LABELS for _, name, _ in pairs):
+        state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])
     outcomes = [
-        outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters)
+        outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters, label)
         for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
     ]
+    base: Operator
     key_names, value_names, base = aggregate(state, outcomes, list(labels[in_front:]))
     if any(out.narrow is not None for out in outcomes):
         base, outcomes = _narrowed(base, value_names, outcomes)
@@ -79,6 +84,30 @@ def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
             certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
             if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
                 raise Unsupported("an aggregation of no groups")
+
+
+def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
+    """The same with the row labels as a column of the base; ``idxmin`` looks for them.
+
+    pandas raises where a group has no value at all, so that is looked up first.
+    """
+    if state.held.index.kind == "multi":
+        raise Unsupported("labels of several levels")
+    for position in positions:
+        value = state.held.values[position].clean
+        if value.nulls:
+            base, by, args = rows(state, [value.expr])
+            named = tuple((f"key{i}", key) for i, key in enumerate(by))
+            counts = Aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
+            least = AggregateCall("min", (counts.column("n"),), pl.Int64())
+            if execute([Aggregate(counts, (), (("least", least),))], ordered=False)[0].item() == 0:
+                raise Unsupported("a group without a value")
+    held, exprs = state.held.sealed_with([key.value.clean.expr for key in state.keys])
+    held = held.numbered()
+    keys = tuple(
+        replace(key, value=replace(key.value.clean, expr=expr)) for key, expr in zip(state.keys, exprs, strict=True)
+    )
+    return replace(state, held=held, keys=keys), held.index.values[0]
 
 
 def key_index(state: Grouped, keys: Sequence[Value]) -> IndexSpec:
@@ -132,10 +161,10 @@ def aggregate(
     """The aggregate operator, and the names of its key and value columns."""
     names = column_names([*(key.name for key in state.keys), *labels])
     key_names, value_names = names[: len(state.keys)], names[len(state.keys) :]
-    base, keys, args = rows(state, [out.arg for out in outcomes if out.arg is not None])
+    base, keys, args = rows(state, [arg for out in outcomes for arg in out.args])
     following = iter(args)
     calls = tuple(
-        (name, AggregateCall(out.function, () if out.arg is None else (next(following),), out.physical, out.options))
+        (name, AggregateCall(out.function, tuple(next(following) for _ in out.args), out.physical, out.options))
         for name, out in zip(value_names, outcomes, strict=True)
     )
     named = tuple(zip(key_names, keys, strict=True))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from craton.errors import Unsupported
 from craton.pandas.dtypes import FLOAT64, DtypeObj, family, is_float, kind_of, physical, with_missing
 from craton.pandas.view import Value
-from craton.plan.expr import Call, Expr, Options, options
+from craton.plan.expr import Call, Expr, Literal, Options, options
 from craton.plan.operators import Operator
 
 
@@ -26,7 +26,7 @@ class Outcome:
     """
 
     function: str
-    arg: Expr | None
+    args: tuple[Expr, ...]
     dtype: DtypeObj
     options: Options = ()
     nulls: bool = False
@@ -57,7 +57,9 @@ UNAFFECTED = frozenset(["count", "nunique"])  # the dtype of the result is the s
 FOLLOWING = frozenset(["sum", "min", "max"])  # the result is of floats in the same case
 
 
-def outcome(name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+def outcome(
+    name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any], label: Value | None = None
+) -> Outcome:
     """Plan one aggregation of one column.
 
     Parameters
@@ -70,6 +72,8 @@ def outcome(name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping
         The dtype of the result if no group's value is missing, as pandas has it for a template.
     parameters
         What the user gave: ``ddof``, ``min_count``, ``skipna`` and so on; ``numeric_only`` is dealt with before.
+    label
+        The row labels, for ``idxmin`` and ``idxmax``.
 
     Raises
     ------
@@ -80,12 +84,14 @@ def outcome(name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping
     if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
         raise Unsupported("engine=")
     if name == "size":
-        return Outcome("len", None, dtype)
-    if name not in BUILDERS:
+        return Outcome("len", (), dtype)
+    if name not in NAMES:
         raise Unsupported(f"the aggregation {name!r}")
     assert value is not None
     if given.pop("skipna", True) is not True:
         raise Unsupported("skipna=False")
+    if name in LABELS:
+        return _label_of(name, value.clean, label, dtype, given)
     out = BUILDERS[name](value.clean, dtype, given)
     if value.physical == pl.Float32() and name in DOWNCAST:
         raise Unsupported(f"{name} of 32-bit floats, whose dtype depends on rounding")
@@ -118,6 +124,8 @@ def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outco
 
 def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     count, rest = _pop(parameters, "min_count", 0)
+    if function == "sum" and kind_of(value.dtype) == "m" and count <= 0:
+        return Outcome(function, (value.expr,), dtype)
     narrow = dtype if kind_of(value.dtype) in "iu" and value.physical not in (pl.Int64(), pl.UInt64()) else None
     if narrow is not None:
         dtype = _widest(value.dtype)
@@ -125,9 +133,9 @@ def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
         raise Unsupported("min_count is no integer")
     if count <= 0:
-        return Outcome(function, value.expr, dtype, nans=is_float(dtype), narrow=narrow)
+        return Outcome(function, (value.expr,), dtype, nans=is_float(dtype), narrow=narrow)
     choice = options(min_count=int(count))
-    return Outcome(function, value.expr, dtype, choice, nulls=True, nans=is_float(dtype), narrow=narrow)
+    return Outcome(function, (value.expr,), dtype, choice, nulls=True, nans=is_float(dtype), narrow=narrow)
 
 
 def _widest(dtype: DtypeObj) -> DtypeObj:
@@ -144,7 +152,7 @@ def _widest(dtype: DtypeObj) -> DtypeObj:
 
 def _mean(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     _refuse(value, NUMBERS, parameters)
-    return Outcome("mean", value.expr, dtype, nulls=value.nulls, nans=True)
+    return Outcome("mean", (value.expr,), dtype, nulls=value.nulls, nans=True)
 
 
 def _extreme(function: str) -> Builder:
@@ -153,7 +161,7 @@ def _extreme(function: str) -> Builder:
         _refuse(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
             raise Unsupported("min_count")
-        return Outcome(function, value.expr, dtype, nulls=value.nulls)
+        return Outcome(function, (value.expr,), dtype, nulls=value.nulls)
 
     return build
 
@@ -161,14 +169,14 @@ def _extreme(function: str) -> Builder:
 def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     if parameters:
         raise Unsupported(f"parameters {sorted(parameters)}")
-    return Outcome("count", value.expr, dtype) if value.nulls else Outcome("len", None, dtype)
+    return Outcome("count", (value.expr,), dtype) if value.nulls else Outcome("len", (), dtype)
 
 
 def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     dropna, rest = _pop(parameters, "dropna", True)
     if rest or dropna is not True:
         raise Unsupported("parameters of nunique")
-    return Outcome("n_unique", value.expr, dtype, options(nulls=value.nulls))
+    return Outcome("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 
 
 def _end(function: str) -> Builder:
@@ -176,7 +184,7 @@ def _end(function: str) -> Builder:
         count, rest = _pop(parameters, "min_count", -1)
         if rest or count not in (-1, 0, 1):
             raise Unsupported(f"parameters of {function}")
-        return Outcome(function, value.expr, dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
+        return Outcome(function, (value.expr,), dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
 
     return build
 
@@ -184,17 +192,22 @@ def _end(function: str) -> Builder:
 def _moment(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
         ddof, rest = _pop(parameters, "ddof", 1)
-        _refuse(value, "iuf", rest)
+        _refuse(value, NUMBERS, rest)
         if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
             raise Unsupported("ddof")
-        return Outcome(function, value.expr, dtype, options(ddof=int(ddof)), nulls=True, nans=True)
+        return Outcome(function, (_number(value),), dtype, options(ddof=int(ddof)), nulls=True, nans=True)
 
     return build
 
 
 def _median(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-    _refuse(value, "iuf", parameters)
-    return Outcome("median", value.expr, dtype, nulls=value.nulls, nans=True)
+    _refuse(value, NUMBERS, parameters)
+    return Outcome("median", (_number(value),), dtype, nulls=value.nulls, nans=True)
+
+
+def _number(value: Value) -> Expr:
+    """A column as one that the kernel computes moments of."""
+    return Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Boolean() else value.expr
 
 
 def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
@@ -206,24 +219,33 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> O
     if interpolation not in ("linear", "lower", "higher", "midpoint"):
         raise Unsupported(f"interpolation={interpolation!r}")
     choice = options(q=float(q), interpolation=interpolation)
-    return Outcome("quantile", value.expr, dtype, choice, nulls=value.nulls, nans=True)
+    return Outcome("quantile", (value.expr,), dtype, choice, nulls=value.nulls, nans=True)
 
 
 def _truth(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-        _refuse(value, NUMBERS, parameters)
+        _refuse(value, "biufT", parameters)
         expr = value.expr
-        if value.physical != pl.Boolean():
+        if value.physical == pl.String():
+            expr = Call("ne", (expr, Literal("", pl.String())), pl.Boolean())
+        elif value.physical != pl.Boolean():
             expr = Call("cast", (expr,), pl.Boolean())
-        return Outcome(function, expr, dtype)
+        return Outcome(function, (expr,), dtype)
 
     return build
 
 
+def _label_of(name: str, value: Value, label: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
+    _refuse(value, "biufmM", parameters)
+    if label is None or not value.definite or label.dtype != dtype:
+        raise Unsupported(f"{name} with labels or values of a dtype that depends on the data")
+    return Outcome(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
+
+
 def _shape(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-        _refuse(value, "iuf", parameters)
-        return Outcome(function, value.expr, dtype, nulls=True, nans=True)
+        _refuse(value, NUMBERS, parameters)
+        return Outcome(function, (_number(value),), dtype, nulls=True, nans=True)
 
     return build
 
@@ -248,3 +270,5 @@ BUILDERS: dict[str, Builder] = {
     "any": _truth("any"),
     "all": _truth("all"),
 }
+LABELS = frozenset(["idxmin", "idxmax"])
+NAMES = frozenset([*BUILDERS, *LABELS, "size"])

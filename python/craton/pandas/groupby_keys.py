@@ -12,7 +12,7 @@ from pandas.api.types import is_hashable, is_scalar
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import family
-from craton.pandas.execute import resolved
+from craton.pandas.execute import count_rows, resolved
 from craton.pandas.groupby_template import ask, frame_like, index_like, sample, series_like
 from craton.pandas.lazy import view
 from craton.pandas.view import Value, View
@@ -138,7 +138,12 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
             for one in every:
                 if isinstance(one, pd.Series):
                     held, _other = aligned(held, view(one))
-        keys = [_key(held, one, single) for one in every]
+        try:
+            keys = [_key(held, one, single) for one in every]
+        except KeyError:
+            if isinstance(by, list) and len(by) == count_rows(held):
+                raise Unsupported("a list as long as the frame that names no columns: a value for each row") from None
+            raise
     if not keys:
         raise Unsupported("no keys")
     for key in keys:

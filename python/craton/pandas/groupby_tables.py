@@ -9,13 +9,14 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import FLOAT64, INT64, family, kind_of
+from craton.pandas.dtypes import family, kind_of, physical
+from craton.pandas.execute import materialise
 from craton.pandas.groupby_aggregates import Pair, Probe, rows, summarise
 from craton.pandas.groupby_keys import Grouped, Key
 from craton.pandas.groupby_windows import Result
-from craton.pandas.view import IndexSpec, Value, View, column_names
-from craton.plan.expr import Call, Expr, Window, conjunction
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Operator, Sort, SortKey
+from craton.pandas.view import Value, View, column_names
+from craton.plan.expr import Call, Expr, conjunction
+from craton.plan.operators import Aggregate, AggregateCall, Filter
 
 STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("count", {}),
@@ -36,7 +37,7 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
     positions = [i for i in state.positions if kind_of(state.held.values[i].dtype) in "iuf"]
     if len(positions) != len(state.positions) or any(family(value.dtype) != "numpy" for value in state.values):
         raise Unsupported("describe of columns that are not numbers")
-    if not state.held.rows or any(key.value.clean.nulls for key in state.keys):
+    if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
         raise Unsupported("describe of what may be no groups")
     template = probe(lambda gb: gb.describe())
     pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
@@ -51,8 +52,8 @@ def value_counts(
     sort: bool = True,
     ascending: bool = False,
     dropna: bool = True,
-) -> Result:
-    """How often each combination of values occurs in each group, the most frequent first."""
+) -> pd.Series:
+    """How often each combination of values occurs in each group, the most frequent first: a result in memory."""
     flags = (normalize, sort, ascending, dropna)
     if subset is not None or not all(isinstance(flag, bool) for flag in flags):
         raise Unsupported("parameters of value_counts")
@@ -62,7 +63,10 @@ def value_counts(
         raise Unsupported("a column whose dtype depends on the data")
     own = {key.column for key in state.keys}
     values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
+    if not state.options.as_index:
+        raise Unsupported("value_counts with as_index=False")
     template = probe(lambda gb: gb.value_counts(normalize=normalize, sort=sort, ascending=ascending, dropna=dropna))
+    dtype = probe(lambda gb: gb.value_counts(dropna=dropna)).dtype
     base, keys, counted = rows(state, [key.value.clean.expr for key in values])
     present: list[Expr] = [
         Call("not", (Call("is_null", (expr,), pl.Boolean()),), pl.Boolean())
@@ -73,35 +77,35 @@ def value_counts(
         base = Filter(base, conjunction(present))
     every = [*state.keys, *values]
     *names, count_name = column_names([*(key.name for key in every), "count"])
+    call = AggregateCall("len", (), physical(dtype))
     named = tuple(zip(names, [*keys, *counted], strict=True))
-    counts: Operator = Aggregate(
-        base, named, ((count_name, AggregateCall("len", (), pl.Int64())),), sort=False
-    )
-    order: list[SortKey] = []
-    if state.options.sort:
-        order += [SortKey(counts.column(name)) for name in names[: len(keys)]]
-    if sort:
-        order.append(SortKey(counts.column(count_name), descending=not ascending))
-    if order:
-        counts = Sort(counts, tuple(order))
-    number = Value(counts.column(count_name), INT64, nulls=False)
-    if normalize:
-        total = Window("sum", (number.expr,), pl.Int64(), tuple(counts.column(name) for name in names[: len(keys)]))
-        number = Value(Call("truediv", (number.expr, total), pl.Float64()), FLOAT64, nulls=False)
-    labels = [
-        Value(counts.column(name), key.value.dtype, nulls=key.value.clean.nulls)
-        for name, key in zip(names, every, strict=True)
+    counts = Aggregate(base, named, ((count_name, call),), sort=False)
+    columns = [
+        *(Value(counts.column(name), key.value.dtype) for name, key in zip(names, every, strict=True)),
+        Value(counts.column(count_name), dtype),
     ]
-    return _labelled(state, counts, labels, every, number, template), template
+    arrays, _ = materialise(View(counts, tuple(columns), pd.RangeIndex(len(columns))))
+    found = _Counted(dict(enumerate(arrays)), copy=False)
+    groups = found.groupby(
+        list(range(len(keys))),
+        sort=state.options.sort,
+        dropna=state.options.dropna,
+        group_keys=state.options.group_keys,
+    )
+    positions = list(range(len(keys), len(every)))
+    result = groups[positions].value_counts(normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
+    result.index.names = template.index.names
+    return result
 
 
-def _labelled(
-    state: Grouped, base: Operator, labels: list[Value], keys: list[Key], number: Value, template: Any
-) -> View:
-    if isinstance(template, pd.Series) and state.options.as_index:
-        kind = "multi" if len(keys) > 1 else "labels"
-        index = IndexSpec(kind, tuple(labels), tuple(template.index.names))  # type: ignore[arg-type]
-        return View(base, (number,), pd.Index([template.name], dtype=object, tupleize_cols=False), index)
-    if not isinstance(template, pd.DataFrame) or template.shape[1] != len(keys) + 1:
-        raise Unsupported("a result of another shape than was expected")
-    return View(base, (*labels, number), template.columns)
+class _Counted(pd.DataFrame):
+    """One row a combination, in the order in which they first appear, with its count as the last column.
+
+    pandas sorts combinations partly with unstable sorts, so that the order of equal counts follows from where each
+    stands first. Its own code therefore arranges them; what it takes for the sizes of groups is the counts.
+    """
+
+    def groupby(self, *args: Any, **kwargs: Any) -> Any:
+        groups = super().groupby(*args, **kwargs)
+        groups.size = groups[self.columns[-1]].sum
+        return groups

@@ -111,11 +111,10 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
         out = outcome(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported("totals of small integers")
-        args = () if out.arg is None else (out.arg,)
-        return over(state, out.function, args, dtype, out.options, nulls=out.nulls, nans=out.nans)
+        return over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
 
-    if parameters.get("numeric_only", False):
-        raise Unsupported("transform with numeric_only")
+    if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
+        raise Unsupported("transform with numeric_only, or of what may be no groups")
     return _each(state, template, build)
 
 
@@ -201,6 +200,24 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     return _each(state, template, build)
 
 
+def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+    """The relative difference to an earlier or later row of the group."""
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
+        raise Unsupported("pct_change by anything but a number of rows")
+    template = probe(lambda gb: gb.pct_change(periods))
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "f")
+        if family(value.dtype) != "numpy":
+            raise Unsupported("pct_change of an extension dtype")
+        shifted = over(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
+        ratio = Call("truediv", (clean.expr, shifted.expr), clean.physical)
+        expr = Call("sub", (ratio, Literal(1.0, clean.physical)), clean.physical)
+        return Value(expr, dtype, nulls=True, nans=True)
+
+    return _each(state, template, build)
+
+
 def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
     """``ffill`` and ``bfill``."""
     if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
@@ -220,9 +237,9 @@ def rank(
     state: Grouped,
     probe: Probe,
     method: str = "average",
-    ascending: bool = True,
+    ascending: Any = True,
     na_option: str = "keep",
-    pct: bool = False,
+    pct: Any = False,
 ) -> Result:
     """The rank of each value in its group."""
     if na_option != "keep" or not isinstance(pct, bool) or not isinstance(ascending, bool):
@@ -247,7 +264,7 @@ def rank(
     return _each(state, template, build)
 
 
-def ngroup(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
+def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
     """The number of each row's group."""
     if not isinstance(ascending, bool) or not state.options.sort or len(state.keys) > 1:
         raise Unsupported("ngroup of several keys or unsorted groups")

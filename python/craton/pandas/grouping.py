@@ -28,6 +28,12 @@ class FrameGrouping:
 
         return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
 
+    @native(pd.DataFrame)
+    def pivot_table(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.pivot import pivot_table
+
+        return pivot_table(self, *args, **kwargs)
+
 
 class SeriesGrouping:
     """Methods of Series."""

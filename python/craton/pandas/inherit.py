@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -120,6 +121,8 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
             continue
         if isinstance(attribute, FunctionType):
             members[name] = _counted(label, attribute)
+        elif isinstance(attribute, classmethod):
+            members[name] = classmethod(_deferring(attribute.__func__))
         elif properties and isinstance(attribute, property):
             members[name] = _counted_property(label, attribute)
     return type(theirs.__name__, (theirs,), members)
@@ -130,13 +133,26 @@ def inherit_deferred() -> None:
     for module in (generic, resample, rolling, expanding, ewm):
         for theirs in vars(module).values():
             if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:
-                register(counterpart(theirs), theirs)
+                register(partial(counterpart, theirs), theirs)
 
 
-def accessor(name: str, base: type) -> Accessor:
+class CountedAccessor(Accessor):  # type: ignore[misc]
     """An accessor of pandas' that counts, and gives Craton's objects back."""
-    theirs = getattr_static(base, name)._accessor
-    return Accessor(name, counterpart(theirs, f"{base.__name__}.{name}", properties=True))
+
+    def __init__(self, name: str, base: type) -> None:
+        self._name = name
+        self._base = base
+
+    @functools.cached_property
+    def _theirs(self) -> Any:
+        return getattr_static(self._base, self._name)._accessor
+
+    @functools.cached_property
+    def _accessor(self) -> Any:
+        return counterpart(self._theirs, f"{self._base.__name__}.{self._name}", properties=True)
+
+    def __get__(self, obj: Any, cls: Any) -> Any:
+        return self._theirs if obj is None else self._accessor(obj)
 
 
-__all__ = ["accessor", "counterpart", "inherit", "inherit_deferred"]
+__all__ = ["CountedAccessor", "counterpart", "inherit", "inherit_deferred"]

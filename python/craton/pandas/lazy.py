@@ -14,6 +14,7 @@ from pandas.core.flags import Flags
 
 from craton import events, fallbacks
 from craton.errors import Unsupported
+from craton.pandas.axes import current
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.native import inside_pandas
 from craton.pandas.sharing import register
@@ -26,9 +27,9 @@ class LazyManager:
     def __get__(self, obj: Any, owner: type | None = None) -> Any:
         if obj is None:
             return self
-        view = obj.__dict__.get("_view")
-        if view is None:
+        if "_view" not in obj.__dict__:
             raise AttributeError("_mgr")
+        view = current(obj.__dict__)
         arrays, index = materialise(view)
         if isinstance(obj, pd.Series):
             manager = series_manager(arrays[0], index)
@@ -102,9 +103,8 @@ def view(obj: Any) -> View:
         If it holds a dtype that a plan can't carry.
     """
     state = obj.__dict__
-    known: View | None = state.get("_view")
-    if known is not None:
-        return known
+    if "_view" in state:
+        return current(state)
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
         raise Unsupported(f"no view of a {type(obj).__name__}")
     manager = obj._mgr
@@ -146,13 +146,14 @@ def _fingerprint(manager: Any) -> tuple[Any, ...]:
         *(_Same(block.values) for block in manager.blocks),
         *(_Same(axis) for axis in manager.axes),
         *(tuple(axis.names) for axis in manager.axes),
+        *(getattr(axis, "freq", None) for axis in manager.axes),
     )
 
 
 def replace_state(obj: Any, new: View) -> None:
     """Make an object hold another view: what an assignment in place does."""
     state = obj.__dict__
-    for name in ("_mgr", "_scan", "_shared"):
+    for name in ("_mgr", "_scan", "_shared", "_peeks"):
         state.pop(name, None)
     state["_view"] = new
     if isinstance(obj, pd.Series):

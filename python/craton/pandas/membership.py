@@ -49,6 +49,8 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
         raise Unsupported("membership of categoricals")
     if "b" in (kind_of(one), kind_of(other)) and family(one) == "masked":
         raise Unsupported("membership of nullable booleans")
+    if family(one) == "arrow" and left.physical.is_float():
+        raise Unsupported("membership of Arrow's floats, to which 0 and -0 are two")
     if left.physical == right.physical and family(one) == family(other):
         return left, right
     if family(one) == family(other) == "numpy" and {kind_of(one), kind_of(other)} <= set("iuf"):
@@ -155,7 +157,7 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
         return _from_list(value, kind, list(array))
     wanted = Value(Column("v", physical(array.dtype)), array.dtype)
     is_missing_nan = wanted.physical.is_float() and family(array.dtype) == "numpy"
-    if value.dtype == array.dtype:
+    if value.dtype == array.dtype and not (family(value.dtype) == "arrow" and value.physical.is_float()):
         return from_array("v", array)[0].fill_nan(None) if is_missing_nan else from_array("v", array)[0]
     one, other = _common(value, wanted)
     if one.physical != value.physical:

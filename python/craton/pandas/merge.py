@@ -8,7 +8,7 @@ side, which columns may have met missing values, in which order the rows come.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -16,8 +16,8 @@ import polars as pl
 from pandas.core.reshape.merge import _items_overlap_with_suffix
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import holds_missing, is_float
-from craton.pandas.execute import execute
+from craton.pandas.dtypes import holds_missing
+from craton.pandas.merge_index import Side, check_labels, coalesced, result_index
 from craton.pandas.merge_keys import (
     KeyPair,
     KeyRef,
@@ -28,15 +28,13 @@ from craton.pandas.merge_keys import (
     unique_keys,
 )
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
-from craton.plan.expr import Call, Column, Expr, Literal, roots, substitute
+from craton.plan.expr import Call, Column, Expr, Literal
 from craton.plan.operators import (
     Filter,
     Join,
     JoinHow,
     Operator,
     Project,
-    RowNumber,
-    Slice,
     Sort,
     SortKey,
     Union,
@@ -44,19 +42,6 @@ from craton.plan.operators import (
 )
 
 INDICATOR = pd.Categorical([1], categories=[1, 2, 3]).rename_categories(["left_only", "right_only", "both"]).dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a join, with every column a bare column of ``view.base``, named apart from the other side's."""
-
-    view: View
-    keys: tuple[KeyRef, ...]
-    marker: str | None
-
-    def key(self, i: int) -> Value:
-        """The i-th key's column."""
-        return self.keys[i].value(self.view)
 
 
 def merge(
@@ -257,16 +242,6 @@ def _missing_in(op: Operator, name: str) -> Project:
     return Project(op, (("missing", flag),))
 
 
-def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
-    """A key column of a right or outer join: the left's where there is one, else the right's."""
-    if left.dtype != right.dtype or not left.definite or not right.definite:
-        raise Unsupported("keys of two dtypes, to be filled from each other")
-    if kind == "right" and not is_float(left.dtype):
-        return right
-    expr = Call("coalesce", (left.clean.expr, right.clean.expr), left.physical)
-    return Value(expr, left.dtype, left.clean.nulls or right.clean.nulls)
-
-
 def _missing(marker: str | None) -> Expr:
     assert marker is not None
     return Call("is_null", (Column(marker, pl.Boolean()),), pl.Boolean())
@@ -277,67 +252,6 @@ def _indicator(one: Side, other: Side) -> Value:
     codes = [Literal(code, pl.Int32()) for code in range(3)]
     matched = Call("when", (_missing(other.marker), codes[0], codes[2]), pl.Int32())
     return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), INDICATOR, nulls=False)
-
-
-def check_labels(
-    left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
-) -> None:
-    """Refuse index joins whose row labels or order pandas decides by the data.
-
-    Raises
-    ------
-    Unsupported
-        If it would.
-    """
-    ours, theirs = left.index, right.index
-    if keys.labels_from != "both":
-        side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
-        if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
-            raise Unsupported("an index that may get missing labels")
-        if kind == "inner" and _types(side) != _types(other):
-            raise Unsupported("an inner join of columns with an index: without rows, the labels are the other side's")
-        return
-    if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
-        raise Unsupported("indexes of two dtypes")
-    if kind in ("inner", "outer") and ours.names != theirs.names:
-        raise Unsupported("indexes of two names")
-    if kind == "inner" and ours.kind == theirs.kind == "range" and _may_descend(left):
-        raise Unsupported("labels that may be a descending range, which pandas turns round")
-    several = len(pairs) > 1
-    if (kind == "outer" or sort) and any(pair.may_miss and (several or not pair.nulls_last) for pair in pairs):
-        raise Unsupported("missing labels in an order that pandas decides")
-    if anti and several:
-        raise Unsupported("an anti merge of MultiIndexes")
-
-
-def _types(index: IndexSpec) -> list[Any]:
-    return [index.kind == "multi", index.names, [value.dtype for value in index.values]]
-
-
-def _may_descend(held: View) -> bool:
-    """Whether labels that may be a range descend: looks at two rows, where the plan does not tell."""
-    base, label = held.base, held.index.values[0].expr
-    while isinstance(base, (Project, Filter, Slice)):
-        if isinstance(base, Project):
-            label = substitute(label, dict(base.columns))
-        base = base.input
-    if isinstance(base, RowNumber) and roots(label) == {base.name}:
-        return False
-    first = Slice(Project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
-    labels = execute([first])[0].get_column("label").to_list()
-    return len(labels) == 2 and labels[0] > labels[1]
-
-
-def result_index(one: Side, other: Side, keys: Keys, kind: JoinHow) -> IndexSpec:
-    """The row labels after a join on an index."""
-    ours, theirs = one.view.index, other.view.index
-    if keys.labels_from == "left" or (keys.labels_from == "both" and kind in ("left", "inner")):
-        return ours
-    if keys.labels_from == "right" or kind == "right":
-        return theirs
-    both = "range" if ours.kind == theirs.kind == "range" else "multi" if ours.kind == "multi" else "labels"
-    values = tuple(coalesced(one.key(i), other.key(i), kind) for i in range(len(keys.left)))
-    return IndexSpec(both, values, ours.names)  # type: ignore[arg-type]
 
 
 def as_frame(held: View, name: Hashable) -> View:

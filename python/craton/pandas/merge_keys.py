@@ -18,7 +18,7 @@ from pandas.api.types import is_hashable
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj, family, physical
-from craton.pandas.execute import execute
+from craton.pandas.run import execute
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import Aggregate, AggregateCall, Filter
@@ -189,7 +189,7 @@ class KeyPair:
 
     @property
     def nulls_last(self) -> bool:
-        """Where sorted keys have missing values: dates, times and categoricals sort by integers, of which it is least."""
+        """Where sorted keys have missing values: last; first where integers stand for the keys (dates, categories)."""
         kind = family(self.left.dtype)
         return kind != "category" and not (kind == "numpy" and self.left.dtype.kind in "mM")
 

@@ -8,6 +8,7 @@ and everything that pandas calls inside its own methods, go to pandas directly.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 import time
@@ -94,6 +95,8 @@ def native(base: type, name: str | None = None) -> Callable[[Callable[..., Any]]
                 return dispatch(label, function, fallback, self, args, kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        if "axis" in fallback.__code__.co_varnames:  # pandas asks for it, and asks the outermost function only
+            wrapper.__signature__ = inspect.signature(fallback)  # type: ignore[attr-defined]
         return wrapper
 
     return decorate

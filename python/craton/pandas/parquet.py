@@ -7,31 +7,30 @@ counts tell that.
 
 from __future__ import annotations
 
-import glob
 import io
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import DtypeObj, physical, with_missing
+from craton.pandas.dtypes import DtypeObj
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
+from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import reader
+from craton.pandas.stored import categorical_value, physical_schema, stored_value, stored_view, template_of
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
 from craton.plan.operators import Filter, Scan
 from craton.plan.sources import FileSource
 
-_KNOWN = {"columns", "filters", "dtype_backend", "engine"}
-_GLOB = frozenset("*?[")
+_KNOWN = {"columns", "filters", "dtype_backend", "engine", "storage_options"}
 
 
 @reader(pd.read_parquet)
@@ -42,143 +41,138 @@ def read_parquet(path: Any, engine: str = "auto", columns: Any = None, **kwargs:
     }
     if engine not in ("auto", "pyarrow") or not kwargs.keys() <= _KNOWN:
         raise Unsupported(f"read_parquet with {sorted(kwargs)} by {engine}")
-    held, attrs = scan_parquet(path, columns, kwargs.get("filters"), kwargs.get("dtype_backend"))
+    location = locate(path, kwargs.get("storage_options"), patterns=True)
+    held, attrs = scan_parquet(location, columns, kwargs.get("filters"), kwargs.get("dtype_backend"))
     frame = lazy(DataFrame, held)
     if attrs:
         frame.attrs = attrs
     return frame
 
 
-def scan_parquet(path: Any, columns: Any, filters: Any, backend: Any) -> tuple[View, dict[str, Any]]:
-    """The view that scans Parquet files, and the frame's ``attrs``."""
-    try:
-        dataset = pq.ParquetDataset(_paths(path))
-    except Exception as error:
-        raise Unsupported(f"files that pandas should open: {error}") from error
-    files = tuple(dataset.files)
-    if not files:
-        raise Unsupported("no files")
-    footers = [pq.read_metadata(name) for name in files]
-    stored = dataset.fragments[0].physical_schema
-    if any(not footer.schema.to_arrow_schema().equals(stored, check_metadata=False) for footer in footers[1:]):
-        raise Unsupported("files with different schemas")
-    partitions = [name for name in dataset.schema.names if name not in stored.names]
-    schema = pa.schema(list(dataset.schema), metadata=stored.metadata)
-    template, names = _template(schema, columns, backend, partitions)
-    rows = sum(footer.num_rows for footer in footers)
-    scan_options: dict[str, Any] = {"hive_partitioning": True} if partitions else {}
-    physicals = _physical_schema(files, scan_options)
-    source = FileSource(
-        tuple(physicals.items()),
-        "parquet",
-        files,
-        tuple(_version(name) for name in files),
-        options(**scan_options),
-        rows=rows,
-        reopen=_reopen(path, columns, filters),
-    )
-    base = Scan(source, tuple(physicals))
-    missing = _null_counts(footers)
-    values: dict[str, Value] = {}
-    for name, dtype in names.items():
-        if name in partitions:
-            values[name] = _partition_value(base, name, dtype, dataset)
-        else:
-            values[name] = _value(base, name, dtype, missing.get(name))
-    view = _view(base, values, template, rows)
-    if filters is not None:
-        view = _filtered(view, base, filters, partitions)
-    attrs: dict[str, Any] = {}
-    if stored.metadata and b"PANDAS_ATTRS" in stored.metadata:
-        import json
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the footers of some files tell.
 
-        attrs = json.loads(stored.metadata[b"PANDAS_ATTRS"])
+    ``schema`` is that of the dataset with the metadata of the first file, ``dataset`` the pyarrow dataset with the
+    values of hive partitions, if there is one.
+    """
+
+    files: tuple[str, ...]
+    footers: list[Any]
+    schema: pa.Schema
+    partitions: tuple[str, ...]
+    dataset: Any
+
+
+def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -> tuple[View, dict[str, Any]]:
+    """The view that scans Parquet files, and the frame's ``attrs``."""
+    import pyarrow.parquet as pq
+
+    stored = _stored(location)
+    named: dict[str, Any] = {} if backend is None else {"dtype_backend": backend}
+
+    def read(table: pa.Table) -> pd.DataFrame:
+        sink = io.BytesIO()
+        pq.write_table(table, sink)
+        sink.seek(0)
+        return pd.read_parquet(sink, columns=columns, **named)
+
+    template = template_of(stored.schema, read)
+    rows = sum(footer.num_rows for footer in stored.footers)
+    base = Scan(source := _source(location, stored, rows, columns, filters), tuple(name for name, _ in source.columns))
+    missing = _null_counts(stored.footers)
+    values: dict[str, Value] = {}
+    for name, dtype in template.dtypes.items():
+        if name in stored.partitions:
+            values[name] = _partition_value(base, name, dtype, stored.dataset)
+        elif isinstance(dtype, pd.CategoricalDtype):
+            values[name] = _dictionary_value(base, name, location, stored)
+        else:
+            values[name] = stored_value(base, name, dtype, missing.get(name))
+    view = stored_view(base, values, template, rows)
+    if filters is not None:
+        view = _filtered(view, base, filters, stored.partitions)
+    attrs: dict[str, Any] = {}
+    if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:
+        attrs = json.loads(stored.schema.metadata[b"PANDAS_ATTRS"])
     return view, attrs
 
 
-def _paths(path: Any) -> Any:
-    if isinstance(path, Path):
-        path = os.fspath(path)
-    if isinstance(path, (list, tuple)) and path and all(isinstance(item, (str, Path)) for item in path):
-        return [os.fspath(item) for item in path]
-    if not isinstance(path, str):
-        raise Unsupported(f"a path of type {type(path).__name__}")
-    if "://" in path:
-        raise Unsupported("a URL")
-    path = os.path.expanduser(path)
-    if _GLOB & set(path) and not os.path.exists(path):
-        found = sorted(glob.glob(path, recursive=True))
-        if not found:
-            raise Unsupported("a pattern that no file matches")
-        return found
-    return path
+def _stored(location: Location) -> _Stored:
+    import pyarrow.parquet as pq
 
-
-def _reopen(path: Any, columns: Any, filters: Any) -> Callable[[], Any]:
-    def reopen() -> Any:
-        return pd.read_parquet(_paths(path), columns=columns, filters=filters)
-
-    return reopen
-
-
-def _version(name: str) -> tuple[int, int]:
-    status = os.stat(name)
-    return status.st_size, status.st_mtime_ns
-
-
-def _physical_schema(files: Sequence[str], scan_options: dict[str, Any]) -> dict[str, pl.DataType]:
     try:
-        return dict(pl.scan_parquet(list(files), glob=False, **scan_options).collect_schema())
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise Unsupported(f"the kernel can't read the file: {error}") from error
-
-
-def _template(
-    schema: pa.Schema, columns: Any, backend: Any, partitions: Sequence[str]
-) -> tuple[pd.DataFrame, dict[str, DtypeObj]]:
-    """What pandas gives for no rows of the schema, and the pandas dtype of each column that it reads from the file."""
-    plain = schema
-    for name in partitions:
-        field = schema.field(name)
-        plain = plain.set(schema.get_field_index(name), pa.field(name, field.type))
-    sink = io.BytesIO()
-    pq.write_table(plain.empty_table(), sink)
-    sink.seek(0)
-    named: dict[str, Any] = {} if backend is None else {"dtype_backend": backend}
-    try:
-        template = pd.read_parquet(sink, columns=columns, **named)
+        if isinstance(location.filesystem, HttpFiles):
+            footer = pq.read_metadata(location.filesystem.open(location.path))
+            return _Stored((location.path,), [footer], footer.schema.to_arrow_schema(), (), None)
+        dataset = pq.ParquetDataset(location.path, filesystem=location.filesystem)
+        files = tuple(dataset.files)
+        footers = [pq.read_metadata(name, filesystem=location.filesystem) for name in files]
+        found = dataset.schema
+        first = dataset.fragments[0].physical_schema if files else found
+    except Unsupported:
+        raise
     except Exception as error:
-        raise Unsupported(f"pandas should read this: {error}") from error
-    if not template.columns.is_unique or isinstance(template.columns, pd.MultiIndex):
-        raise Unsupported("column labels that are not unique, or MultiIndex columns")
-    names: dict[str, DtypeObj] = {}
-    for label, dtype in template.dtypes.items():
-        if not isinstance(label, str):
-            raise Unsupported("column labels that are not strings")
-        names[label] = dtype
-    if not isinstance(template.index, pd.RangeIndex):
-        stored = (schema.pandas_metadata or {}).get("index_columns", [])
-        levels = [template.index.get_level_values(i).dtype for i in range(template.index.nlevels)]
-        for name, dtype in zip(stored, levels, strict=True):
-            names[name] = dtype
-    return template, names
+        raise Unsupported(f"files that pandas should open: {error}") from error
+    if not files:
+        raise Unsupported("no files")
+    if any(not footer.schema.to_arrow_schema().equals(first, check_metadata=False) for footer in footers[1:]):
+        raise Unsupported("files with different schemas")
+    partitions = tuple(name for name in found.names if name not in first.names)
+    return _Stored(files, footers, pa.schema(list(found), metadata=first.metadata), partitions, dataset)
 
 
-def _value(base: Scan, name: str, dtype: DtypeObj, missing: int | None) -> Value:
-    column = base.column(name)
-    expected = physical(dtype)
-    if expected != column.dtype and not (expected == pl.Datetime("ms") and column.dtype == pl.Datetime("ms")):
-        raise Unsupported(f"column {name!r} of {column.dtype} as {dtype}")
-    nulls = missing is None or missing > 0
-    floating = column.dtype.is_float() and isinstance(dtype, np.dtype)
-    if not nulls or with_missing(dtype) == dtype:
-        return Value(column, dtype, nulls, nans=floating)
-    if dtype.kind == "b":
-        raise Unsupported(f"a boolean column {name!r} with missing values")
-    if missing is None:
-        return Value(column, dtype, source=(base, name))
-    promoted = with_missing(dtype)
-    return Value(Call("cast", (column,), physical(promoted)), promoted)
+def _source(location: Location, stored: _Stored, rows: int, columns: Any, filters: Any) -> FileSource:
+    named: dict[str, Any] = {"hive_partitioning": True} if stored.partitions else {}
+    paths = location.scannable(stored.files)
+    through = location.filesystem if location.filesystem is not None and location.store is None else None
+    if through is not None:
+        if stored.partitions:
+            raise Unsupported("partitions in a file system that the kernel does not know")
+        empty = pl.from_arrow(stored.schema.empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        physicals = dict(empty.schema)
+    else:
+        stores = None if location.store is None else dict(location.store)
+        physicals = physical_schema(pl.scan_parquet(list(paths), glob=False, storage_options=stores, **named))
+    versions, held = location.states(stored.files)
+
+    def reopen() -> Any:
+        return pd.read_parquet(location.path, columns=columns, filters=filters)
+
+    return FileSource(
+        tuple(physicals.items()),
+        "parquet",
+        paths,
+        versions,
+        options(**named),
+        rows=rows,
+        reopen=reopen if location.filesystem is None else None,
+        storage_options=None if not location.store else dict(location.store),
+        filesystem=through,
+        held=held,
+    )
+
+
+def _dictionary_value(base: Scan, name: str, location: Location, stored: _Stored) -> Value:
+    """A column that the writer's schema calls a dictionary: a categorical with the categories that pandas would find."""
+    import pyarrow.parquet as pq
+
+    if location.filesystem is not None:
+        raise Unsupported("a dictionary in a remote file")
+    parts: list[pa.DictionaryArray] = []
+    missing = False
+    for path in stored.files:
+        file = pq.ParquetFile(path)
+        for group in range(file.num_row_groups):
+            for chunk in file.read_row_group(group, columns=[name], use_threads=False).column(0).chunks:
+                missing = missing or chunk.null_count > 0
+                codes = pa.nulls(1, chunk.indices.type) if len(chunk) else chunk.indices
+                parts.append(pa.DictionaryArray.from_arrays(codes, chunk.dictionary, ordered=chunk.type.ordered))
+    kind = stored.schema.field(name).type
+    dtype = pa.chunked_array(parts, type=kind).to_pandas().dtype
+    categories = pa.array(dtype.categories)
+    return categorical_value(base, name, categories, dtype, missing)
 
 
 def _partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Value:
@@ -196,7 +190,7 @@ def _partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Va
     return Value(Call("map_values", (column, Values.of(keys), codes), pl.Int32()), categories, nulls=False)
 
 
-def _null_counts(footers: Sequence[pq.FileMetaData]) -> dict[str, int | None]:
+def _null_counts(footers: Sequence[Any]) -> dict[str, int | None]:
     """Missing values of each column over all files; ``None`` where a row group does not tell."""
     counts: dict[str, int | None] = {}
     for footer in footers:
@@ -213,35 +207,6 @@ def _null_counts(footers: Sequence[pq.FileMetaData]) -> dict[str, int | None]:
                     counts[name] = known + statistics.null_count
             counts.setdefault(name, 0)
     return counts
-
-
-def _view(base: Scan, values: dict[str, Value], template: pd.DataFrame, rows: int) -> View:
-    labels = template.columns
-    index = IndexSpec("default", (), (template.index.name,))
-    if isinstance(template.index, pd.RangeIndex):
-        ranges = _stored_range(template, base, rows)
-        if ranges is not None:
-            index = ranges
-    else:
-        stored = [name for name in values if name not in set(labels)]
-        kind = "multi" if len(stored) > 1 else "labels"
-        index = IndexSpec(kind, tuple(values[name] for name in stored), tuple(template.index.names))  # type: ignore[arg-type]
-    return View(base, tuple(values[name] for name in labels), labels, index, rows)
-
-
-def _stored_range(template: pd.DataFrame, base: Scan, rows: int) -> IndexSpec | None:
-    """A stored RangeIndex that is not the default one can't be planned; one that fits no longer is the default."""
-    schema = pq.read_schema(base.source.paths[0])  # type: ignore[attr-defined]
-    for entry in (schema.pandas_metadata or {}).get("index_columns", []):
-        if not isinstance(entry, dict):
-            continue
-        stored = range(entry["start"], entry["stop"], entry["step"])
-        if len(stored) != rows:
-            return IndexSpec("default", (), (None,))
-        if entry["start"] != 0 or entry["step"] != 1:
-            raise Unsupported("a stored RangeIndex that does not count from 0")
-        return IndexSpec("default", (), (entry["name"],))
-    return None
 
 
 _OPERATORS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}

@@ -28,6 +28,7 @@ _NEGATED = {
     sre.CATEGORY_NOT_WORD: _WORD,
 }
 _MAX_REPEAT = 1000
+_SPECIAL = set(".^$*+?{}[]\\|()")
 
 
 @lru_cache(maxsize=256)
@@ -50,10 +51,7 @@ def translate(pattern: str) -> str:
 
 def is_plain(pattern: str) -> bool:
     """Whether a pattern matches only itself, letter by letter."""
-    try:
-        return bool(pattern) and all(code is sre.LITERAL for code, _ in parser.parse(pattern)) and "\\" not in pattern
-    except (re.error, OverflowError, RecursionError):
-        return False
+    return bool(pattern) and not _SPECIAL & set(pattern)
 
 
 def may_be_empty(pattern: str) -> bool:

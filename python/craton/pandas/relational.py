@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -13,67 +10,16 @@ from pandas.api.types import is_list_like
 from pandas.errors import Pandas4Warning
 
 from craton.errors import Unsupported
+from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
-from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.lazy import lazy, view
 from craton.pandas.merge import as_frame, merge
-from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.native import native
+from craton.pandas.relational_calls import bools, in_place, native_pair, outcome, plain
 from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns
 from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_by_index, sorted_rows
 from craton.pandas.view import Value, View
-
-
-def native_pair(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As :func:`~craton.pandas.native.native`, for a method that takes another frame or several.
-
-    It runs in plain pandas only if all of them do: a small table in memory joined with a large file is a plan.
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        fallback = getattr(base, name)
-        label = f"{base.__name__}.{name}"
-
-        @functools.wraps(fallback)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if all(map(stays_in_pandas, (self, *operands(args, kwargs)))):
-                return fallback(self, *args, **kwargs)
-            return dispatch(label, function, fallback, self, args, kwargs)
-
-        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
-        return wrapper
-
-    return decorate
-
-
-def operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The frames and series among arguments and in lists of them."""
-    found: list[Any] = []
-    for item in (*args, *kwargs.values()):
-        items = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
-        found.extend(one for one in items if isinstance(one, (pd.DataFrame, pd.Series)))
-    return found
-
-
-def in_place(obj: Any, inplace: Any, method: str) -> bool:
-    """Whether a call is in place, with pandas' warning that this way is going."""
-    if inplace is no_default:
-        return False
-    if not isinstance(inplace, bool) or not obj.flags.allows_duplicate_labels:
-        raise Unsupported("an odd in-place call")
-    text = (
-        f"The inplace keyword in {type(obj).__name__}.{method} is deprecated and will be removed in a future version "
-        "(PDEP-8).\nSee https://pandas.pydata.org/docs/dev/whatsnew/v3.1.0.html#deprecation-inplace for more details."
-    )
-    warnings.warn(text, Pandas4Warning, stacklevel=5)
-    return inplace
-
-
-def outcome(obj: Any, held: View, inplace: bool) -> Any:
-    """The new object, or ``None`` when the old one was changed."""
-    if not inplace:
-        return lazy(type(obj), held, obj)
-    replace_state(obj, held)
-    return None
 
 
 def sort_key(held: View, label: Any) -> Value:
@@ -85,20 +31,6 @@ def sort_key(held: View, label: Any) -> Value:
     if len(found) + len(levels) != 1:
         raise Unsupported(f"the key {label!r}, which is not exactly one column")
     return held.values[found[0]] if found else held.index.values[levels[0]]
-
-
-def bools(**given: Any) -> None:
-    """Refuse flags that are no booleans; pandas words the error."""
-    for name, value in given.items():
-        if not isinstance(value, bool):
-            raise Unsupported(f"{name}={value!r}")
-
-
-def plain(*objects: Any) -> None:
-    """Refuse objects whose attrs or flags pandas would combine."""
-    for obj in objects:
-        if obj._attrs or not obj._flags._allows_duplicate_labels:
-            raise Unsupported("attrs or flags")
 
 
 class FrameRelational:
@@ -138,12 +70,21 @@ class FrameRelational:
         *,
         suffixes: Any = no_default,
     ) -> Any:
-        if lsuffix is not no_default or rsuffix is not no_default:
-            raise Unsupported("lsuffix or rsuffix, which pandas warns of")
-        pair = ("", "") if suffixes is no_default else suffixes
-        if how == "cross":
-            return merged(self, other, how, on, None, None, False, False, sort, pair, False, validate)
-        return merged(self, other, how, None, on, None, on is None, True, sort, pair, False, validate)
+        old = [suffix for suffix in (lsuffix, rsuffix) if suffix is not no_default]
+        if old and suffixes is not no_default:
+            raise Unsupported("suffixes given twice")
+        pair: Any = ("", "") if suffixes is no_default else suffixes
+        if old:
+            pair = tuple("" if suffix is no_default else suffix for suffix in (lsuffix, rsuffix))
+        keys = (on, None, None, False, False) if how == "cross" else (None, on, None, on is None, True)
+        result = merged(self, other, how, *keys, sort, pair, False, validate)
+        if old:
+            warn(
+                "The 'lsuffix' and 'rsuffix' keywords in DataFrame.join are deprecated and will be removed in a future "
+                "version. Use the 'suffixes' keyword instead.",
+                Pandas4Warning,
+            )
+        return result
 
     @native(pd.DataFrame)
     def sort_values(
@@ -187,9 +128,7 @@ class FrameRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
-        return index_sorted(
-            self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key
-        )
+        return index_sorted(self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key)
 
     @native(pd.DataFrame)
     def nlargest(self: Any, n: Any, columns: Any, keep: Any = "first") -> Any:
@@ -355,9 +294,7 @@ class SeriesRelational:
         ignore_index: Any = False,
         key: Any = None,
     ) -> Any:
-        return index_sorted(
-            self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key
-        )
+        return index_sorted(self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key)
 
     @native(pd.Series)
     def nlargest(self: Any, n: Any = 5, keep: Any = "first") -> Any:

@@ -60,8 +60,10 @@ def index_to_columns(
     chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
     labels = held.labels
     default = "index" if "index" not in labels else "level_0"
-    given = pd.MultiIndex.from_arrays([[]] * len(spec.names), names=spec.names) if len(spec.names) > 1 else (
-        pd.Index([], name=spec.names[0])
+    given = (
+        pd.MultiIndex.from_arrays([[]] * len(spec.names), names=spec.names)
+        if len(spec.names) > 1
+        else (pd.Index([], name=spec.names[0]))
     )
     try:
         inserted = given._get_default_index_names(names, default)

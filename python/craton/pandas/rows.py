@@ -14,9 +14,11 @@ import pandas as pd
 import polars as pl
 from pandas.api.types import is_bool_dtype, is_integer_dtype
 from pandas.core.common import is_bool_indexer
+from pandas.core.indexes.api import ensure_index
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned, attached
+from craton.pandas.axes import labels_of
 from craton.pandas.dtypes import kind_of
 from craton.pandas.execute import count_rows, index_columns, materialise
 from craton.pandas.lazy import view
@@ -30,9 +32,7 @@ POSITION = Window("row_number", (), pl.UInt32())
 
 def row_labels(held: View) -> pd.Index:
     """The row labels alone."""
-    if held.index.kind == "default":
-        return pd.RangeIndex(count_rows(held), name=held.index.names[0])
-    return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1]
+    return labels_of(held)
 
 
 def everything(key: Any) -> bool:
@@ -280,3 +280,12 @@ def labelled(held: View, index: pd.Index) -> View:
     return replace(held, index=replace(spec, values=values), rows=len(index))
 
 
+def relabelled(held: View, labels: Any) -> View:
+    """The rows under labels that the user gave."""
+    index = ensure_index(labels)
+    rows = count_rows(held)
+    if len(index) != rows:
+        raise ValueError(
+            f"Length mismatch: Expected axis has {rows} elements, new values have {len(index)} elements"
+        )
+    return labelled(held, index)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_hashable, is_list_like, is_scalar
-from pandas.core.indexes.api import ensure_index
 
 from craton.errors import Unsupported
 from craton.pandas.deprecations import in_place, without_copy
@@ -20,7 +19,7 @@ from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, native, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
-from craton.pandas.rows import by_slice, is_mask, labelled, masked, positions_of, row_labels, sliced, taken
+from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
 from craton.pandas.setting import assigned, set_by_label, set_by_position
 from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import IndexSpec, View, name_index
@@ -70,17 +69,6 @@ def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
     labels = row_labels(held)
     kept = pd.Series(np.arange(len(labels)), index=labels).truncate(**named)
     return lazy(type(self), taken(held, kept.to_numpy()), self)
-
-
-def relabelled(held: View, labels: Any) -> View:
-    """The rows under labels that the user gave."""
-    index = ensure_index(labels)
-    rows = count_rows(held)
-    if len(index) != rows:
-        raise ValueError(
-            f"Length mismatch: Expected axis has {rows} elements, new values have {len(index)} elements"
-        )
-    return labelled(held, index)
 
 
 def _evaluated(self: Any, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,8 @@ methods are expressions of the engine; the other row-wise ones run pandas' own c
 
 from __future__ import annotations
 
-import warnings
+import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,21 +18,24 @@ from pandas.core.accessor import Accessor
 from pandas.core.strings.accessor import StringMethods as PandasStringMethods
 
 from craton.errors import Unsupported
-from craton.pandas.accessors import LazyAccessor, document, empty_series, member
+from craton.pandas.accessors import LazyAccessor, document, empty_series, member, sample_series
+from craton.pandas.align import aligned
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
+from craton.pandas.elementwise import is_missing
+from craton.pandas.execute import scalar
+from craton.pandas.inherit import counterpart
+from craton.pandas.lazy import lazy, view
 from craton.pandas.native import stays_in_pandas
-from craton.pandas.regexes import is_plain, may_be_empty, translate
+from craton.pandas.questions import happens
+from craton.pandas.regexes import groups, is_plain, may_be_empty, translate
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
-from craton.plan.operators import Project
+from craton.plan.operators import AggregateCall, Project
 
-_BATCHED = (
-    "capitalize casefold center contains count endswith find fullmatch get index isalnum isalpha isascii isdecimal isdigit islower "
-    "isnumeric isspace istitle isupper len ljust lower lstrip match normalize pad removeprefix removesuffix repeat "
-    "replace rfind rindex rjust rstrip slice slice_replace startswith strip swapcase title translate upper wrap zfill"
-).split()
-_RAISING = {"index", "rindex", "translate"}
+_BATCHED = ["capitalize", "casefold", "center", "contains", "count", "endswith", "find", "fullmatch", "get", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "len", "ljust", "lower", "lstrip", "match", "normalize", "pad", "removeprefix", "removesuffix", "repeat", "replace", "rfind", "rindex", "rjust", "rstrip", "slice", "slice_replace", "startswith", "strip", "swapcase", "title", "translate", "upper", "wrap", "zfill"]
+_RAISING = {"index", "rindex"}
+_ARGUMENTS = (str, int, bool, float, tuple, dict, re.Pattern, type(None))
 
 Native = Callable[..., Expr]
 _NATIVE: dict[str, Native] = {}
@@ -59,7 +63,14 @@ def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any
         raise Unsupported("matching without regard to case")
     if not regex or is_plain(pat):
         return _boolean("str_contains", value, literal, literal=True)
+    _as_python(value, pat)
     return _boolean("str_contains", value, _text(translate(pat)), literal=False)
+
+
+def _as_python(value: Value, pattern: str) -> None:
+    """Refuse what Arrow's own dtypes, which go straight to Arrow's engine, understand differently."""
+    if family(value.dtype) == "arrow" and ("\\" in pattern or "$" in pattern):
+        raise Unsupported("a pattern that Arrow reads in its own way")
 
 
 @_native
@@ -67,6 +78,7 @@ def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any 
     if case not in (None, True) or flags:
         raise Unsupported("matching without regard to case")
     _text(pat)
+    _as_python(value, pat)
     return _boolean("str_contains", value, _text(rf"\A(?:{translate(pat)})"), literal=False)
 
 
@@ -110,6 +122,10 @@ def _replace(
     literal = not regex or is_plain(pat)
     if not literal and (may_be_empty(_text(pat).value) or "\\" in _text(repl).value or _to_the_end(pat)):
         raise Unsupported("a replacement of what may be empty, or with groups")
+    if not literal:
+        _as_python(value, pat)
+        if n > 1:
+            raise Unsupported("several replacements by a pattern")
     pattern = _text(pat) if literal else _text(translate(pat))
     replacement = _text(repl) if literal else _text(repl.replace("$", "$$"))
     return Call(
@@ -136,7 +152,7 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
     fill = _fill_value(args, kwargs, name)
     native = _NATIVE.get(name)
     expr: Expr | None = None
-    if native is not None and getattr(value.dtype, "storage", "pyarrow") == "pyarrow":
+    if native is not None and family(value.dtype) != "category" and getattr(value.dtype, "storage", "pyarrow") == "pyarrow":
         try:
             expr = native(value, *args, **kwargs)
         except (Unsupported, TypeError):
@@ -175,10 +191,10 @@ def _fill_value(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> boo
 
 def _probed(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DtypeObj:
     for item in (*args, *kwargs.values()):
-        if not isinstance(item, (str, int, bool, float, tuple, type(None))):
+        if not isinstance(item, _ARGUMENTS):
             raise Unsupported(f"an argument of type {type(item).__name__}")
     try:
-        result = getattr(empty_series(dtype).str, name)(*args, **kwargs)
+        result = getattr(sample_series(dtype).str, name)(*args, **kwargs)
     except Exception as error:
         raise Unsupported(f"pandas words the error: {error}") from error
     if not isinstance(result, pd.Series) or result.dtype == object:
@@ -190,11 +206,103 @@ def _probed(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict[str,
 def _method(name: str) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         held, value = self._held
-        with warnings.catch_warnings():
-            result = _result(name, held, value, args, kwargs)
-        return self._series_of(held, result)
+        return self._series_of(held, _result(name, held, value, args, kwargs))
 
     return run
+
+
+def _expanded(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A frame of strings, each column picked from what pandas makes of a batch; labels and dtypes as in ``frame``."""
+    held, value = self._held
+    values = []
+    for position, dtype in enumerate(frame.dtypes):
+        if kind_of(dtype) != "T":
+            raise Unsupported("a result of Python objects")
+        values.append(batched("method", f"str.{name}", [value], dtype, (COLUMN, *args), pick=position, **kwargs))
+    return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), self._series)
+
+
+def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
+    held, value = self._held
+    if not isinstance(pat, str) or type(flags) is not int or not isinstance(expand, bool) or not value.definite:
+        raise Unsupported("extraction with options")
+    try:
+        frame = sample_series(value.dtype).str.extract(pat, flags=flags, expand=True)
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+    if expand or frame.shape[1] > 1:
+        return _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
+    named = groups(pat) and frame.columns[0]
+    name = named if isinstance(named, str) else self._series.name
+    result = _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
+    return self._series_of(view(result), view(result).values[0]).rename(name)
+
+
+def _partition(name: str) -> Callable[..., Any]:
+    def run(self: Any, sep: Any = " ", expand: Any = True) -> Any:
+        held, value = self._held
+        if not isinstance(sep, str) or not sep or expand is not True or not value.definite:
+            raise Unsupported("a partition with options")
+        present = Call("not", (is_missing(value).expr,), pl.Boolean())
+        if family(value.dtype) == "category" or not happens(held, present):
+            raise Unsupported("a partition of no strings, which has other columns")
+        frame = getattr(sample_series(value.dtype).str, name)(sep)
+        return _expanded(self, name, frame, (sep,), {"expand": True})
+
+    return run
+
+
+def _split(name: str) -> Callable[..., Any]:
+    def run(self: Any, pat: Any = None, *, n: Any = -1, expand: Any = False, **kwargs: Any) -> Any:
+        held, value = self._held
+        if expand is not True or kwargs or not isinstance(pat, (str, type(None))) or type(n) is not int:
+            raise Unsupported("a split into lists")
+        if not value.definite or family(value.dtype) != "str":
+            raise Unsupported(f"a split of {value.dtype}")
+        options = {"pat": pat, "n": n, "expand": False}
+        parts = batched("method", f"str.{name}", [value], INT64, (COLUMN,), lengths=True, **options)
+        width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
+        if width is None:
+            raise Unsupported("a split without strings")
+        frame = pd.DataFrame({i: sample_series(value.dtype) for i in range(int(width))})
+        frame.columns = pd.RangeIndex(int(width))
+        return _expanded(self, name, frame, (), {"pat": pat, "n": n, "expand": True})
+
+    return run
+
+
+def _cat(self: Any, others: Any = None, sep: Any = None, na_rep: Any = None, join: Any = "left") -> Any:
+    others = [others] if isinstance(others, pd.Series) else others
+    if not isinstance(others, list) or not others or not all(isinstance(item, pd.Series) for item in others):
+        raise Unsupported("joining with something else than Series")
+    if not isinstance(sep, (str, type(None))) or not isinstance(na_rep, (str, type(None))) or join != "left":
+        raise Unsupported("joining with options")
+    held, value = self._held
+    values = []
+    for item in others:
+        held, other = aligned(held, view(item))
+        values.append(other)
+    values = [aligned(held, other)[1].values[0] for other in values]
+    columns = [held.values[0], *values]
+    if any(column.dtype != value.dtype or not column.definite for column in columns) or family(value.dtype) != "str":
+        raise Unsupported("joining of different dtypes")
+    nulls = any(column.nulls for column in columns)
+    exprs = [column.expr for column in columns]
+    if na_rep is not None:
+        exprs = [Call("fill_null", (expr, Literal(na_rep, pl.String())), pl.String()) for expr in exprs]
+        nulls = False
+    expr = Call("concat_str", tuple(exprs), pl.String(), (("separator", sep or ""),))
+    return self._series_of(held, Value(expr, value.dtype, nulls=nulls))
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "extract": _extract,
+    "partition": _partition("partition"),
+    "rpartition": _partition("rpartition"),
+    "split": _split("split"),
+    "rsplit": _split("rsplit"),
+    "cat": _cat,
+}
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -216,8 +324,13 @@ class StringMethods(LazyAccessor, PandasStringMethods):
 
 for _name, _original in list(vars(PandasStringMethods).items()):
     if not _name.startswith("_") and callable(_original):
-        _function = _method(_name) if _name in _BATCHED and _name not in _RAISING else _refuse
+        _function = _SPECIAL.get(_name) or (_method(_name) if _name in _BATCHED and _name not in _RAISING else _refuse)
         setattr(StringMethods, _name, document(member("str", _name, _function), _original))
+
+
+@functools.cache
+def _counted_class() -> Any:
+    return counterpart(PandasStringMethods, "Series.str")
 
 
 class StringAccessor(Accessor):
@@ -230,10 +343,10 @@ class StringAccessor(Accessor):
         if obj is None:
             return PandasStringMethods
         if stays_in_pandas(obj):
-            return PandasStringMethods(obj)
+            return _counted_class()(obj)
         dtype = obj.dtype
-        if kind_of(dtype) == "T":
+        if kind_of(dtype) == "T" or (isinstance(dtype, pd.CategoricalDtype) and kind_of(dtype.categories.dtype) == "T"):
             return StringMethods(obj)
         if dtype.kind in "biufmM":
             PandasStringMethods(empty_series(dtype))  # raises pandas' error
-        return PandasStringMethods(obj)
+        return _counted_class()(obj)

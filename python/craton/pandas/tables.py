@@ -17,7 +17,8 @@ from craton.pandas.lazy import lazy, view
 from craton.pandas.merge import as_frame
 from craton.pandas.merge import merge as merge_views
 from craton.pandas.native import dispatch, stays_in_pandas
-from craton.pandas.relational import melted, operands, plain
+from craton.pandas.relational import melted
+from craton.pandas.relational_calls import operands, plain
 from craton.pandas.series import Series
 from craton.pandas.view import View
 

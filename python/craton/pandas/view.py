@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from typing import Literal as OneOf
 
 import pandas as pd
@@ -83,11 +84,14 @@ class IndexSpec:
         The label columns; none for ``default``.
     names
         The names of the levels (one for ``default``).
+    freq
+        The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back where the labels still have it.
     """
 
     kind: OneOf["default", "range", "labels", "multi"] = "default"
     values: tuple[Value, ...] = ()
     names: tuple[Hashable, ...] = (None,)
+    freq: Any = None
 
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
         """The same labels under other names."""
@@ -179,6 +183,8 @@ class View:
     def filtered(self, predicate: Expr) -> View:
         """The rows where a predicate over the base holds."""
         view = self.numbered()
+        if view.index.freq is not None:
+            view = replace(view, index=replace(view.index, freq=None))
         if any(has_window(value.expr) for value in (*view.values, *view.index.values)) or has_window(predicate):
             view, (predicate,) = view.sealed_with([predicate])
         return replace(view, base=Filter(view.base, conjunction(conjuncts(predicate))), rows=None)

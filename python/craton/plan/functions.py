@@ -73,5 +73,6 @@ declare(Kind.ROWWISE, "dt_part", "dt_date", "dt_truncate", "dt_offset", "dt_zone
 # --- more aggregates (reductions, value_counts, describe)
 
 # --- more of group-by
+declare(Kind.AGGREGATE, "label_of_min", "label_of_max", ordered=True)
 
 # --- more windows

@@ -38,6 +38,12 @@ class FileSource(Source):
         Rows in all files, if the metadata tells.
     reopen
         Lets pandas read the same; called when a run fails, so that the user gets pandas' error.
+    storage_options
+        How the kernel's object store opens URLs.
+    filesystem
+        A file system that the kernel does not know, which ``paths`` are paths in.
+    held
+        The files as they were when the plan was built: whatever has ``current()``, which returns where they are now.
     """
 
     format: str
@@ -47,6 +53,8 @@ class FileSource(Source):
     rows: int | None = field(default=None, compare=False)
     reopen: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     storage_options: Any = field(default=None, compare=False, repr=False)
+    filesystem: Any = field(default=None, compare=False, repr=False)
+    held: Any = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""

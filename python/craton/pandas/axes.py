@@ -1,0 +1,123 @@
+"""The ``index`` and ``columns`` that a lazy object shows: Index objects whose names a user may set, and lazy row labels.
+
+``df.index`` must be the same object each time, and ``df.index.name = "x"`` must rename; so the Index is kept beside the
+view (:func:`row_axis`, :func:`column_axis`), and whoever next asks for the view finds the new name in it (:func:`current`).
+
+Row labels whose class is known beforehand are not computed before somebody looks: the object is a true pandas Index whose
+data is missing, and pandas' classes get a descriptor that computes it (:class:`_LazyData`). An Index that has its data
+never meets the descriptor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from craton.pandas.dtypes import DtypeObj
+from craton.pandas.execute import count_rows, materialise
+from craton.pandas.view import IndexSpec, View
+
+
+class _LazyData:
+    """Computes the data of an Index that was made by :func:`_lazy_index`, at the first look."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        held = None if obj is None else obj.__dict__.get("_craton_view")
+        if held is None:
+            raise AttributeError(self._name)
+        data = range(count_rows(held)) if self._name == "_range" else getattr(_computed(held), self._name)
+        obj.__dict__[self._name] = data
+        return data
+
+
+pd.Index._data = _LazyData("_data")
+pd.RangeIndex._range = _LazyData("_range")
+
+
+def planned_labels(index: Any) -> View | None:
+    """The row labels of a lazy Index as a view of one column, if it has not been computed."""
+    state = getattr(index, "__dict__", {})
+    held: View | None = state.get("_craton_view")
+    if held is None or "_data" in state or "_range" in state:
+        return None
+    held = held.numbered()
+    return replace(held, values=held.index.values, labels=pd.Index(held.index.names), index=IndexSpec())
+
+
+def _computed(held: View) -> pd.Index:
+    return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1]
+
+
+def labels_of(held: View) -> pd.Index:
+    """The row labels alone; not computed yet where the class of the Index is known."""
+    kind = held.index.kind
+    if kind == "default" and held.rows is None:
+        return _lazy_index(held, pd.RangeIndex(0))
+    if kind == "default":
+        return pd.RangeIndex(held.rows, name=held.index.names[0])
+    if kind == "labels" and held.index.values[0].definite:
+        empty = _empty(held.index.values[0].dtype)
+        if empty is not None:
+            return _lazy_index(held, empty)
+    return _computed(held)
+
+
+def _empty(dtype: DtypeObj) -> pd.Index | None:
+    """An Index without labels, of the class that labels of a dtype have; ``None`` where the values decide."""
+    if isinstance(dtype, np.dtype) and dtype == np.dtype(object):
+        return None
+    return pd.Index(pd.Series([], dtype=dtype).array, copy=False)
+
+
+def _lazy_index(held: View, like: pd.Index) -> pd.Index:
+    index: Any = object.__new__(type(like))
+    index.__dict__.update({key: item for key, item in like.__dict__.items() if key not in ("_data", "_range")})
+    index._cache = {}
+    index._reset_identity()
+    index._name = held.index.names[0]
+    index.__dict__["_craton_view"] = held
+    index._references = type(like._references)()  # type: ignore[attr-defined]
+    index._references.add_index_reference(index)
+    return index  # type: ignore[no-any-return]
+
+
+# -- the axes of an object -------------------------------------------------------------------------------------------
+
+
+def row_axis(state: dict[str, Any]) -> pd.Index:
+    """The ``index`` of a lazy object, given its ``__dict__``."""
+    held = current(state)
+    known = state.get("_row_axis")
+    if known is None or known[0] != (held.base, held.index):
+        known = state["_row_axis"] = ((held.base, held.index), labels_of(held))
+    return known[1]  # type: ignore[no-any-return]
+
+
+def column_axis(state: dict[str, Any]) -> pd.Index:
+    """The ``columns`` of a lazy frame, given its ``__dict__``."""
+    held = current(state)
+    known = state.get("_column_axis")
+    if known is None or known[0] is not held.labels:
+        known = state["_column_axis"] = (held.labels, held.labels.view())
+    return known[1]  # type: ignore[no-any-return]
+
+
+def current(state: dict[str, Any]) -> View:
+    """The view of a lazy object, with the names that were given to its axes since."""
+    held: View = state["_view"]
+    rows, columns = state.get("_row_axis"), state.get("_column_axis")
+    if rows is not None and rows[0] == (held.base, held.index) and tuple(rows[1].names) != held.index.names:
+        held = replace(held, index=held.index.renamed(rows[1].names))
+        state["_row_axis"] = ((held.base, held.index), rows[1])
+        state["_view"] = held
+    if columns is not None and columns[0] is held.labels and list(columns[1].names) != list(held.labels.names):
+        held = replace(held, labels=columns[1].view())
+        state["_column_axis"] = (held.labels, columns[1])
+        state["_view"] = held
+    return held

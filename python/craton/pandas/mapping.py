@@ -1,0 +1,127 @@
+"""``map`` with a dict or a Series, and ``replace``: values by values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.batches import COLUMN, batched
+from craton.pandas.convert import from_array
+from craton.pandas.dtypes import BOOL, FLOAT64, DtypeObj, family, kind_of, physical, with_missing
+from craton.pandas.elementwise import binary, is_missing, is_na
+from craton.pandas.execute import count_rows
+from craton.pandas.filling import constant
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr, Values
+from craton.plan.operators import Project
+
+MANY = 100_000
+"""A mapping of more values than this is a join, which pandas does so far."""
+
+
+def mapped(held: View, value: Value, mapper: Any) -> Value:
+    """``map``: what stands beside the equal key, missing where there is none.
+
+    Raises
+    ------
+    Unsupported
+        If the mapper is a function, or its keys or values are of mixed kinds.
+    """
+    table = _table(mapper)
+    if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MANY:
+        raise Unsupported(f"a mapping of {value.dtype}")
+    dtype: DtypeObj = table.dtype
+    if dtype == object or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
+        raise Unsupported("a mapping to Python objects, or of repeated keys")
+    target = physical(dtype)
+    keys = _keys(table.index, value)
+    if family(value.dtype) == "str" and count_rows(held) == 0:
+        raise Unsupported("a mapping of no strings, which stays one of strings")
+    if keys is None:
+        if family(value.dtype) == "str" or dtype == BOOL:
+            raise Unsupported("a mapping whose keys are of another dtype")
+        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, table)).expr
+    else:
+        results, _, _ = from_array("", table.array)
+        expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
+    if with_missing(dtype) == dtype:
+        return Value(expr, dtype, nulls=True, nans=target.is_float())
+    return Value(expr, dtype, nulls=True, source=(Project(held.base, (("mapped", expr),)), "mapped"))
+
+
+def _table(mapper: Any) -> pd.Series:
+    if isinstance(mapper, pd.Series):
+        return pd.Series(mapper.array, index=mapper.index)
+    if not isinstance(mapper, dict) or hasattr(mapper, "__missing__"):
+        raise Unsupported("a mapping by a function")
+    if not mapper:
+        return pd.Series(dtype=FLOAT64)
+    try:
+        return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+
+
+def _keys(index: pd.Index, value: Value) -> pl.Series | None:
+    """The keys as a series of the column's physical dtype; ``None`` if pandas should compare them."""
+    if index.dtype == value.dtype and not index.hasnans and kind_of(value.dtype) in "iuT" and len(index):
+        return from_array("", index.array)[0]
+    return None
+
+
+def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
+    """``replace`` of scalars by scalars that the column can hold; what the column can't hold is not found in it.
+
+    Raises
+    ------
+    Unsupported
+        If the dtype would change, or depend on the data.
+    """
+    if not value.definite or family(value.dtype) not in ("numpy", "str", "masked"):
+        raise Unsupported(f"replacement in {value.dtype}")
+    expr = value.expr
+    nulls, nans = value.nulls, value.nans
+    if len({_key(old) for old, _ in pairs}) != len(pairs):
+        raise Unsupported("a value that is replaced twice")
+    for old, new in reversed(pairs):
+        if not _is_like(old, value.dtype):
+            if _cannot_be(old, value.dtype):
+                continue
+            raise Unsupported(f"a {type(old).__name__} replaced in {value.dtype}")
+        if not is_na(new) and not _is_like(new, value.dtype):
+            raise Unsupported(f"a {type(new).__name__} in place of {value.dtype}")
+        filler = constant(new, value)
+        found = is_missing(value) if is_na(old) else binary("eq", value, old)
+        expr = Call("when", (found.expr, filler.expr, expr), value.physical)
+        nulls = nulls or filler.nulls
+    return Value(expr, value.dtype, nulls, nans)
+
+
+def _key(old: Any) -> Any:
+    return "missing" if is_na(old) else (isinstance(old, str), old)
+
+
+def _is_like(scalar: Any, dtype: DtypeObj) -> bool:
+    kind = kind_of(dtype)
+    if isinstance(scalar, (bool, np.bool_)):
+        return kind == "b"
+    if isinstance(scalar, float) and scalar != scalar:
+        return kind == "f" and family(dtype) == "numpy"
+    if kind in "iu":
+        return type(scalar) is int and -(2**63) <= scalar < 2**63
+    if kind == "f":
+        return type(scalar) in (int, float)
+    if kind == "T":
+        return type(scalar) is str
+    return kind == "M" and isinstance(scalar, pd.Timestamp) and family(dtype) == "numpy" and scalar is not pd.NaT
+
+
+def _cannot_be(scalar: Any, dtype: DtypeObj) -> bool:
+    """Whether the column can't hold anything equal to the scalar, so that nothing is replaced."""
+    if family(dtype) != "numpy" or dtype == BOOL:
+        return family(dtype) == "str" and type(scalar) in (int, float) and scalar == scalar
+    return kind_of(dtype) in "iuf" and type(scalar) is str

@@ -1,0 +1,103 @@
+"""Joins on row labels: which of them a plan can do exactly, and which labels the result has.
+
+Index joins go through ``Index.join`` in pandas, whose order and labels depend on the data in a few places; these are
+left to pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import is_float
+from craton.pandas.merge_keys import KeyPair, KeyRef, Keys
+from craton.pandas.run import execute
+from craton.pandas.view import IndexSpec, Value, View
+from craton.plan.expr import Call, roots, substitute
+from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a join, with every column a bare column of ``view.base``, named apart from the other side's."""
+
+    view: View
+    keys: tuple[KeyRef, ...]
+    marker: str | None
+
+    def key(self, i: int) -> Value:
+        """The i-th key's column."""
+        return self.keys[i].value(self.view)
+
+
+def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
+    """A key column of a right or outer join: the left's where there is one, else the right's."""
+    if left.dtype != right.dtype or not left.definite or not right.definite:
+        raise Unsupported("keys of two dtypes, to be filled from each other")
+    if kind == "right" and not is_float(left.dtype):
+        return right
+    expr = Call("coalesce", (left.clean.expr, right.clean.expr), left.physical)
+    return Value(expr, left.dtype, left.clean.nulls or right.clean.nulls)
+
+
+def check_labels(
+    left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
+) -> None:
+    """Refuse index joins whose row labels or order pandas decides by the data.
+
+    Raises
+    ------
+    Unsupported
+        If it would.
+    """
+    ours, theirs = left.index, right.index
+    if keys.labels_from != "both":
+        side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
+        if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
+            raise Unsupported("an index that may get missing labels")
+        if kind == "inner" and _types(side) != _types(other):
+            raise Unsupported("an inner join of columns with an index: without rows, the labels are the other side's")
+        return
+    if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
+        raise Unsupported("indexes of two dtypes")
+    if kind in ("inner", "outer") and ours.names != theirs.names:
+        raise Unsupported("indexes of two names")
+    if kind == "inner" and ours.kind == theirs.kind == "range" and _may_descend(left):
+        raise Unsupported("labels that may be a descending range, which pandas turns round")
+    several = len(pairs) > 1
+    if (kind == "outer" or sort) and any(pair.may_miss and (several or not pair.nulls_last) for pair in pairs):
+        raise Unsupported("missing labels in an order that pandas decides")
+    if anti and several:
+        raise Unsupported("an anti merge of MultiIndexes")
+
+
+def _types(index: IndexSpec) -> list[Any]:
+    return [index.kind == "multi", index.names, [value.dtype for value in index.values]]
+
+
+def _may_descend(held: View) -> bool:
+    """Whether labels that may be a range descend: looks at two rows, where the plan does not tell."""
+    base, label = held.base, held.index.values[0].expr
+    while isinstance(base, (Project, Filter, Slice)):
+        if isinstance(base, Project):
+            label = substitute(label, dict(base.columns))
+        base = base.input
+    if isinstance(base, RowNumber) and roots(label) == {base.name}:
+        return False
+    first = Slice(Project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
+    labels = execute([first])[0].get_column("label").to_list()
+    return len(labels) == 2 and labels[0] > labels[1]
+
+
+def result_index(one: Side, other: Side, keys: Keys, kind: JoinHow) -> IndexSpec:
+    """The row labels after a join on an index."""
+    ours, theirs = one.view.index, other.view.index
+    if keys.labels_from == "left" or (keys.labels_from == "both" and kind in ("left", "inner")):
+        return ours
+    if keys.labels_from == "right" or kind == "right":
+        return theirs
+    both = "range" if ours.kind == theirs.kind == "range" else "multi" if ours.kind == "multi" else "labels"
+    values = tuple(coalesced(one.key(i), other.key(i), kind) for i in range(len(keys.left)))
+    return IndexSpec(both, values, ours.names)  # type: ignore[arg-type]

@@ -1,0 +1,121 @@
+"""``to_datetime`` and ``to_numeric`` of a planned Series.
+
+What the result's dtype is, whether the text can be read at all, and in which format, depends on the data: a query over
+that one column finds out when the function is called, which is also when pandas would raise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.tseries.api import guess_datetime_format
+
+from craton.errors import Unsupported
+from craton.pandas.batches import COLUMN, batched
+from craton.pandas.dtypes import FLOAT64, INT64, family, kind_of
+from craton.pandas.elementwise import not_missing
+from craton.pandas.execute import count_rows, execute, resolved
+from craton.pandas.lazy import lazy, view
+from craton.pandas.questions import happens
+from craton.pandas.series import Series
+from craton.pandas.tables import native_function
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call
+from craton.plan.operators import Filter, Project, Slice
+
+
+def _tried(held: View, value: Value) -> None:
+    """Compute a column now, so that what can't be read raises in pandas."""
+    try:
+        happens(held, Call("is_null", (value.expr,), pl.Boolean()))
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+
+
+def _first_text(held: View, value: Value) -> str | None:
+    """The first string that is there."""
+    plan = Project(Filter(held.base, not_missing(value).expr), (("text", value.expr),))
+    found = execute([Slice(plan, 0, 1)])[0].get_column("text")
+    return None if not len(found) else str(found[0])
+
+
+@native_function("to_numeric")
+def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_backend: Any = None) -> Any:
+    """Numbers from text; see :func:`pandas.to_numeric`."""
+    if not isinstance(arg, pd.Series) or downcast is not None or dtype_backend is not None:
+        raise Unsupported("numbers from something else than a Series, or with options")
+    if errors not in ("raise", "coerce"):
+        raise Unsupported("errors of another kind")
+    held = resolved(view(arg))
+    (value,) = held.values
+    if kind_of(value.dtype) in "iuf":
+        return lazy(type(arg), held, arg)
+    if family(value.dtype) != "str":
+        raise Unsupported(f"numbers from {value.dtype}")
+    if not count_rows(held):
+        raise Unsupported("numbers from no rows")
+    fractional = batched("function", "to_numeric", [value], FLOAT64, (COLUMN,), wide=True, errors=errors)
+    try:
+        wide = happens(held, Call("is_not_nan", (fractional.expr,), pl.Boolean()))
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+    dtype = FLOAT64 if wide else INT64
+    result = batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors)
+    if not wide:
+        result = Value(result.expr, dtype, nulls=False)
+    return lazy(type(arg), held.series(result, arg.name), arg)
+
+
+@native_function("to_datetime")
+def to_datetime(
+    arg: Any,
+    errors: Any = "raise",
+    dayfirst: Any = False,
+    yearfirst: Any = False,
+    utc: Any = False,
+    format: Any = None,  # noqa: A002 - pandas' name
+    exact: Any = True,
+    unit: Any = None,
+    origin: Any = "unix",
+    cache: Any = True,
+) -> Any:
+    """Points in time from text or numbers; see :func:`pandas.to_datetime`."""
+    if not isinstance(arg, pd.Series) or dayfirst or yearfirst or exact is not True or origin != "unix":
+        raise Unsupported("points in time from something else than a Series, or with options")
+    if errors not in ("raise", "coerce") or not isinstance(utc, bool):
+        raise Unsupported("errors of another kind")
+    held = resolved(view(arg))
+    (value,) = held.values
+    options = {"errors": errors, "utc": utc}
+    if kind_of(value.dtype) == "M" and family(value.dtype) == "numpy" and not utc and format is None and unit is None:
+        return lazy(type(arg), held, arg)
+    if family(value.dtype) == "str" and unit is None:
+        text = _first_text(held, value)
+        if text is None:
+            raise Unsupported("points in time from no text")
+        if format is None:
+            format = guess_datetime_format(text)
+        if not isinstance(format, str) or format in ("mixed", "ISO8601"):
+            raise Unsupported("text in no format that is known")
+        options["format"] = format
+        sample = text
+    elif isinstance(value.dtype, np.dtype) and value.dtype.kind == "i" and format is None and isinstance(unit, str):
+        options["unit"] = unit
+        sample = value.dtype.type(0)
+    else:
+        raise Unsupported(f"points in time from {value.dtype}")
+    try:
+        dtype = pd.to_datetime(pd.Series([sample], dtype=value.dtype), **options).dtype
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
+    if kind_of(dtype) != "M":
+        raise Unsupported("points in time as Python objects")
+    result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
+    _tried(held, result)
+    return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name), arg)
+
+
+__all__ = ["to_datetime", "to_numeric"]

@@ -1,0 +1,87 @@
+"""``pivot_table``: the groups are aggregated by a plan, what is left to do on the small result is pandas' own code.
+
+How a pivot table is laid out, sorted and filled depends on the values that the column keys have, so it is computed
+at once. pandas' implementation gets a stand-in for the frame whose ``groupby(...).agg(...)`` runs a plan and returns a
+plain pandas object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import family
+from craton.pandas.execute import materialise
+from craton.pandas.groupby import aggregate_native, group
+from craton.pandas.groupby_keys import Options
+
+
+class _Table:
+    """What pandas' implementation uses of a frame."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+    @property
+    def columns(self) -> pd.Index:
+        return self.frame.columns
+
+    def __contains__(self, label: Hashable) -> bool:
+        return label in self.frame.columns
+
+    def __getitem__(self, labels: list[Hashable]) -> _Table:
+        return _Table(self.frame[labels])
+
+    def groupby(self, keys: list[Any], *, observed: bool, sort: bool, dropna: bool) -> _Groups:
+        groups = group(self.frame, keys, None, Options(sort=sort, observed=observed, dropna=dropna))
+        values = [key.value.clean for key in groups._plan.keys]
+        if not dropna and any(value.nulls or family(value.dtype) == "category" for value in values):
+            raise Unsupported("dropna=False with missing or categorical keys")
+        return _Groups(groups)
+
+
+class _Groups:
+    """What pandas' implementation uses of a group-by."""
+
+    def __init__(self, groups: Any) -> None:
+        self.groups = groups
+
+    def __getitem__(self, labels: list[Hashable]) -> _Groups:
+        return _Groups(self.groups[labels])
+
+    @property
+    def _obj_with_exclusions(self) -> Any:
+        plan = self.groups._plan
+        if not plan.positions:
+            raise Unsupported("a pivot table without values")
+        return pd.DataFrame(columns=plan.labels)
+
+    def agg(self, func: Any, **kwargs: Any) -> pd.DataFrame | pd.Series:
+        result = aggregate_native(self.groups, func, **kwargs)
+        view = result.__dict__["_view"]
+        arrays, index = materialise(view)
+        if isinstance(result, pd.Series):
+            return pd.Series(arrays[0], index=index, name=result.name, copy=False)
+        frame = pd.DataFrame(dict(enumerate(arrays)), index=index, copy=False)
+        frame.columns = view.labels
+        return frame
+
+
+def pivot_table(frame: Any, *args: Any, **kwargs: Any) -> Any:
+    """A pivot table of a craton DataFrame.
+
+    Raises
+    ------
+    Unsupported
+        If it has margins, or the groups can't be aggregated by a plan.
+    """
+    from craton.pandas.frame import DataFrame
+    from craton.pandas.series import Series
+
+    if kwargs.get("margins", False) or not kwargs.get("sort", True) or len(args) > 5:
+        raise Unsupported("margins, or an unsorted pivot table")
+    table = pd.pivot_table(_Table(frame), *args, **kwargs)  # type: ignore[arg-type]
+    return Series(table) if isinstance(table, pd.Series) else DataFrame(table)

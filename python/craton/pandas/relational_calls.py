@@ -1,0 +1,76 @@
+"""What the methods of whole tables share: how they are called, checked and finished."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from pandas.api.extensions import no_default
+
+from craton.errors import Unsupported
+from craton.pandas import deprecations
+from craton.pandas.lazy import lazy, replace_state
+from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.view import View
+
+
+def native_pair(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As :func:`~craton.pandas.native.native`, for a method that takes another frame or several.
+
+    It runs in plain pandas only if all of them do: a small table in memory joined with a large file is a plan.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        fallback = getattr(base, name)
+        label = f"{base.__name__}.{name}"
+
+        @functools.wraps(fallback)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if all(map(stays_in_pandas, (self, *operands(args, kwargs)))):
+                return fallback(self, *args, **kwargs)
+            return dispatch(label, function, fallback, self, args, kwargs)
+
+        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The frames and series among arguments and in lists of them."""
+    found: list[Any] = []
+    for item in (*args, *kwargs.values()):
+        items = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
+        found.extend(one for one in items if isinstance(one, (pd.DataFrame, pd.Series)))
+    return found
+
+
+def in_place(obj: Any, inplace: Any, method: str) -> bool:
+    """Whether a call is in place, with pandas' warning that this way is going; ask when all else is done."""
+    if inplace is not no_default and not obj.flags.allows_duplicate_labels:
+        raise Unsupported("an in-place call on a frame without duplicate labels")
+    return deprecations.in_place(obj, {"inplace": inplace}, method)
+
+
+def outcome(obj: Any, held: View, inplace: bool) -> Any:
+    """The new object, or ``None`` when the old one was changed."""
+    if not inplace:
+        return lazy(type(obj), held, obj)
+    replace_state(obj, held)
+    return None
+
+
+def bools(**given: Any) -> None:
+    """Refuse flags that are no booleans; pandas words the error."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise Unsupported(f"{name}={value!r}")
+
+
+def plain(*objects: Any) -> None:
+    """Refuse objects whose attrs or flags pandas would combine."""
+    for obj in objects:
+        if obj._attrs or not obj._flags._allows_duplicate_labels:
+            raise Unsupported("attrs or flags")

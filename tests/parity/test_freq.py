@@ -1,0 +1,42 @@
+"""The frequency of a DatetimeIndex: kept where the rows stay, dropped where they don't."""
+
+from __future__ import annotations
+
+import pandas
+import pytest
+from support import check
+
+FRAME = pandas.DataFrame(
+    {"a": [3.0, 1.0, 2.0, 5.0], "b": [1, 2, 3, 4]}, index=pandas.date_range("2020-01-01", periods=4, freq="D")
+)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda df: df[["a"]],
+        lambda df: df["a"] + df["b"],
+        lambda df: df.assign(c=df.a * 2),
+        lambda df: df.head(2),
+        lambda df: df.iloc[1:3],
+        lambda df: df[df.a > 1],
+        lambda df: df[df.a > 0],
+        lambda df: df.sort_values("b", kind="stable"),
+        lambda df: df.sort_values("a", kind="stable"),
+    ],
+)
+def test_freq(program):
+    def run(pd, df):
+        result = program(df)
+        return result, str(result.index.freq)
+
+    check(run, FRAME, native=None)
+
+
+def test_setting_the_freq_is_seen():
+    def run(pd, df):
+        first = df[["a"]]
+        df.index.freq = None
+        return first, str(df[["b"]].index.freq)
+
+    check(run, FRAME, native=None)
