@@ -51,6 +51,12 @@ def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., A
     return decorate
 
 
+def own_classes(*objects: Any) -> None:
+    """Refuse subclasses, whose class pandas would give the result."""
+    if any(type(obj) not in (pd.DataFrame, pd.Series, DataFrame, Series) for obj in objects):
+        raise Unsupported("an object of a subclass")
+
+
 @native_function("merge")
 def merge(
     left: Any,
@@ -71,6 +77,7 @@ def merge(
     if copy is not no_default:
         raise Unsupported("copy, which pandas warns of")
     plain(left, right)
+    own_classes(left)
     keys = (on, left_on, right_on, left_index, right_index)
     held = merge_views(_frame(left), _frame(right), how, *keys, sort, suffixes, indicator, validate)
     return lazy(DataFrame, held)
@@ -109,6 +116,7 @@ def concat(
     if ignore_index and labels is not None:
         raise Unsupported("ignore_index with keys")
     plain(*items)
+    own_classes(*items)
     parts = [
         Part(view(item), True, item.name) if isinstance(item, pd.Series) else Part(view(item), False) for item in items
     ]
