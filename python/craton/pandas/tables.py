@@ -128,7 +128,11 @@ def concat(
         return lazy(Series if only_series else DataFrame, held)
     if axis not in (1, "columns") or sort is True or names is not None:
         raise Unsupported("axis, sort or names")
-    return lazy(DataFrame, beside(parts, ignore_index, labels))
+    held = beside(parts, ignore_index, labels)
+    result = lazy(DataFrame, held)
+    if held.index.names == parts[0].view.index.names:
+        result.__dict__["_row_axis"] = ((held.base, held.index), items[0].index)  # the very Index, as in pandas
+    return result
 
 
 @native_function("melt")
