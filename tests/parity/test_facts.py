@@ -120,3 +120,13 @@ def test_a_lazy_index_pickles():
         frame = craton.pandas.DataFrame(FRAME)
         labels = frame[frame.i > 1].index
         pandas.testing.assert_index_equal(pickle.loads(pickle.dumps(labels)), pandas.Index(["x", "z"], name="k"))
+
+
+def test_default_labels_of_unknown_length():
+    def program(pd, df):
+        fresh = df.drop_duplicates("b").reset_index(drop=True)
+        labels = fresh.index
+        fresh.index.name = "n"
+        return fresh["f"] * 2, labels, len(labels), fresh, type(labels).__name__
+
+    check(program, FRAME, native=None)

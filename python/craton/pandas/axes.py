@@ -82,7 +82,7 @@ def _lazy_index(held: View, like: pd.Index) -> pd.Index:
     index._reset_identity()
     index._name = held.index.names[0]
     index.__dict__["_craton_view"] = held
-    if not isinstance(like, pd.RangeIndex):  # which makes its own when they are asked for
+    if "_references" in like.__dict__:
         index._references = type(like._references)()  # type: ignore[attr-defined]
         index._references.add_index_reference(index)
     return index  # type: ignore[no-any-return]

@@ -8,11 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
+from craton.pandas.execute import resolved
 from craton.pandas.lazy import view
 from craton.pandas.native import native
-from craton.pandas.statistics import compute
+from craton.pandas.statistics import compute, compute_columns
+from craton.pandas.view import View
 
 REDUCTIONS = ("sum", "prod", "mean", "median", "min", "max", "var", "std", "sem", "count", "nunique", "any", "all")
 
@@ -81,13 +84,105 @@ def _series_reduction(name: str) -> Callable[..., Any]:
     return native(pd.Series, name)(reduction)
 
 
+def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
+    """A reduction of every column: a Series by column label, of the dtype that pandas finds for all results."""
+    if not held.values:
+        raise Unsupported("a frame without columns")
+    columns = compute_columns(held, [(name, value, named) for value in held.values])
+    row = pd.concat(columns, axis=1, ignore_index=True)
+    result = row.iloc[0]
+    result.index = held.labels.view()
+    result.name = None
+    if name in ("any", "all") and result.dtype != "boolean":
+        result = result.astype("bool")
+    elif name == "count" or name == "nunique":
+        result = result.astype("int64")
+    from craton.pandas.series import Series
+
+    made = Series(result)
+    return made.__finalize__(self)
+
+
+def numeric(held: View, kind: str) -> View:
+    """The numeric (or boolean) columns, as pandas tells them."""
+    held = resolved(held)
+    empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+    chosen = empty._get_numeric_data() if kind == "numeric_only" else empty._get_bool_data()
+    return held.take(list(chosen.columns))
+
+
+def _frame_reduction(name: str) -> Callable[..., Any]:
+    def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = checked(arguments(pd.DataFrame, name, args, kwargs))
+        held = view(self)
+        for kind in ("numeric_only", "bool_only"):
+            if named.pop(kind, False):
+                held = numeric(held, kind)
+        return reduced(self, name, held, named)
+
+    reduction.__name__ = name
+    return native(pd.DataFrame, name)(reduction)
+
+
+def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    named = arguments(base, "quantile", args, kwargs)
+    q = named.pop("q", 0.5)
+    pd.Series([1.0]).quantile(q)  # raises for what is no share
+    if named.get("method", "single") != "single":
+        raise Unsupported("quantiles of the table")
+    return q, named
+
+
+def _quantiles(held: View, q: Any, named: dict[str, Any]) -> list[pd.Series]:
+    """For each column, the quantiles."""
+    shares = tuple(float(share) for share in (q if is_list_like(q) else [q]))
+    options = {"q": shares, "interpolation": named.get("interpolation", "linear")}
+    found: list[pd.Series] = compute(held, [("quantile", value, options) for value in held.values])
+    return found
+
+
 class FrameReductions:
     """Methods of DataFrame."""
+
+    @native(pd.DataFrame)
+    def quantile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        q, named = _quantile_arguments(pd.DataFrame, args, kwargs)
+        if named.pop("axis", 0) not in (0, "index", "rows"):
+            raise Unsupported("another axis")
+        held = view(self)
+        if named.pop("numeric_only", False):
+            held = numeric(held, "numeric_only")
+        if not held.values or (is_list_like(q) and len(q) == 0):
+            raise Unsupported("nothing to compute")
+        frame = pd.concat(_quantiles(resolved(held), q, named), axis=1, ignore_index=True)
+        frame.columns = held.labels.view()
+        frame.index = pd.Index([q] if not is_list_like(q) else q, dtype="float64")
+        if not is_list_like(q):
+            from craton.pandas.series import Series
+
+            return Series(frame.iloc[0]).__finalize__(self)
+        from craton.pandas.frame import DataFrame
+
+        return DataFrame(frame).__finalize__(self)
 
 
 class SeriesReductions:
     """Methods of Series."""
 
+    @native(pd.Series)
+    def quantile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        q, named = _quantile_arguments(pd.Series, args, kwargs)
+        held = resolved(view(self))
+        if is_list_like(q) and len(q) == 0:
+            raise Unsupported("nothing to compute")
+        (values,) = _quantiles(held, q, named)
+        if not is_list_like(q):
+            return values.iloc[0]
+        from craton.pandas.series import Series
+
+        return Series(values._values, index=pd.Index(q, dtype="float64"), name=self.name)
+
 
 for _name in REDUCTIONS:
     setattr(SeriesReductions, _name, _series_reduction(_name))
+    setattr(FrameReductions, _name, _frame_reduction(_name))
