@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas
 import pytest
@@ -70,6 +72,13 @@ def test_extension_dtypes(name, column, data):
         lambda df: df.groupby("k", as_index=False)["i"].agg(["sum", "mean"]),
         lambda df: df.groupby("k")[["i", "f"]].agg(np.sum),
         lambda df: df.groupby("k").i.max(),
+        lambda df: df.groupby("k").agg({"f": [np.mean, np.max, "min"], "s": len}),
+        lambda df: df.groupby("k").agg(low=("f", np.min), n=("s", len)),
+        lambda df: df.groupby("k").get_group(1),
+        lambda df: df.groupby("g")["i"].get_group("b"),
+        lambda df: df.groupby(["k", "g"]).get_group((2, "a")),
+        lambda df: df.groupby("g").ngroups,
+        lambda df: len(df.groupby(["k", "g"])),
         lambda df: df.groupby("k")["k"].count(),
         lambda df: df.groupby("k")[["k", "i"]].sum(),
         lambda df: df.groupby("g").sum(numeric_only=True),
@@ -153,6 +162,13 @@ def test_rows(program, by, data):
         lambda df: df.groupby("k").mean(),
         lambda df: df.groupby(),
         lambda df: df.groupby("k").shift("x"),
+        lambda df: df.groupby("k").get_group(17),
+        lambda df: df.groupby(["k"]).get_group(1),
+        lambda df: df.groupby("k").get_group("a"),
+        lambda df: df.groupby("k").agg(["sum", "sum"]),
+        lambda df: df.groupby("k")["i"].agg({"a": "sum"}),
+        lambda df: df.groupby("k").agg(),
+        lambda df: df.groupby("k")["i"].quantile(2),
     ],
 )
 def test_errors(program):
@@ -170,9 +186,6 @@ def test_errors(program):
         lambda df: df.groupby("k")[["s"]].sum(),
         lambda df: list(df.groupby("k").groups),
         lambda df: [key for key, _ in df.groupby("k")],
-        lambda df: len(df.groupby("k")),
-        lambda df: df.groupby("k").get_group(1),
-        lambda df: df.groupby("k").ngroups,
     ],
 )
 def test_fallbacks_are_counted(program):
@@ -278,3 +291,27 @@ def test_categorical_keys():
     check(lambda pd, df: df.groupby("c", as_index=False)["f"].mean(), data)
     check(lambda pd, df: df.groupby("c", observed=False)["i"].sum(), data, native=None)
     check(lambda pd, df: df.groupby("k")["c"].agg(["first", "count", "nunique"]), data)
+
+
+def test_a_group_by_can_be_pickled_and_described():
+    def program(pd, df):
+        groups = pickle.loads(pickle.dumps(df.groupby("k")))
+        return groups["i"].sum(), [name for name in dir(df.groupby("k")) if name in df.columns]
+
+    check(program, FRAME, native=None)
+
+
+def test_classes():
+    def program(pd, df):
+        groups = df.groupby("k")
+        return (
+            isinstance(groups, pandas.api.typing.DataFrameGroupBy),
+            isinstance(groups["i"], pandas.api.typing.SeriesGroupBy),
+            type(groups).__name__,
+            groups.ndim,
+            groups["i"].ndim,
+            groups.obj is df,
+            groups.keys,
+        )
+
+    check(program, FRAME)

@@ -2,8 +2,8 @@
 
 Where the engine has no function that is exact, the column's batches become pandas arrays, pandas' own function runs on
 them, and the result goes back: nothing is materialised, only the needed rows are computed, and the result is pandas' by
-construction. It is slower than an expression, so it is for the long tail. Only functions whose result on a row depends on
-nothing but that row, and whose result dtype is known, may run so.
+construction. It is slower than an expression, so it is for the long tail. Only functions whose result on a row depends
+on nothing but that row, and whose result dtype is known, may run so.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Batch(Node):
     Parameters
     ----------
     kind
-        ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the values.
-        ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
+        ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the
+        values. ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
     name
         The function's name.
     dtypes
@@ -181,7 +181,16 @@ def batched(
     if any(not value.definite for value in columns):
         raise Unsupported("a column whose dtype depends on the data")
     keywords = tuple((key, _argument(named[key])) for key in sorted(named))
-    payload = Batch(kind, name, tuple(value.dtype for value in columns), result, tuple(map(_argument, args)), keywords, pick, lengths)
+    payload = Batch(
+        kind,
+        name,
+        tuple(value.dtype for value in columns),
+        result,
+        tuple(map(_argument, args)),
+        keywords,
+        pick,
+        lengths,
+    )
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
     return Value(expr, result, nulls=True, nans=target.is_float())

@@ -28,7 +28,7 @@ from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
-from craton.pandas.groupby_template import ask
+from craton.pandas.groupby_template import frozen, remembered
 from craton.pandas.lazy import _fingerprint, lazy, view
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, is_lazy, plain_pandas
 from craton.pandas.view import View
@@ -44,11 +44,18 @@ class PandasState:
     def __get__(self, gb: Any, owner: type | None = None) -> Any:
         if gb is None:
             raise AttributeError(self.name)
+        own = gb.__dict__
+        if self.name == "obj":
+            with plain_pandas():
+                own["obj"] = own["_parent"].obj[own["_selection"]]
+            return own["obj"]
         if not inside_pandas():
             fallbacks.count(f"{type(gb).__name__}.{self.name}", "not native")
         with plain_pandas():
-            gb._initialise()
-        return gb.__dict__[self.name]
+            made = gb._made()
+        # The parameters stay as they are, since pandas changes some for a while.
+        own.update(_grouper=made._grouper, exclusions=made.exclusions)
+        return own[self.name]
 
 
 class NativeGroupBy:
@@ -58,22 +65,14 @@ class NativeGroupBy:
     _grouper = PandasState()
     exclusions = PandasState()
 
-    def _initialise(self: Any) -> None:
-        """Set what pandas' constructor sets; the parameters are as they are, since pandas changes them for a while."""
-        own = self.__dict__
-        made = self._made()
-        for name in ("obj", "_grouper", "exclusions"):
-            own.setdefault(name, made.__dict__[name])
-
     def _made(self: Any) -> Any:
         """The same group-by, made by pandas of the materialised object."""
         own = self.__dict__
         options = _options(own["_plan"].options)
         parent = own["_parent"]
         if parent is not None:
-            series = isinstance(self, PandasSeriesGroupBy)
-            return (PandasSeriesGroupBy if series else PandasFrameGroupBy)(
-                parent.obj[own["_selection"]] if series else parent.obj,
+            return (PandasSeriesGroupBy if own["_plan"].single else PandasFrameGroupBy)(
+                self.obj,
                 parent.keys,
                 level=parent.level,
                 grouper=parent._grouper,
@@ -88,8 +87,12 @@ class NativeGroupBy:
         pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
         made = pandas_class(source, by, level=own["level"], **options)
         _ = frame._mgr
-        made.obj = frame
         return made
+
+    def __reduce__(self: Any) -> Any:
+        with plain_pandas():
+            made = self._made()
+        return _restored, (type(made), made.__dict__)
 
     def _current(self: Any) -> Grouped:
         """The plan, if the grouped object was not changed in place since."""
@@ -103,19 +106,18 @@ class NativeGroupBy:
 
     def _settle(self: Any) -> None:
         """Decide dtypes that depend on the data."""
-        self.__dict__.update(_plan=self.__dict__["_plan"].settled(), _template=None)
+        self.__dict__["_plan"] = self.__dict__["_plan"].settled()
 
-    def _probed(self: Any) -> Any:
-        """The group-by that pandas makes of the template."""
+    def _probe(self: Any, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        """What a method of pandas' own group-by of a template returns."""
         state = self.__dict__
-        if state["_template"] is None:
-            state["_template"] = ask(lambda: state["_plan"].template(self._selection))
-        return state["_template"]
 
-    def _probe(self: Any, call: Callable[[Any], Any]) -> Any:
-        """What pandas' own group-by of the template answers."""
-        template = self._probed()
-        return ask(lambda: call(template))
+        def call() -> Any:
+            groups = state["_plan"].template(state["_selection"])
+            return getattr(groups, method)(*args, **kwargs)
+
+        key = (state["_plan"].kind(state["_selection"]), method, frozen(args), frozen(kwargs))
+        return remembered(key, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
         """A lazy object of the class that the template's result has."""
@@ -136,10 +138,16 @@ class NativeGroupBy:
 
     def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
         """A group-by of some of the columns."""
-        template = self._probed()[key]  # raises as pandas does
         plan = self.__dict__["_plan"].selecting(positions, single)
         own = self.__dict__
-        return _make(cls, own["_frame"], own["_seen"], plan, self.keys, self.level, key, self, template)
+        return _make(cls, own["_frame"], own["_seen"], plan, self.keys, self.level, key, self)
+
+
+def _restored(cls: type, state: dict[str, Any]) -> Any:
+    """A group-by of pandas' own class, from a pickle."""
+    groups = object.__new__(cls)
+    groups.__dict__.update(state)
+    return groups
 
 
 def _mutated(frame: Any, held: Any) -> bool:
@@ -180,13 +188,14 @@ def _make(
     level: Any,
     selection: Any = None,
     parent: Any = None,
-    template: Any = None,
 ) -> Any:
     gb: Any = object.__new__(cls)
     state = gb.__dict__
     state.update(_options(plan.options))
     state.update(keys=by, level=level, _selection=selection, _parent=parent)
-    state.update(_frame=frame, _seen=seen, _plan=plan, _template=template)
+    state.update(_frame=frame, _seen=seen, _plan=plan)
+    if parent is None or not plan.single:
+        state["obj"] = frame
     return gb
 
 
@@ -223,7 +232,7 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
         raise Unsupported("agg with positional arguments")
     state = self._current()
     pairs = pairs_of(state, func, kwargs)
-    template = self._probe(lambda gb: gb.agg(func, **kwargs))
+    template = self._probe("agg", func, **kwargs)
     return self._result(summarise(state, pairs, template), template)
 
 
@@ -349,6 +358,14 @@ def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
     return self._rows(windows.nth(self._current(), n))
 
 
+def _ngroups(self: Any) -> int:
+    return windows.count_groups(self._current())
+
+
+def _get_group(self: Any, name: Any) -> Any:
+    return self._rows(windows.one_group(self._current(), name, isinstance(self.keys, list)))
+
+
 def _getattr(self: Any, name: str) -> Any:
     if name.startswith("_") or name not in self.__dict__["_plan"].held.labels or self.__dict__["_plan"].single:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -372,6 +389,9 @@ NATIVE |= {
     "ngroup": _window(windows.ngroup, "ngroup"),
     "pct_change": _window(windows.pct_change, "pct_change"),
     "describe": _window(tables.describe, "describe"),
+    "get_group": _get_group,
+    "ngroups": _ngroups,
+    "__len__": _ngroups,
 }
 SERIES: dict[str, Callable[..., Any]] = {"value_counts": _series_value_counts}
 FRAME: dict[str, Callable[..., Any]] = {"value_counts": _frame_value_counts, "__getitem__": _getitem}
@@ -391,7 +411,7 @@ def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str,
         if callable(attribute):
             members[name] = _method(label, function, attribute)
         else:
-            members[name] = property(_property(label, attribute))
+            members[name] = property(_property(label, function, attribute))
     return members
 
 
@@ -417,12 +437,12 @@ def _method(label: str, function: Callable[..., Any], fallback: Callable[..., An
     return method
 
 
-def _property(label: str, attribute: Any) -> Callable[[Any], Any]:
+def _property(label: str, function: Callable[..., Any], attribute: Any) -> Callable[[Any], Any]:
     def getter(self: Any) -> Any:
         def pandas_get(gb: Any) -> Any:
             return attribute.__get__(gb, type(gb))
 
-        return pandas_get(self) if inside_pandas() else dispatch(label, _refuse, pandas_get, self, (), {})
+        return pandas_get(self) if inside_pandas() else dispatch(label, function, pandas_get, self, (), {})
 
     return getter
 

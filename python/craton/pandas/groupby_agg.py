@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.core import common
 
@@ -45,19 +46,19 @@ def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
         if not named:
             raise Unsupported("nothing to aggregate")
         if state.single:
-            return [(state.positions[0], _one(one), {}) for one in named.values()]
+            return [(state.positions[0], *_one(one)) for one in named.values()]
         return [_named(state, one) for one in named.values()]
     if named:
         raise Unsupported(f"keyword arguments {sorted(named)}")
     if isinstance(func, list):
         if state.single:
-            return [(state.positions[0], _one(one), {}) for one in func]
-        return [(i, _one(one), {}) for i in state.positions for one in func]
+            return [(state.positions[0], *_one(one)) for one in func]
+        return [(i, *_one(one)) for i in state.positions for one in func]
     if isinstance(func, dict) and not state.single:
         pairs: list[Pair] = []
         for label, what in func.items():
             position = _position(state, label)
-            pairs.extend((position, _one(one), {}) for one in (what if isinstance(what, list) else [what]))
+            pairs.extend((position, *_one(one)) for one in (what if isinstance(what, list) else [what]))
         return pairs
     raise Unsupported(f"agg with a {type(func).__name__}")
 
@@ -66,9 +67,9 @@ def _named(state: Grouped, one: Any) -> Pair:
     if isinstance(one, pd.NamedAgg):
         if one.args or one.kwargs:
             raise Unsupported("a named aggregation with parameters")
-        return _position(state, one.column), _one(one.aggfunc), {}
+        return _position(state, one.column), *_one(one.aggfunc)
     if isinstance(one, tuple) and len(one) == 2:
-        return _position(state, one[0]), _one(one[1]), {}
+        return _position(state, one[0]), *_one(one[1])
     raise Unsupported("a named aggregation that is no pair")
 
 
@@ -82,7 +83,20 @@ def _position(state: Grouped, label: Hashable) -> int:
     return found[0]
 
 
-def _one(func: Any) -> str:
+def _one(func: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(func, str) and func in NAMES:
-        return func
+        return func, {}
+    if callable(func) and func in CALLABLES:
+        return CALLABLES[func], {"by_function": True}
     raise Unsupported("an aggregation that is no name of one")
+
+
+# Of a group's values these give what the aggregation of the name gives, for the dtypes that `outcome` lets pass.
+CALLABLES: dict[Any, str] = {
+    np.sum: "sum",
+    np.prod: "prod",
+    np.mean: "mean",
+    np.min: "min",
+    np.max: "max",
+    len: "size",
+}

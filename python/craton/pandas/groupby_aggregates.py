@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
+from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import family, physical
+from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import count_rows
 from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
+from craton.pandas.groupby_template import named_arguments
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, Value, View, column_names
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project, Scan
 from craton.plan.sources import MemorySource
 
-Probe = Callable[[Callable[[Any], Any]], Any]
+Probe = Callable[..., Any]
 Pair = tuple[int, str, Mapping[str, Any]]
 
 
@@ -79,8 +82,8 @@ def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
 
     pandas leaves a column as it is where there is nothing to aggregate.
     """
-    for _, name, _ in pairs:
-        if name in ("skew", "kurt"):
+    for _, name, parameters in pairs:
+        if name in ("skew", "kurt") or "by_function" in parameters:
             certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
             if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
                 raise Unsupported("an aggregation of no groups")
@@ -207,14 +210,20 @@ def reduced(
 ) -> tuple[View, pd.DataFrame | pd.Series]:
     """A named aggregation of all columns, or of the numeric ones; and pandas' result for the template."""
     if args:
-        parameters = parameters | probe(lambda gb: signature(getattr(gb, name)).bind(*args, **parameters).arguments)
+        parameters = named_arguments(
+            PandasSeriesGroupBy if state.single else PandasFrameGroupBy, name, args, parameters
+        )
     # The template's groups are too small for some min_count; what comes of missing totals is known without it.
     asked = {key: item for key, item in parameters.items() if key != "min_count" or not isinstance(item, int)}
-    template = probe(lambda gb: getattr(gb, name)(**asked))
+    template = probe(name, **asked)
     if name == "size":
         return summarise(state, [(-1, "size", parameters)], template), template
     positions: Sequence[int] = state.positions
     if parameters.get("numeric_only", False) and not state.single:
-        keep = set(probe(lambda gb: gb._obj_with_exclusions._get_numeric_data().columns))
-        positions = [i for i in positions if state.held.labels[i] in keep]
+        positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
     return summarise(state, [(i, name, parameters) for i in positions], template), template
+
+
+def _numeric(dtype: DtypeObj) -> bool:
+    """Whether ``numeric_only`` keeps a column."""
+    return dtype.kind in "biuf" if isinstance(dtype, np.dtype) else bool(dtype._is_numeric)

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import FLOAT64, DtypeObj, family, is_float, kind_of, physical, with_missing
+from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
 from craton.pandas.view import Value
 from craton.plan.expr import Call, Expr, Literal, Options, options
 from craton.plan.operators import Operator
@@ -83,6 +83,8 @@ def outcome(
     given = {key: item for key, item in parameters.items() if key not in ("numeric_only", "engine", "engine_kwargs")}
     if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
         raise Unsupported("engine=")
+    if given.pop("by_function", False) and (value is None or value.dtype not in (INT64, FLOAT64)) and name != "size":
+        raise Unsupported("a Python function on a column that is not of 64-bit numbers")
     if name == "size":
         return Outcome("len", (), dtype)
     if name not in NAMES:

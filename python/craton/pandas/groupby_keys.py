@@ -13,7 +13,7 @@ from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import family
 from craton.pandas.execute import count_rows, resolved
-from craton.pandas.groupby_template import ask, frame_like, index_like, sample, series_like
+from craton.pandas.groupby_template import ask, frame_like, frozen, index_like, sample, series_like
 from craton.pandas.lazy import view
 from craton.pandas.view import Value, View
 
@@ -93,6 +93,23 @@ class Grouped:
             self,
             held=self.held.with_values(columns),
             keys=tuple(replace(key, value=value) for key, value in zip(self.keys, settled_keys, strict=True)),
+        )
+
+    def kind(self, selection: Any) -> Hashable:
+        """All that a template is made from."""
+        held = self.held
+        return (
+            frozen(list(held.labels)),
+            held.labels.dtype,
+            frozen(list(held.labels.names)),
+            tuple(value.dtype for value in held.values),
+            held.index.kind,
+            frozen(list(held.index.names)),
+            tuple(value.dtype for value in held.index.values),
+            tuple((frozen(key.name), key.column, key.value.dtype) for key in self.keys),
+            self.options,
+            self.whole_series,
+            frozen(selection),
         )
 
     def template(self, selection: Any) -> Any:

@@ -39,7 +39,7 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         raise Unsupported("describe of columns that are not numbers")
     if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
         raise Unsupported("describe of what may be no groups")
-    template = probe(lambda gb: gb.describe())
+    template = probe("describe")
     pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
     return summarise(state, pairs, template), template
 
@@ -65,8 +65,8 @@ def value_counts(
     values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
     if not state.options.as_index:
         raise Unsupported("value_counts with as_index=False")
-    template = probe(lambda gb: gb.value_counts(normalize=normalize, sort=sort, ascending=ascending, dropna=dropna))
-    dtype = probe(lambda gb: gb.value_counts(dropna=dropna)).dtype
+    template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
+    dtype = probe("value_counts", dropna=dropna).dtype
     base, keys, counted = rows(state, [key.value.clean.expr for key in values])
     present: list[Expr] = [
         Call("not", (Call("is_null", (expr,), pl.Boolean()),), pl.Boolean())

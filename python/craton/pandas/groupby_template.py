@@ -7,8 +7,10 @@ raises, in pandas' own words, for the cost of a call on two rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -95,3 +97,47 @@ def ask(call: Callable[[], Any]) -> Any:
             return call()
         except Exception as error:
             raise Unsupported(f"{type(error).__name__}: {error}") from error
+
+
+def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name.
+
+    Raises
+    ------
+    Unsupported
+        If they don't fit: pandas words the error.
+    """
+    try:
+        bound = signature(getattr(cls, method)).bind(None, *args, **kwargs).arguments
+    except TypeError as error:
+        raise Unsupported(str(error)) from error
+    _, *given = bound.items()
+    return {name: value for name, value in given if name != "kwargs"} | bound.get("kwargs", {})
+
+
+_answers: OrderedDict[Hashable, Any] = OrderedDict()
+_KEPT = 512
+
+
+def remembered(key: Hashable, call: Callable[[], Any]) -> Any:
+    """What pandas returned for a template of the same kind; asked if it was not yet. Do not change it."""
+    try:
+        known = _answers.get(key)
+    except TypeError:  # something in the call is not hashable
+        return ask(call)
+    if known is None:
+        known = _answers[key] = ask(call)
+        if len(_answers) > _KEPT:
+            _answers.popitem(last=False)
+    return known
+
+
+def frozen(value: Any) -> Hashable:
+    """A hashable form of an argument; equal forms mean the same to pandas."""
+    if isinstance(value, list | tuple):
+        return (type(value), *(frozen(item) for item in value))
+    if isinstance(value, dict):
+        return (dict, *((frozen(key), frozen(item)) for key, item in value.items()))
+    if isinstance(value, pd.NamedAgg):
+        return (pd.NamedAgg, frozen(value.column), frozen(value.aggfunc))
+    return (type(value), value)

@@ -14,12 +14,14 @@ from pandas.api.extensions import no_default
 from craton.errors import Unsupported
 from craton.pandas.dtypes import INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
 from craton.pandas.elementwise import literal
-from craton.pandas.groupby_aggregates import Probe
+from craton.pandas.execute import count_rows
+from craton.pandas.groupby_aggregates import Probe, rows
 from craton.pandas.groupby_functions import Undecided, outcome
 from craton.pandas.groupby_keys import Grouped
+from craton.pandas.run import execute
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, Options, Window, conjunction, options
-from craton.plan.operators import Project
+from craton.plan.operators import Aggregate, AggregateCall, Project
 
 Result = tuple[View, pd.DataFrame | pd.Series]
 
@@ -102,7 +104,7 @@ def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Valu
 
 def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> Result:
     """``transform`` by a named aggregation: its value on every row of the group."""
-    template = probe(lambda gb: gb.transform(name, **parameters))
+    template = probe("transform", name, **parameters)
     if name == "size":
         return like_rows(state, [over(state, "len", (), _dtypes(template)[0])], template), template
 
@@ -122,12 +124,14 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
     """``cumsum``, ``cumprod``, ``cummin``, ``cummax``."""
     if args or parameters:
         raise Unsupported("parameters of a cumulative method")
-    template = probe(lambda gb: getattr(gb, name)())
+    template = probe(name)
     function = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}[name]
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         sums = name in ("cumsum", "cumprod")
         clean = _plain(value, "iuf" if sums else "iufmM")
+        if getattr(value.dtype, "tz", None) is not None and clean.nulls:
+            raise Unsupported(f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported("totals of small integers")
         return over(state, function, (clean.expr,), dtype, nulls=clean.nulls, nans=is_float(dtype))
@@ -137,7 +141,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
 
 def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
     """The number of each row in its group."""
-    template = probe(lambda gb: gb.cumcount(ascending=ascending))
+    template = probe("cumcount", ascending=ascending)
     number: Expr = Window("row_number", (), pl.Int64(), _partition(state))
     if not ascending:
         last = Call("sub", (Window("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
@@ -173,7 +177,7 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
         )
 
     # The template has two rows: what it gives for the dtype is not what the data may give; it checks the call.
-    template = probe(lambda gb: gb.shift(periods, **given))
+    template = probe("shift", periods, **given)
     return _each(state, template, build)
 
 
@@ -181,7 +185,7 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     """The difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
         raise Unsupported("diff by anything but an integer")
-    template = probe(lambda gb: gb.diff(periods))
+    template = probe("diff", periods)
     choice = options(periods=int(periods))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
@@ -204,7 +208,7 @@ def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     """The relative difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
         raise Unsupported("pct_change by anything but a number of rows")
-    template = probe(lambda gb: gb.pct_change(periods))
+    template = probe("pct_change", periods)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _plain(value, "f")
@@ -222,7 +226,7 @@ def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
     """``ffill`` and ``bfill``."""
     if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
         raise Unsupported("limit")
-    template = probe(lambda gb: getattr(gb, name)(limit=limit))
+    template = probe(name, limit=limit)
     function = "forward_fill" if name == "ffill" else "backward_fill"
     choice = options(limit=None if limit is None else int(limit))
 
@@ -248,7 +252,7 @@ def rank(
     names["first"] = "rank_ordinal"
     if method not in names:
         raise Unsupported(f"method={method!r}")
-    template = probe(lambda gb: gb.rank(method=method, ascending=ascending, pct=pct))
+    template = probe("rank", method=method, ascending=ascending, pct=pct)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _plain(value, "iufmMb")
@@ -268,7 +272,7 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
     """The number of each row's group."""
     if not isinstance(ascending, bool) or not state.options.sort or len(state.keys) > 1:
         raise Unsupported("ngroup of several keys or unsorted groups")
-    template = probe(lambda gb: gb.ngroup(ascending=ascending))
+    template = probe("ngroup", ascending=ascending)
     key = state.keys[0].value.clean
     if key.nulls and not state.options.dropna:
         raise Unsupported("ngroup of missing keys")
@@ -314,3 +318,35 @@ def picked(state: Grouped, predicate: Expr) -> Expr:
     """A predicate for the rows that have a key."""
     keyed = _keyed(state)
     return predicate if keyed is None else conjunction([keyed, predicate])
+
+
+def count_groups(state: Grouped) -> int:
+    """The number of groups."""
+    base, keys, _ = rows(state, ())
+    named = tuple((f"key{i}", key) for i, key in enumerate(keys))
+    return count_rows(View(Aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
+
+
+def one_group(state: Grouped, name: Any, listed: bool) -> Expr:
+    """The rows of the group with a name, which there must be."""
+    names = name if isinstance(name, tuple) else (name,)
+    if len(names) != len(state.keys) or (listed and not isinstance(name, tuple)):
+        raise Unsupported("a name of another length")
+    found = [_equals(key.value, one) for key, one in zip(state.keys, names, strict=True)]
+    predicate = conjunction(found)
+    call = AggregateCall("any", (predicate,), pl.Boolean())
+    if not execute([Aggregate(state.held.base, (), (("found", call),))], ordered=False)[0].item():
+        raise Unsupported("no group of that name")
+    return predicate
+
+
+def _equals(value: Value, name: Any) -> Expr:
+    if (
+        (isinstance(name, float)
+        and kind_of(value.dtype) in "iu")
+        or isinstance(name, bool) != (kind_of(value.dtype) == "b")
+    ):
+        raise Unsupported("a name of another type")
+    if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or name != name:
+        raise Unsupported(f"a group by {value.dtype}")
+    return Call("eq", (value.clean.expr, literal(name, value).expr), pl.Boolean())

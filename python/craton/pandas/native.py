@@ -1,8 +1,8 @@
 """How a method runs as a plan, and what happens when it can't.
 
 A native method takes views and returns a lazy object, or raises :class:`~craton.errors.Unsupported`; then pandas' own
-method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory objects,
-and everything that pandas calls inside its own methods, go to pandas directly.
+method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory
+objects, and everything that pandas calls inside its own methods, go to pandas directly.
 """
 
 from __future__ import annotations

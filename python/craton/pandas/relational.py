@@ -13,7 +13,7 @@ from craton.errors import Unsupported
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merge import as_frame, merge
+from craton.pandas.merging import as_frame, merge
 from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, native_pair, outcome, plain
 from craton.pandas.reshaping import melt
@@ -206,7 +206,7 @@ class FrameRelational:
 
 
 def merged(left: Any, right: Any, *args: Any) -> Any:
-    """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.merge.merge`."""
+    """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.merging.merge`."""
     if not isinstance(right, (pd.DataFrame, pd.Series)) or (isinstance(right, pd.Series) and right.name is None):
         raise Unsupported(f"a merge with a {type(right).__name__}")
     plain(left, right)

@@ -12,7 +12,7 @@ from pandas.api.types import is_list_like
 from pandas.core.dtypes.cast import find_common_type
 
 from craton.errors import Unsupported
-from craton.pandas.concat import as_dtype
+from craton.pandas.concatenation import as_dtype
 from craton.pandas.dtypes import OBJECT, STR
 from craton.pandas.execute import resolved
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels

@@ -11,11 +11,11 @@ import pandas as pd
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
-from craton.pandas.concat import Part, beside, clean_parts, stack
+from craton.pandas.concatenation import Part, beside, clean_parts, stack
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merge import as_frame
-from craton.pandas.merge import merge as merge_views
+from craton.pandas.merging import as_frame
+from craton.pandas.merging import merge as merge_views
 from craton.pandas.native import dispatch, stays_in_pandas
 from craton.pandas.relational import melted
 from craton.pandas.relational_calls import operands, plain
