@@ -8,6 +8,7 @@ import pandas as pd
 
 from craton.pandas.cells import FrameCells
 from craton.pandas.counterparts import Counterpart, register
+from craton.pandas.counting import FrameCounting
 from craton.pandas.frame_columns import FrameColumns
 from craton.pandas.frame_facts import FrameFacts
 from craton.pandas.grouping import FrameGrouping
@@ -27,6 +28,7 @@ class DataFrame(
     FrameColumns,
     FrameSelection,
     FrameCells,
+    FrameCounting,
     FrameReductions,
     FrameRelational,
     FrameGrouping,

@@ -17,7 +17,7 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 from craton.errors import Unsupported
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, plain_pandas
-from craton.pandas.rows import by_label, everything, is_mask, masked, positions_of, sliced, taken
+from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, taken
 from craton.pandas.setting import set_by_label, set_by_position
 from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
@@ -109,9 +109,7 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         position = int(positions_of(held, [rows])[0])
         return _row(obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns)
     elif isinstance(rows, slice) and rows.step in (None, 1):
-        if not all(bound is None or type(bound) is int for bound in (rows.start, rows.stop)):
-            raise Unsupported("bounds that are no integers")
-        held = sliced(held, rows.start, rows.stop)
+        held = sliced(held, *bounds(rows))
     elif is_mask(rows):
         if isinstance(rows, pd.Series):
             raise Unsupported("a mask with labels")

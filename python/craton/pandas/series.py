@@ -8,6 +8,7 @@ import pandas as pd
 
 from craton.pandas.cells import SeriesCells
 from craton.pandas.counterparts import Counterpart, register
+from craton.pandas.counting import SeriesCounting
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
@@ -26,6 +27,7 @@ class Series(
     SeriesFacts,
     SeriesSelection,
     SeriesCells,
+    SeriesCounting,
     SeriesReductions,
     SeriesRelational,
     SeriesGrouping,
