@@ -61,7 +61,7 @@ def labels_of(held: View) -> pd.Index:
         return _lazy_index(held, pd.RangeIndex(0))
     if kind == "default":
         return pd.RangeIndex(held.rows, name=held.index.names[0])
-    if kind == "labels" and held.index.values[0].definite:
+    if kind == "labels" and held.index.values[0].definite and held.index.freq is None:
         empty = _empty(held.index.values[0].dtype)
         if empty is not None:
             return _lazy_index(held, empty)

@@ -53,11 +53,15 @@ class DataFrame(
         return DataFrame
 
     def _constructor_from_mgr(self, mgr: Any, axes: Any) -> DataFrame:
+        if type(self) is not DataFrame:
+            return super()._constructor_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         return DataFrame._from_mgr(mgr, axes)
 
     def _constructor_sliced_from_mgr(self, mgr: Any, axes: Any) -> pd.Series:
         from craton.pandas.series import Series
 
+        if type(self) is not DataFrame:
+            return super()._constructor_sliced_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         series = Series._from_mgr(mgr, axes)
         object.__setattr__(series, "_name", None)
         return series

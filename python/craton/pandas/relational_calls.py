@@ -70,7 +70,9 @@ def bools(**given: Any) -> None:
 
 
 def plain(*objects: Any) -> None:
-    """Refuse objects whose attrs or flags pandas would combine."""
+    """Refuse what is no frame or series, and objects whose attrs or flags pandas would combine."""
     for obj in objects:
+        if not isinstance(obj, (pd.DataFrame, pd.Series)):
+            raise Unsupported(f"an operand of type {type(obj).__name__}")
         if obj._attrs or not obj._flags._allows_duplicate_labels:
             raise Unsupported("attrs or flags")

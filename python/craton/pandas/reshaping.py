@@ -49,6 +49,8 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
         raise Unsupported(f"column labels of dtype {labels.dtype}")
     if labels.dtype == OBJECT:
         raise Unsupported("column labels that are objects")
+    if held.index.freq is not None and not ignore_index:
+        raise Unsupported("labels with a frequency")
     held = resolved(held)
     if not ignore_index:
         held = held.numbered()

@@ -52,6 +52,8 @@ class Series(
         return Series
 
     def _constructor_from_mgr(self, mgr: Any, axes: Any) -> Series:
+        if type(self) is not Series:
+            return super()._constructor_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         series = Series._from_mgr(mgr, axes)
         object.__setattr__(series, "_name", None)
         return series
@@ -61,6 +63,8 @@ class Series(
         return DataFrame
 
     def _constructor_expanddim_from_mgr(self, mgr: Any, axes: Any) -> DataFrame:
+        if type(self) is not Series:
+            return super()._constructor_expanddim_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         return DataFrame._from_mgr(mgr, axes)
 
 
