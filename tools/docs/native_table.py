@@ -245,8 +245,8 @@ HEAD = """# What is native
 
 Written by `make docs`; do not edit. A *native* call is planned and runs on the kernel. Every other call works too, in
 pandas' own code on the materialised object, and `craton.explain_fallbacks()` counts it. Which parameters are native is
-found by trying one value other than the default (`tools/docs/probes.py`) on a small frame of mixed columns. So it is
-a rule and no promise: whether a call is planned may depend on dtypes and values too; `craton.profile()` tells for yours.
+found by trying one value other than the default (`tools/docs/probes.py`) on a small frame of mixed columns: so it is
+a rule and no promise. Whether a call is planned may depend on dtypes and values; `craton.profile()` tells for yours.
 """
 
 

@@ -140,8 +140,8 @@ _shared: dict[str, Call] = {
 }
 
 FRAME: dict[str, Call] = {
-    **dict.fromkeys(_reduce_names, _reduce),
-    **dict.fromkeys(_binary_names, _binary),
+    **dict.fromkeys(_REDUCING.split(), _reduce),
+    **dict.fromkeys(_BINARY.split(), _binary),
     **_shared,
     "add_prefix": call("prefix='p_'"),
     "add_suffix": call("suffix='_s'"),
