@@ -309,7 +309,8 @@ class SeriesSelection:
         inplace = in_place(self, named, "rename")
         without_copy(self, named)
         held = view(self)
-        return finished(self, held.with_values(held.values, name_index(index)), inplace)
+        result = finished(self, held.with_values(held.values, name_index(index)), inplace)
+        return self if inplace else result  # as pandas has it, for a scalar
 
 
 def finished(obj: Any, result: View, inplace: bool = False) -> Any:
