@@ -186,3 +186,74 @@ def test_reductions_of_indefinite_dtypes():
         return joined.y.sum(), joined.y.max(), whole.y.max(), whole.b.any(), joined[["x", "y"]].sum(), whole.sum()
 
     check(program, left, right)
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda df: df.agg("sum"),
+        lambda df: df.agg(["count", "max"]),
+        lambda df: df.agg(["count"]),
+        lambda df: df.agg({df.columns[0]: "max"}),
+        lambda df: df.agg({df.columns[0]: ["max", "count"], df.columns[-1]: ["min"]}),
+        lambda df: df.agg({"nope": "max"}),
+        lambda df: df.agg("nonsense"),
+        lambda df: df.agg(["count", len]),
+        lambda df: df.agg({df.columns[0]: "count", df.columns[-1]: "count"}),
+        lambda df: df.agg("mean", numeric_only=True),
+        lambda df: df.describe(),
+        lambda df: df.describe(include="all"),
+        lambda df: df.describe(include="number"),
+        lambda df: df.describe(exclude="number"),
+        lambda df: df.describe(percentiles=[0.1, 0.5]),
+        lambda df: df.describe(percentiles=[]),
+        lambda df: df.describe(percentiles=[2]),
+    ],
+)
+def test_frame_summaries(kind, call):
+    check(lambda pd, df: call(df), FRAMES[kind], native=None, rtol=1e-6 if kind == "floats" else 1e-12)
+
+
+@pytest.mark.parametrize("kind", SERIES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s.agg("max"),
+        lambda s: s.agg(["min", "max", "count"]),
+        lambda s: s.agg({"a": "min", "b": "count"}),
+        lambda s: s.agg("sum", min_count=1),
+        lambda s: s.agg(["count", "nonsense"]),
+        lambda s: s.agg(lambda v: v.count()),
+        lambda s: s.describe(),
+        lambda s: s.describe(percentiles=[0.9]),
+    ],
+)
+def test_series_summaries(kind, call):
+    check(lambda pd, s: call(s), SERIES[kind], native=None, rtol=1e-6 if kind == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("call", [
+    lambda df: df.describe(), lambda df: df.f.describe(), lambda df: df.agg(["sum", "max"]), lambda df: df.f.agg(["sum", "mean"]),
+    lambda df: df.agg({"i": "sum", "f": ["mean", "max"]}), lambda df: df.agg("mean"), lambda df: df[["i", "f"]].describe(),
+])  # fmt: skip
+def test_summaries_are_planned(call):
+    check(lambda pd, df: call(df), FRAME)
+
+
+def test_describe_runs_once(monkeypatch):
+    import craton
+    import craton.pandas
+    from craton.pandas import statistics
+    from craton.pandas.native import is_lazy
+
+    runs = []
+    monkeypatch.setattr(statistics, "answer", lambda plans, run=statistics.answer: runs.append(plans) or run(plans))
+    for summarise in (lambda df: df.describe(), lambda df: df.agg(["sum", "mean"]), lambda df: df.agg({"i": "sum", "f": ["max"]})):
+        with craton.option_context(small_rows=0):
+            frame = craton.pandas.DataFrame(FRAME)
+            chosen = frame[frame.i > 0]
+            runs.clear()
+            summarise(chosen)
+            assert is_lazy(chosen)
+        assert len(runs) == 1

@@ -21,7 +21,6 @@ from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.unnest import nested_plans
 from craton.plan.sources import MemorySource
 
-
 #: Results of single aggregates that are kept.
 MOST_VALUES = 4096
 

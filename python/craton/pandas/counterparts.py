@@ -57,6 +57,14 @@ def counterpart_of(theirs: type) -> type:
     return ours
 
 
+def plannable(cls: type) -> bool:
+    """Whether objects of a class are planned: pandas' own and Craton's.
+
+    A subclass that a user or a library made is not: its results have to be of that class, and carry what it adds.
+    """
+    return cls in _counterparts or "_stands_for" in cls.__dict__
+
+
 def register(ours: type | Callable[[], type], theirs: type) -> None:
     """Make a class, or what makes it, the counterpart of one of pandas'."""
     _counterparts[theirs] = ours

@@ -15,6 +15,7 @@ from pandas.core.flags import Flags
 from craton import events, fallbacks
 from craton.errors import Unsupported
 from craton.pandas.axes import current
+from craton.pandas.counterparts import plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.native import inside_pandas
 from craton.pandas.sharing import register
@@ -100,13 +101,15 @@ def view(obj: Any) -> View:
     Raises
     ------
     Unsupported
-        If it holds a dtype that a plan can't carry.
+        If it holds a dtype that a plan can't carry, or is of a class of the user's.
     """
     state = obj.__dict__
     if "_view" in state:
         return current(state)
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
         raise Unsupported(f"no view of a {type(obj).__name__}")
+    if not plannable(type(obj)):
+        raise Unsupported(f"a class of the user's: {type(obj).__name__}")
     manager = obj._mgr
     cached = state.get("_scan")
     if cached is not None and _fingerprint(manager) == cached[0]:

@@ -114,6 +114,20 @@ def sliced(held: View, start: int | None, stop: int | None) -> View:
     return _slice(held, begin, None if begin >= 0 else -begin, None)
 
 
+def bounds(key: slice) -> tuple[int | None, int | None]:
+    """Start and stop of a slice of positions.
+
+    Raises
+    ------
+    Unsupported
+        If they are no integers: pandas words the error.
+    """
+    for bound in (key.start, key.stop):
+        if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool)):
+            raise Unsupported("bounds that are no integers")
+    return (None if key.start is None else int(key.start), None if key.stop is None else int(key.stop))
+
+
 def by_slice(held: View, key: slice) -> View:
     """``obj[start:stop:step]``: by position for integers, by label for others.
 

@@ -16,7 +16,7 @@ from craton.pandas.execute import count_rows, resolved
 from craton.pandas.frame_columns import filter_rows
 from craton.pandas.indexers import ILocIndexer, LocIndexer
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.native import dispatch, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
 from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
@@ -281,7 +281,10 @@ class SeriesSelection:
 
     @native(pd.Series)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        if isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
+        if not is_lazy(self):
+            with plain_pandas():
+                pd.Series.__setitem__(self, key, value)
+        elif isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
             replace_state(self, set_by_position(self, key, slice(None), value))
         elif not is_hashable(key) and is_mask(key):
             replace_state(self, set_by_label(self, key, slice(None), value))

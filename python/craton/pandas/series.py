@@ -8,6 +8,7 @@ import pandas as pd
 
 from craton.pandas.cells import SeriesCells
 from craton.pandas.counterparts import Counterpart, register
+from craton.pandas.counting import SeriesCounting
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
@@ -26,6 +27,7 @@ class Series(
     SeriesFacts,
     SeriesSelection,
     SeriesCells,
+    SeriesCounting,
     SeriesReductions,
     SeriesRelational,
     SeriesGrouping,
@@ -48,6 +50,8 @@ class Series(
         return Series
 
     def _constructor_from_mgr(self, mgr: Any, axes: Any) -> Series:
+        if type(self) is not Series:
+            return super()._constructor_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         series = Series._from_mgr(mgr, axes)
         object.__setattr__(series, "_name", None)
         return series
@@ -57,6 +61,8 @@ class Series(
         return DataFrame
 
     def _constructor_expanddim_from_mgr(self, mgr: Any, axes: Any) -> DataFrame:
+        if type(self) is not Series:
+            return super()._constructor_expanddim_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         return DataFrame._from_mgr(mgr, axes)
 
 

@@ -124,7 +124,7 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
     builder = _BUILDERS.get(name)
     if builder is None:
         raise Unsupported(f"{name} is not planned")
-    if name not in ("count", "nunique", "quantile"):
+    if name not in ("count", "size", "nunique", "quantile"):
         _refuse_bad(name, value.dtype, named)
     return builder(name, prepared(value), named)
 
@@ -217,6 +217,10 @@ def _count(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _like(value))
 
 
+def _size(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _like(value))
+
+
 def _like(value: Value) -> Callable[[Fetch], pd.Series]:
     return lambda _: stand_in(value.dtype, 2, 0)
 
@@ -285,6 +289,7 @@ _BUILDERS: dict[str, Callable[[str, Value, dict[str, Any]], Statistic]] = {
     "std": _moment,
     "sem": _moment,
     "count": _count,
+    "size": _size,
     "nunique": _nunique,
     "quantile": _quantile,
     "any": _any_all,
