@@ -16,7 +16,7 @@ from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, SeriesOperators
 from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions import SeriesReductions
-from craton.pandas.relational import SeriesRelational
+from craton.pandas.relational_series import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
