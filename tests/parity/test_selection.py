@@ -420,10 +420,8 @@ NAMED = pandas.DataFrame(
     ],
 )  # fmt: skip
 def test_query(expression):
-    local, items = 1, [1, 5]
-
     def program(pd, df):
-        local, items = 1, [1, 5]
+        local, items = 1, [1, 5]  # noqa: F841 - the expression reads them
         return df.query(expression)
 
     check(program, NAMED, native=None)
