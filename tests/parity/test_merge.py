@@ -243,3 +243,10 @@ def test_suffixes_of_join():
     check(old, LEFT, right)
     check(lambda pd, a, b: a.join(b, suffixes=("_l", "_r")), LEFT, right)
     assert isinstance(check(lambda pd, a, b: a.join(b), LEFT, right, native=None), ValueError)
+
+
+@pytest.mark.parametrize("wrong", [2, "str", None, [1]])
+def test_operands_that_are_no_frames_raise_as_in_pandas(wrong):
+    frame = pandas.DataFrame({"a": [1, 2]})
+    check(lambda pd, df: pd.merge(wrong, df, on="a"), frame, native=None)
+    check(lambda pd, df: pd.merge(df, wrong, on="a"), frame, native=None)

@@ -72,5 +72,7 @@ def bools(**given: Any) -> None:
 def plain(*objects: Any) -> None:
     """Refuse objects whose attrs or flags pandas would combine."""
     for obj in objects:
+        if not isinstance(obj, (pd.DataFrame, pd.Series)):
+            raise Unsupported(f"a {type(obj).__name__}: pandas words the error")
         if obj._attrs or not obj._flags._allows_duplicate_labels:
             raise Unsupported("attrs or flags")
