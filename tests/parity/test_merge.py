@@ -269,3 +269,10 @@ def test_an_inner_join_of_no_rows_has_the_labels_of_the_other_side():
     right = RIGHT.set_index("s")[["w"]]
     check(lambda pd, a, b: a.join(b, on="s", how="inner"), LEFT, right)
     check(lambda pd, a, b: a[a.k > 99].join(b, on="s", how="inner"), LEFT, right, native=False)
+
+
+@pytest.mark.parametrize("wrong", [2, "str", None, [1]])
+def test_operands_that_are_no_frames_raise_as_in_pandas(wrong):
+    frame = pandas.DataFrame({"a": [1, 2]})
+    check(lambda pd, df: pd.merge(wrong, df, on="a"), frame, native=None)
+    check(lambda pd, df: pd.merge(df, wrong, on="a"), frame, native=None)

@@ -99,6 +99,9 @@ class Batch(Node):
         target = physical(self.result)
         if column.dtype == target:
             return column
+        units = (pl.Datetime, pl.Duration)
+        if isinstance(column.dtype, units) and type(target) is type(column.dtype) and _finer(target, column.dtype):
+            return column.cast(target)  # pandas took a coarser unit for this batch alone: the values are the same
         if column.dtype.is_temporal() or target.is_temporal():
             raise TypeError(f"a batch gave {column.dtype} instead of {target}")
         if column.dtype.is_float() and not target.is_float():
@@ -113,6 +116,13 @@ class Batch(Node):
         if self.kind == "attribute":
             return operator.attrgetter(self.name)
         return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
+
+
+def _finer(one: Any, other: Any) -> bool:
+    """Whether one temporal dtype is another with a finer unit."""
+    units = ("ms", "us", "ns")
+    zones = getattr(one, "time_zone", None) == getattr(other, "time_zone", None)
+    return zones and units.index(one.time_unit) > units.index(other.time_unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

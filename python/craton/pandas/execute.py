@@ -135,8 +135,26 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # the rows are others now
-            index.freq = spec.freq
+            index.freq = _frequency_of(index, spec.freq)
     return index
+
+
+def _frequency_of(index: Any, freq: Any) -> Any:
+    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it; or ``None``."""
+    if len(index) < 2:
+        return freq
+    first, second = sorted([index[0], index[1]])
+    if first == second or pd.isna(first) or pd.isna(second):
+        return None
+    if isinstance(freq, pd.offsets.Tick):
+        steps = (second - first) / pd.Timedelta(freq)
+    else:
+        between = pd.date_range if isinstance(index, pd.DatetimeIndex) else pd.timedelta_range
+        steps = len(between(first, second, freq=freq)) - 1 if freq.n > 0 else len(between(second, first, freq=freq)) - 1
+    if steps < 1 or steps != int(steps):
+        return None
+    descends = (index[1] < index[0]) == (freq.n > 0)
+    return abs(int(steps)) * (-1 if descends else 1) * freq
 
 
 def block_manager(arrays: list[Array], index: pd.Index, labels: pd.Index) -> Any:

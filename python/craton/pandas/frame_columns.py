@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from craton.pandas.view import View
 def filter_rows(obj: Any, mask: Any) -> Any:
     """``obj[mask]`` for a boolean Series or as many booleans as there are rows."""
     held, predicate = masked(view(obj), mask)
+    if isinstance(obj, pd.Series) and held.index.freq is not None:
+        held = replace(held, index=replace(held.index, freq=None))  # pandas keeps it where the rows are one slice only
     return lazy(type(obj), held.filtered(predicate), obj)
 
 

@@ -39,6 +39,7 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
             dispatch(f"{_base(self.obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
             return
         with plain_pandas():
+            compute(*(key if isinstance(key, tuple) else (key,)), value)
             super().__setitem__(key, value)
 
 
@@ -53,7 +54,15 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
             dispatch(f"{_base(self.obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
             return
         with plain_pandas():
+            compute(*(key if isinstance(key, tuple) else (key,)), value)
             super().__setitem__(key, value)
+
+
+def compute(*operands: Any) -> None:
+    """Run the plans of the lazy ones among some operands, before pandas works with them."""
+    for operand in operands:
+        if isinstance(operand, (pd.DataFrame, pd.Series)):
+            _ = operand._mgr
 
 
 def _base(obj: Any) -> str:

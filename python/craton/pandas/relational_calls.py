@@ -74,7 +74,7 @@ def plain(*objects: Any) -> None:
     """Refuse what is no frame or series, and objects whose attrs or flags pandas would combine."""
     for obj in objects:
         if not isinstance(obj, (pd.DataFrame, pd.Series)):
-            raise Unsupported(f"an operand of type {type(obj).__name__}")
+            raise Unsupported(f"a {type(obj).__name__}: pandas words the error")
         if obj._attrs or not obj._flags._allows_duplicate_labels:
             raise Unsupported("attrs or flags")
 

@@ -149,6 +149,7 @@ def by_slice(held: View, key: slice) -> View:
 def _slice(held: View, offset: int, length: int | None, rows: int | None) -> View:
     if any(has_window(value.expr) for value in (*held.values, *held.index.values)):
         held = held.sealed()
+    held = held.regular()
     return replace(held, base=Slice(held.base, offset, length), rows=rows)
 
 
@@ -167,7 +168,7 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
     count = len(positions)
     if index is None and count and positions[0] + count - 1 == positions[-1] and (np.diff(positions) == 1).all():
         return sliced(held, int(positions[0]), int(positions[-1]) + 1)
-    held = held.numbered()
+    held = held.numbered().regular()
     if any(has_window(value.expr) for value in (*held.values, *held.index.values)):
         held = held.sealed()
     names = [_fresh(held, "__position__"), _fresh(held, "__number__")]
@@ -243,7 +244,8 @@ def by_label(held: View, key: Any) -> View | int:
     if len(positions) == len(labels) and (positions == np.arange(len(labels))).all():
         return held
     chosen = taken(held, positions)
-    return replace(chosen, index=chosen.index.renamed(numbers.index.names))
+    freq = getattr(numbers.index, "freq", None) and held.index.freq
+    return replace(chosen, index=replace(chosen.index.renamed(numbers.index.names), freq=freq))
 
 
 def _by_default_label(held: View, key: Any) -> View | int | None:

@@ -14,7 +14,7 @@ from craton.errors import Unsupported
 from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.frame_columns import filter_rows
-from craton.pandas.indexers import ILocIndexer, LocIndexer
+from craton.pandas.indexers import ILocIndexer, LocIndexer, compute
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
@@ -283,6 +283,7 @@ class SeriesSelection:
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         if not is_lazy(self):
             with plain_pandas():
+                compute(key, value)
                 pd.Series.__setitem__(self, key, value)
         elif isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
             replace_state(self, set_by_position(self, key, slice(None), value))
