@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import craton
@@ -45,7 +46,7 @@ def test_a_plan_outlives_what_it_scanned(make: Callable[[], Any]) -> None:
     frame = make()
     before = first(frame["a"].copy())
     planned = frame[frame["b"] >= 0]
-    other = frame.copy(deep=False)
+    other = pandas.DataFrame(frame)
     del frame
     gc.collect()
     overwrite(other)
@@ -57,7 +58,7 @@ def test_a_result_is_a_part_of_what_was_scanned(make: Callable[[], Any]) -> None
     before = first(frame["a"].copy())
     result = frame[["a"]]
     assert len(result.to_numpy()) == 5
-    other = frame.copy(deep=False)
+    other = pandas.DataFrame(frame)
     overwrite(frame)
     overwrite(other)
     assert first(result["a"]) == before
@@ -72,7 +73,7 @@ def test_a_result_is_remembered(make: Callable[[], Any]) -> None:
     before = first(frame["a"].copy())
     result = planned()
     assert first(result["a"]) == before
-    other = result.copy(deep=False)
+    other = pandas.DataFrame(result)
     del result
     gc.collect()
     overwrite(other)
