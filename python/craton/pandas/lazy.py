@@ -7,6 +7,7 @@ class instead, runs the view and stores what pandas expects. From then on the ob
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 import pandas as pd
@@ -38,8 +39,7 @@ class LazyManager:
             manager = block_manager(arrays, index, view.labels)
         obj.__dict__["_mgr"] = manager
         del obj.__dict__["_view"]
-        # The buffers are shared with the result, so they are read-only: as long as this second reference lives,
-        # copy-on-write copies a block before anything writes to it.
+        keep_unchanged(manager)  # the buffers are shared with the result that is remembered
         obj.__dict__["_shared"] = manager.copy(deep=False)
         if not inside_pandas():
             _report(type(obj).__name__)
@@ -123,9 +123,28 @@ def view(obj: Any) -> View:
     else:
         arrays = [snapshot.iget_values(i) for i in range(len(snapshot.axes[0]))]
         scanned = view_of(arrays, snapshot.axes[1], snapshot.axes[0])
-    # The snapshot shares the blocks, so that copy-on-write keeps what the plan scans from changing.
+    keep_unchanged(manager)
     state["_scan"] = (_fingerprint(manager), snapshot, scanned)
     return scanned
+
+
+class _Plan:
+    """Stands for the plans that read pandas' memory, among those who refer to a block."""
+
+
+_PLANS = _Plan()
+
+
+def keep_unchanged(manager: Any) -> None:
+    """Have pandas copy the blocks of a manager before anything writes to them, for as long as they live.
+
+    Plans read them without a copy, and their results may still be parts of them when the plans, and the object that was
+    scanned, are gone. So the blocks count as referred to by one more, who never goes.
+    """
+    for block in manager.blocks:
+        referring = block.refs.referenced_blocks
+        if not any(reference() is _PLANS for reference in referring):
+            referring.append(weakref.ref(_PLANS))
 
 
 class _Same:
