@@ -218,7 +218,7 @@ def _counted_class(theirs: type) -> type:
 
 
 def counted(accessor: Any) -> Any:
-    """pandas' accessor, its members counted and their results Craton's."""
+    """Give an accessor of pandas members that are counted and whose results are Craton's."""
     accessor.__class__ = _counted_class(type(accessor))
     return accessor
 
