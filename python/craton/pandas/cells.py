@@ -14,8 +14,8 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
-from craton.pandas.axes import planned_labels
 from craton.pandas.arithmetic import absolute
+from craton.pandas.axes import planned_labels
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
 from craton.pandas.dtypes import BOOL, kind_of

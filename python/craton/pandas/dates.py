@@ -218,9 +218,8 @@ def _counted_class(theirs: Any) -> Any:
 
 
 def counted(accessor: Any) -> Any:
-    """pandas' accessor, its members counted and their results Craton's."""
-    theirs: Any = type(accessor)
-    accessor.__class__ = _counted_class(theirs)
+    """Give an accessor of pandas members that are counted and whose results are Craton's."""
+    accessor.__class__ = _counted_class(type(accessor))
     return accessor
 
 
