@@ -39,8 +39,7 @@ class Pick:
 
     def columns(self, df: Any) -> list[Any]:
         """One to three different column labels."""
-        labels = list(dict.fromkeys(self.column(df) for _ in range(1 + self.number(3))))
-        return labels
+        return list(dict.fromkeys(self.column(df) for _ in range(1 + self.number(3))))
 
 
 COMPARE = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]

@@ -82,7 +82,8 @@ def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
     elif isinstance(expected, pandas.Index):
         pt.assert_index_equal(got, expected, check_freq=False)
     elif isinstance(expected, (tuple, list)):
-        assert type(got) is type(expected) and len(got) == len(expected)
+        assert type(got) is type(expected)
+        assert len(got) == len(expected)
         for one, other in zip(got, expected, strict=True):
             same(one, other, rtol)
     elif isinstance(expected, np.ndarray):

@@ -137,7 +137,7 @@ def as_dtype(value: Value, dtype: DtypeObj) -> Value:
         If the conversion is not a plain cast.
     """
     if value.dtype == dtype:
-        if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):
+        if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):  # type: ignore[union-attr]
             raise Unsupported("categories in another order")
         if value.physical == physical(dtype):
             return replace(value, dtype=dtype)

@@ -135,8 +135,8 @@ class SeriesCounting:
                 ("most", Call("eq", (counts.column("count"), most), pl.Boolean())),
             ),
         )
-        base = Filter(flagged, flagged.column("most"))
-        base = Sort(base, (SortKey(base.column("value")),))
+        commonest = Filter(flagged, flagged.column("most"))
+        base = Sort(commonest, (SortKey(commonest.column("value")),))
         return lazy(type(self), View(base, (value.at("value"),), held.labels), self)
 
     @native(pd.Series)

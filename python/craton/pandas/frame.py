@@ -15,6 +15,7 @@ from craton.pandas.grouping import FrameGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, FrameOperators
+from craton.pandas.printing import FramePrinting
 from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
 from craton.pandas.selection import FrameSelection
@@ -25,6 +26,7 @@ from craton.pandas.windows import FrameWindows
 
 class DataFrame(
     FrameFacts,
+    FramePrinting,
     FrameColumns,
     FrameSelection,
     FrameCells,

@@ -123,7 +123,8 @@ def _counted(label: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _counted_property(label: str, attribute: Any) -> property:
-    return property(_counted(label, lambda self: attribute.__get__(self, type(self))), doc=attribute.__doc__)
+    getter = _counted(label, lambda self: attribute.__get__(self, type(self)))
+    return property(getter, attribute.fset, attribute.fdel, attribute.__doc__)
 
 
 def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:

@@ -249,7 +249,7 @@ class HttpFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        end = self._size if size is None or size < 0 else min(self._size, self._position + size)
+        end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
             return b""
         import urllib.request

@@ -10,9 +10,11 @@ from typing import Any
 
 import pandas as pd
 from pandas.api.types import is_list_like
-from pandas.core.methods.describe import DataFrameDescriber, _refine_percentiles as refine_percentiles
+from pandas.core.methods.describe import DataFrameDescriber
+from pandas.core.methods.describe import _refine_percentiles as refine_percentiles
 
 from craton.errors import Unsupported
+from craton.pandas.counterparts import crafted
 from craton.pandas.dtypes import kind_of
 from craton.pandas.execute import resolved
 from craton.pandas.lazy import view
@@ -191,7 +193,7 @@ def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
         pairs = [(i, name) for i in range(len(held.values)) for name in names]
     prefetch(held, [(name, held.values[i], {}) for i, name in pairs])
     with plain_pandas():  # what is lazy stays lazy; small results are put together by pandas
-        return pd.DataFrame.agg(self, func)
+        return crafted(pd.DataFrame.agg(self, func))
 
 
 def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,7 +209,7 @@ def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     held = view(self)
     prefetch(held, [(name, held.values[0], {}) for name in names])
     with plain_pandas():
-        return pd.Series.agg(self, func)
+        return crafted(pd.Series.agg(self, func))
 
 
 DESCRIBED = ("count", "mean", "std", "min", "max")
@@ -234,7 +236,7 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
             wanted.append(("quantile", value, {"q": shares, "interpolation": "linear"}))
     prefetch(held, wanted)
     with plain_pandas():
-        return base.describe(self, **named)
+        return crafted(base.describe(self, **named))
 
 
 class FrameReductions:

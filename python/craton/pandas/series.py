@@ -14,8 +14,9 @@ from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, SeriesOperators
+from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions import SeriesReductions
-from craton.pandas.relational import SeriesRelational
+from craton.pandas.relational_series import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
@@ -25,6 +26,7 @@ from craton.pandas.windows import SeriesWindows
 
 class Series(
     SeriesFacts,
+    SeriesPrinting,
     SeriesSelection,
     SeriesCells,
     SeriesCounting,
