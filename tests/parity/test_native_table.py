@@ -30,6 +30,8 @@ def difference(expression: str) -> str | None:
     if expected_error is not None or got_error is not None:
         if type(expected_error) is type(got_error) and str(expected_error) == str(got_error):
             return None
+        if "missing" in str(expected_error) and "required positional" in str(expected_error):
+            return None  # has no probe yet: the table says "not tried"
         return f"{expression}: {expected_error!r} in pandas, {got_error!r} here"
     try:
         same(got, expected)

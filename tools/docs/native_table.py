@@ -8,8 +8,10 @@ Values that pandas itself refuses are left out.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
+import io
 import sys
 import tempfile
 import warnings
@@ -140,7 +142,7 @@ def tried(expression: str) -> str | None:
 def evaluated(expression: str, module: Any) -> Any:
     """The value of an expression of the probes, with every plan in it run."""
     names: dict[str, Any] = {"pd": module, "np": np, "pa": pa, "folder": Path(_files().name)}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # info() prints
         warnings.simplefilter("ignore")
         exec(probes.SETUP, names)
         fallbacks.reset()

@@ -101,6 +101,9 @@ _REDUCING = (
 )
 
 _shared: dict[str, Call] = {
+    "droplevel": call("level=0", "df.set_index(['k', 'g'])", axis=""),
+    "reorder_levels": call("order=[1, 0]", "df.set_index(['k', 'g'])", axis=""),
+    "swaplevel": call("", "df.set_index(['k', 'g'])", axis=""),
     "agg": call("func='sum'", "num"),
     "aggregate": call("func='sum'", "num"),
     "apply": call("func=abs", "num"),
@@ -223,7 +226,11 @@ SERIES: dict[str, Call] = {
     **{name: call("", "x") for name in _REDUCING.split()},
     **{name: call("other=2", "x", level="", axis="", fill_value="fill_value=0") for name in _BINARY.split()},
     **{
-        name: Call(value.arguments, "y" if value.on in ("", "num") else value.on, value.parameters)
+        name: Call(
+            value.arguments,
+            f"{value.on}['y']" if "set_index" in value.on else "y" if value.on in ("", "num") else value.on,
+            value.parameters,
+        )
         for name, value in _shared.items()
     },
     "agg": call("func='sum'", "x"),

@@ -200,7 +200,8 @@ def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.Series, "agg", args, kwargs)
     func = named.pop("func", None)
     if isinstance(func, str) and named_functions(func):
-        named.pop("axis", None)
+        if named.pop("axis", 0) not in (0, "index"):
+            raise Unsupported("another axis")
         return getattr(self, func)(*named.pop("args", ()), **named)
     if named.pop("axis", 0) not in (0, "index") or named:
         raise Unsupported("options of the functions")

@@ -254,7 +254,9 @@ def _carry(base: type, name: str) -> Callable[..., Any]:
             raise Unsupported("more options")
         held = resolved(view(self))
         result = held.with_values([carried(value, name, limit) for value in held.values])
-        return finished(self, result, in_place(self, named, name))
+        inplace = in_place(self, named, name)
+        new = finished(self, result, inplace)
+        return self if inplace else new  # in place too, pandas gives the object back
 
     return native(base, name)(method)
 
