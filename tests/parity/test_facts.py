@@ -205,7 +205,9 @@ def _info(df, **kwargs):
     return sink.getvalue().replace("class 'craton.pandas", "class 'pandas")
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"verbose": False}, {"show_counts": False}, {"memory_usage": False}, {"max_cols": 1}], ids=str)
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"verbose": False}, {"show_counts": False}, {"memory_usage": False}, {"max_cols": 1}], ids=str
+)
 @pytest.mark.parametrize("kind", LONGS)
 def test_info(kind, kwargs):
     check(lambda pd, df: _info(df, **kwargs), LONGS[kind], native=None)
@@ -213,7 +215,11 @@ def test_info(kind, kwargs):
 
 @pytest.mark.parametrize("kind", LONGS)
 def test_memory_usage(kind):
-    check(lambda pd, df: (df.memory_usage(), df.memory_usage(index=False), df.iloc[:, 0].memory_usage()), LONGS[kind], native=None)
+    check(
+        lambda pd, df: (df.memory_usage(), df.memory_usage(index=False), df.iloc[:, 0].memory_usage()),
+        LONGS[kind],
+        native=None,
+    )
 
 
 def test_info_of_numbers_does_not_compute():

@@ -113,7 +113,9 @@ FRAMES = {
     "spans": pandas.DataFrame({"d": pandas.to_timedelta([1, None, 3], unit="D")}),
     "nullable": pandas.DataFrame({"I": pandas.array([1, None, 3], dtype="Int64"), "F": pandas.array([1.5, None, 2], dtype="Float64")}),
     "boolean": pandas.DataFrame({"B": pandas.array([True, None, False], dtype="boolean"), "I": pandas.array([1, 2, 3], dtype="Int64")}),
-    "arrow": pandas.DataFrame({"a": pandas.array([1, None, 3], dtype="int64[pyarrow]"), "d": pandas.array([1.5, 2, 3], dtype="double[pyarrow]")}),
+    "arrow": pandas.DataFrame(
+        {"a": pandas.array([1, None, 3], dtype="int64[pyarrow]"), "d": pandas.array([1.5, 2, 3], dtype="double[pyarrow]")}
+    ),
     "both": pandas.DataFrame({"I": pandas.array([1, None, 3], dtype="Int64"), "i": [1, 2, 3], "f": [1.5, np.nan, 2]}),
     "floats": pandas.DataFrame({"f": np.array([1.5, 2.5], dtype="float32"), "g": [1.5, np.nan]}),
     "empty": FRAME[:0],
@@ -173,7 +175,11 @@ def test_quantile_of_many():
     values = pandas.Series(np.random.default_rng(0).normal(size=1001))
     for how in ("linear", "lower", "higher", "midpoint", "nearest"):
         check(lambda pd, s, how=how: s.quantile([i / 97 for i in range(98)], interpolation=how), values, rtol=0)
-        check(lambda pd, s, how=how: s.quantile([i / 7 for i in range(8)], interpolation=how), (values * 100).astype(int), rtol=0)
+        check(
+            lambda pd, s, how=how: s.quantile([i / 7 for i in range(8)], interpolation=how),
+            (values * 100).astype(int),
+            rtol=0,
+        )
 
 
 def test_reductions_of_indefinite_dtypes():
@@ -249,7 +255,11 @@ def test_describe_runs_once(monkeypatch):
 
     runs = []
     monkeypatch.setattr(statistics, "answer", lambda plans, run=statistics.answer: runs.append(plans) or run(plans))
-    for summarise in (lambda df: df.describe(), lambda df: df.agg(["sum", "mean"]), lambda df: df.agg({"i": "sum", "f": ["max"]})):
+    for summarise in (
+        lambda df: df.describe(),
+        lambda df: df.agg(["sum", "mean"]),
+        lambda df: df.agg({"i": "sum", "f": ["max"]}),
+    ):
         with craton.option_context(small_rows=0):
             frame = craton.pandas.DataFrame(FRAME)
             chosen = frame[frame.i > 0]

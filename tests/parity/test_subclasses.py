@@ -17,7 +17,7 @@ def classes(module: Any) -> tuple[type, type]:
     """A frame and a column class that know each other, with an attribute."""
 
     class Column(module.Series):  # type: ignore[misc]
-        _metadata = ["name", "unit"]
+        _metadata = ["name", "unit"]  # noqa: RUF012 - as pandas documents it
 
         @property
         def _constructor(self) -> type:
@@ -28,7 +28,7 @@ def classes(module: Any) -> tuple[type, type]:
             return Frame
 
     class Frame(module.DataFrame):  # type: ignore[misc]
-        _metadata = ["unit"]
+        _metadata = ["unit"]  # noqa: RUF012 - as pandas documents it
 
         @property
         def _constructor(self) -> type:

@@ -25,7 +25,10 @@ CALLS = {
     "pct_change": lambda o: o.pct_change(),
     "pct_change 2": lambda o: o.pct_change(2),
     **{f"rank {how}": (lambda o, how=how: o.rank(method=how)) for how in ("average", "min", "max", "first", "dense")},
-    **{f"rank down {how}": (lambda o, how=how: o.rank(method=how, ascending=False)) for how in ("average", "first", "dense")},
+    **{
+        f"rank down {how}": (lambda o, how=how: o.rank(method=how, ascending=False))
+        for how in ("average", "first", "dense")
+    },
     **{f"rank share {how}": (lambda o, how=how: o.rank(method=how, pct=True)) for how in ("average", "dense", "max")},
     "rank top": lambda o: o.rank(na_option="top"),
     "rank bad": lambda o: o.rank(method="nonsense"),
@@ -69,7 +72,9 @@ def test_series_is_planned(kind, call):
 
 
 def test_windows_of_selected_rows():
-    frame = pandas.DataFrame({"a": [3, 1, 2, 5, 4], "b": [True, False, True, True, False], "f": [1.5, np.nan, 2.5, np.nan, 0]})
+    frame = pandas.DataFrame(
+        {"a": [3, 1, 2, 5, 4], "b": [True, False, True, True, False], "f": [1.5, np.nan, 2.5, np.nan, 0]}
+    )
 
     def program(pd, df):
         df["sum"] = df.a.cumsum()

@@ -9,7 +9,21 @@ import polars as pl
 from craton.lower.expressions import Spec, lowers
 
 
-@lowers("sum", "mean", "min", "max", "count", "n_unique", "product", "any", "all", "null_count", "median", "arg_min", "arg_max")
+@lowers(
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "count",
+    "n_unique",
+    "product",
+    "any",
+    "all",
+    "null_count",
+    "median",
+    "arg_min",
+    "arg_max",
+)
 def _simple(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     match spec.function:

@@ -68,9 +68,7 @@ class ResultMemory:
             found = self._known.get(plan.digest)
             return found is not None and found.gives(columns, ordered=False)
 
-    def put(
-        self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False
-    ) -> None:
+    def put(self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False) -> None:
         """Remember a result, unless it alone is over a quarter of the bound, or the plan reads data in memory.
 
         A plan over data in memory can't be built again once the data is gone.

@@ -17,8 +17,8 @@ from craton.pandas.native import native, native_property, plain_pandas
 from craton.pandas.reductions import arguments
 from craton.pandas.sharing import answer
 from craton.pandas.statistics import compute, prepared, stand_in
-from craton.pandas.view import IndexSpec, Value, View, column_names, name_index
-from craton.plan.expr import Call, Expr, Literal, Window
+from craton.pandas.view import IndexSpec, Value, View, name_index
+from craton.plan.expr import Call, Expr, Window
 from craton.plan.operators import Aggregate, AggregateCall, Distinct, Filter, Operator, Project, Sort, SortKey
 
 COUNT = AggregateCall("len", (), pl.Int64())
@@ -86,7 +86,9 @@ class FrameCounting:
         kind: Any = "multi" if len(levels) > 1 or (subset is None or is_list_like(subset)) else "labels"
         from craton.pandas.series import Series
 
-        return lazy(Series, _by_count(counts, held, IndexSpec(kind, levels, tuple(labels)), np.dtype("int64"), named), self)
+        return lazy(
+            Series, _by_count(counts, held, IndexSpec(kind, levels, tuple(labels)), np.dtype("int64"), named), self
+        )
 
 
 def _unknown() -> int:
@@ -160,7 +162,9 @@ class SeriesCounting:
         held = view(self)
         if not held.values[0].definite:
             held = resolved(held)
-        distinct_values, rows = compute(held, [("nunique", held.values[0], {"dropna": False}), ("size", held.values[0], {})])
+        distinct_values, rows = compute(
+            held, [("nunique", held.values[0], {"dropna": False}), ("size", held.values[0], {})]
+        )
         return distinct_values == rows
 
     @native_property(pd.Series)
@@ -199,7 +203,9 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
         raise Unsupported("options")
     held = resolved(view(self))
     value = prepared(held.values[0])
-    if family(value.dtype) not in ("numpy", "masked") or not (value.physical.is_numeric() or value.physical.is_temporal()):
+    if family(value.dtype) not in ("numpy", "masked") or not (
+        value.physical.is_numeric() or value.physical.is_temporal()
+    ):
         raise Unsupported(f"{name} of {value.dtype}")
     call = AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())
     nulls = AggregateCall("null_count", (value.expr,), pl.Int64())
@@ -234,5 +240,3 @@ def _monotonic(self: Any, name: str) -> bool:
     if row["missing"].item() and row["rows"].item() < 2:
         raise Unsupported("one missing value")
     return bool(row["rising"].item()) and not bool(row["missing"].item())
-
-

@@ -219,7 +219,8 @@ def _counted_class(theirs: Any) -> Any:
 
 def counted(accessor: Any) -> Any:
     """Give an accessor of pandas members that are counted and whose results are Craton's."""
-    accessor.__class__ = _counted_class(type(accessor))
+    theirs: Any = type(accessor)
+    accessor.__class__ = _counted_class(theirs)
     return accessor
 
 

@@ -24,7 +24,7 @@ from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import FrameWindows
 
 
-class DataFrame(
+class DataFrame(  # noqa: D101 - the docstring is pandas'
     FrameFacts,
     FramePrinting,
     FrameColumns,

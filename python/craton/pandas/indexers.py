@@ -108,7 +108,9 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
         _refuse_key(rows)
         found = by_label(held, rows)
         if isinstance(found, int):
-            return _row(obj, found, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0][columns], columns)
+            return _row(
+                obj, found, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0][columns], columns
+            )
         held = found
     return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
 
@@ -126,7 +128,9 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         pass
     elif is_integer(rows):
         position = int(positions_of(held, [rows])[0])
-        return _row(obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns)
+        return _row(
+            obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns
+        )
     elif isinstance(rows, slice) and rows.step in (None, 1):
         held = sliced(held, *bounds(rows))
     elif is_mask(rows):

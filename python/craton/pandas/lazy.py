@@ -47,7 +47,45 @@ class LazyManager:
 
 
 _SINKS = frozenset(
-    ["__repr__", "_repr_html_", "to_string", "info", "to_numpy", "values", "__array__", "to_dict", "to_list", "tolist", "item", "items", "iterrows", "itertuples", "__iter__", "__len__", "__reduce__", "__getstate__", "__reduce_ex__", "copy", "to_pandas", "__arrow_c_stream__", "__dataframe__", "equals", "_repr_fits_horizontal_", "to_html", "to_markdown", "to_latex", "to_json", "to_excel", "to_pickle", "to_sql", "to_records", "__deepcopy__", "__copy__", "array", "index"]
+    [
+        "__repr__",
+        "_repr_html_",
+        "to_string",
+        "info",
+        "to_numpy",
+        "values",
+        "__array__",
+        "to_dict",
+        "to_list",
+        "tolist",
+        "item",
+        "items",
+        "iterrows",
+        "itertuples",
+        "__iter__",
+        "__len__",
+        "__reduce__",
+        "__getstate__",
+        "__reduce_ex__",
+        "copy",
+        "to_pandas",
+        "__arrow_c_stream__",
+        "__dataframe__",
+        "equals",
+        "_repr_fits_horizontal_",
+        "to_html",
+        "to_markdown",
+        "to_latex",
+        "to_json",
+        "to_excel",
+        "to_pickle",
+        "to_sql",
+        "to_records",
+        "__deepcopy__",
+        "__copy__",
+        "array",
+        "index",
+    ]
 )
 
 

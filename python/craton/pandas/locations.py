@@ -147,7 +147,7 @@ def _remote(url: str, given: dict[str, Any]) -> Location:
 
 
 def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str] | None:
-    """fsspec's options in the words of the kernel's object store.
+    """Fsspec's options in the words of the kernel's object store.
 
     Returns
     -------

@@ -149,5 +149,3 @@ def _memory_of_labels(held: View) -> int:
     if held.index.kind == "labels":
         return memory_of(held, held.index.values[0])
     raise Unsupported("the memory of these labels")
-
-

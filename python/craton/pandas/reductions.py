@@ -185,7 +185,12 @@ def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(func, dict):
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
             raise Unsupported("several columns of one name")
-        pairs = [(held.position(key), name) for key, item in func.items() for name in named_functions(item) if key in held.labels]
+        pairs = [
+            (held.position(key), name)
+            for key, item in func.items()
+            for name in named_functions(item)
+            if key in held.labels
+        ]
     else:
         names = named_functions(func)
         if isinstance(func, str):

@@ -200,7 +200,9 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
     rows = count_rows(held)
     if isinstance(key, slice):
         bounds = (key.start, key.stop, key.step)
-        if not all(bound is None or (isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)) for bound in bounds):
+        if not all(
+            bound is None or (isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)) for bound in bounds
+        ):
             raise Unsupported("bounds that are no integers")
         if key.step == 0:
             raise Unsupported("a step of 0")
@@ -301,7 +303,5 @@ def relabelled(held: View, labels: Any) -> View:
     index = ensure_index(labels)
     rows = count_rows(held)
     if len(index) != rows:
-        raise ValueError(
-            f"Length mismatch: Expected axis has {rows} elements, new values have {len(index)} elements"
-        )
+        raise ValueError(f"Length mismatch: Expected axis has {rows} elements, new values have {len(index)} elements")
     return labelled(held, index)

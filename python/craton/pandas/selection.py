@@ -191,7 +191,6 @@ class FrameSelection:
             raise Unsupported("a mask")
         return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
 
-
     def query(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
         """See :meth:`pandas.DataFrame.query`."""
         return _evaluated(self, "query", _query, (expr, *args), kwargs)
@@ -305,7 +304,12 @@ class SeriesSelection:
     def rename(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.Series, "rename", args, kwargs)
         index = named.pop("index", None)
-        if named.keys() - {"inplace", "copy"} or callable(index) or not is_hashable(index) or not (is_scalar(index) or isinstance(index, tuple)):
+        if (
+            named.keys() - {"inplace", "copy"}
+            or callable(index)
+            or not is_hashable(index)
+            or not (is_scalar(index) or isinstance(index, tuple))
+        ):
             raise Unsupported("renaming rows")
         inplace = in_place(self, named, "rename")
         without_copy(self, named)

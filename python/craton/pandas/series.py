@@ -24,7 +24,7 @@ from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import SeriesWindows
 
 
-class Series(
+class Series(  # noqa: D101 - the docstring is pandas'
     SeriesFacts,
     SeriesPrinting,
     SeriesSelection,

@@ -80,7 +80,11 @@ def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
         raise Unsupported(f"missing values in {dtype}")
     if kind in "mM":
         zero = pd.Series([pd.NaT] * (filled + missing), dtype=dtype)
-        return zero.fillna(pd.Timestamp(0, tz=getattr(dtype, "tz", None)) if kind == "M" else pd.Timedelta(0)) if not missing else zero
+        return (
+            zero.fillna(pd.Timestamp(0, tz=getattr(dtype, "tz", None)) if kind == "M" else pd.Timedelta(0))
+            if not missing
+            else zero
+        )
     return pd.Series([one] * filled + [None] * missing, dtype=dtype)
 
 

@@ -236,7 +236,9 @@ def _rank(base: type) -> Callable[..., Any]:
             held = numeric(held, "numeric_only")
         if named:
             raise Unsupported("ranks of missing values")
-        if base is pd.DataFrame and not all(family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values):
+        if base is pd.DataFrame and not all(
+            family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values
+        ):
             raise Unsupported("ranks in columns of several kinds")
         return _each(self, lambda value: ranked(value, how, ascending, pct), held)
 
@@ -276,5 +278,3 @@ for _mixin, _base in ((FrameWindows, pd.DataFrame), (SeriesWindows, pd.Series)):
         setattr(_mixin, _name, _method(_base))
     for _name in ("ffill", "bfill"):
         setattr(_mixin, _name, _carry(_base, _name))
-
-
