@@ -10,6 +10,7 @@ from typing import Any
 import pandas as _pandas
 
 from craton.pandas import native
+from craton.pandas.csv import read_csv, read_table
 from craton.pandas.feather import read_feather
 from craton.pandas.frame import DataFrame
 from craton.pandas.memory_data import from_arrow, from_polars
