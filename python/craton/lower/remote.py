@@ -1,7 +1,7 @@
 """Scans through pyarrow, lazily and column by column: of what the kernel can't open or read itself.
 
-Any file system of fsspec or pyarrow serves: batches are read when the kernel asks for them, and only the columns that it
-asks for.
+Any file system of fsspec or pyarrow serves: batches are read when the kernel asks for them, and only the columns that
+it asks for.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as _pandas
 
+from craton.pandas.csv import read_csv, read_table
 from craton.pandas.feather import read_feather
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
@@ -49,8 +50,10 @@ __all__ = [
     "from_polars",
     "melt",
     "merge",
+    "read_csv",
     "read_feather",
     "read_parquet",
+    "read_table",
     "to_datetime",
     "to_numeric",
 ]

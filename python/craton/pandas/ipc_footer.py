@@ -1,7 +1,7 @@
 """Row and null counts of an Arrow IPC file, read from its metadata alone.
 
-pyarrow tells them only after it has decompressed the batches. The metadata are flatbuffers; the few fields that are needed
-are read here as the format (Arrow columnar format, ``File.fbs`` and ``Message.fbs``) lays them out.
+pyarrow tells them only after it has decompressed the batches. The metadata are flatbuffers; the few fields that are
+needed are read here as the format (Arrow columnar format, ``File.fbs`` and ``Message.fbs``) lays them out.
 """
 
 from __future__ import annotations

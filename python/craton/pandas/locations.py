@@ -1,7 +1,7 @@
 """Where a reader's path or URL leads: local files, what the kernel's own object store opens, or an fsspec file system.
 
-pandas' ``storage_options`` speak fsspec's language; :func:`object_store_options` says the same to the kernel's object store,
-or that it can't. Then the files are read through fsspec, lazily too.
+pandas' ``storage_options`` speak fsspec's language; :func:`object_store_options` says the same to the kernel's object
+store, or that it can't. Then the files are read through fsspec, lazily too.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _remote(url: str, given: dict[str, Any]) -> Location:
 
 
 def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str] | None:
-    """Fsspec's options in the words of the kernel's object store.
+    """Options of fsspec in the words of the kernel's object store.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """``read_parquet``: Parquet files as scans, with the columns, dtypes, index and row order that pandas would give.
 
-Only footers are read here. What pandas makes of the file (column order, dtypes, index) is found by letting pandas read an
-empty file of the same schema; what remains open is whether an integer column has missing values, and the footers' null
-counts tell that.
+Only footers are read here, and the dictionaries of categorical columns. What pandas makes of the file (column order,
+dtypes, index) is found by letting pandas read an empty file of the same schema; what remains open is whether an integer
+column has missing values, and the footers' null counts tell that.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
 
 
 def _dictionary_value(base: Scan, name: str, location: Location, stored: _Stored) -> Value:
-    """A column that the writer's schema calls a dictionary: a categorical with the categories that pandas would find."""
+    """A column that the writer's schema calls a dictionary, as a categorical with the categories that pandas finds."""
     import pyarrow.parquet as pq
 
     if location.filesystem is not None:

@@ -1,7 +1,8 @@
 """What pandas makes of columns that are stored in Arrow's types: dtypes, index and labels of a scan's view.
 
-pandas itself reads an empty table of the same schema; the result, the *template*, tells the column order, the dtypes and the
-index. What remains open is whether integer and boolean columns have missing values: null counts in the metadata tell.
+pandas itself reads an empty table of the same schema; the result, the *template*, tells the column order, the dtypes and
+the index. What remains open is whether integer and boolean columns have missing values: null counts in the metadata
+tell.
 """
 
 from __future__ import annotations
