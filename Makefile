@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CARGO_FLAGS := --release --workspace
 
 # Python modules that rewrite generated tables under docs/, each run as `python -m MODULE`.
-DOC_GENERATORS :=
+DOC_GENERATORS := tools.docs.native_table
 
 ##@ Using it
 .PHONY: help
@@ -79,7 +79,11 @@ test-all: env ## every test, slow ones too
 
 .PHONY: pandas-tests
 pandas-tests: env ## pandas' own test suite against Craton
-	$(PY) -m tests.pandas_suite $(ARGS)
+	$(PY) tools/pandas_tests/run.py --jobs $(JOBS) $(ARGS)
+
+.PHONY: pandas-tests-fast
+pandas-tests-fast: env ## the fixed part of it that continuous integration runs
+	$(PY) tools/pandas_tests/run.py --fast --jobs $(JOBS) $(ARGS)
 
 .PHONY: bench
 bench: env ## benchmarks beside peers (SCALE=1, or ARGS="tpch --scale 10")

@@ -162,7 +162,7 @@ class DuckDBOperators:
 
     def run(self, case: str) -> Any:
         """Run an operator."""
-        return self._connection.execute(self.SQL[case]).to_arrow_table()
+        return self._connection.sql(self.SQL[case]).to_arrow_table()
 
     def answer(self, case: str, result: Any) -> Any:
         """Return the digest of the result."""

@@ -113,7 +113,7 @@ class DuckDBQueries:
 
     def run(self, case: str) -> Any:
         """Run a query."""
-        return self._connection.execute(self._sql[case]).to_arrow_table()
+        return self._connection.sql(self._sql[case]).to_arrow_table()
 
     def answer(self, case: str, result: Any) -> Any:
         """Return the result as a table."""

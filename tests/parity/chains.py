@@ -39,8 +39,7 @@ class Pick:
 
     def columns(self, df: Any) -> list[Any]:
         """One to three different column labels."""
-        labels = list(dict.fromkeys(self.column(df) for _ in range(1 + self.number(3))))
-        return labels
+        return list(dict.fromkeys(self.column(df) for _ in range(1 + self.number(3))))
 
 
 COMPARE = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
@@ -85,7 +84,9 @@ STEPS: dict[str, Step] = {
     ),
     "reset": lambda pd, df, pick: df.reset_index(drop=bool(pick.number(2))),
     "set_index": lambda pd, df, pick: df.set_index(pick.column(df)),
-    "drop_duplicates": lambda pd, df, pick: df.drop_duplicates(pick.columns(df), keep=pick.of(["first", "last", False])),
+    "drop_duplicates": lambda pd, df, pick: df.drop_duplicates(
+        pick.columns(df), keep=pick.of(["first", "last", False])
+    ),
     "dropna": lambda pd, df, pick: df.dropna(subset=pick.columns(df)),
     "rename": lambda pd, df, pick: df.rename(columns={pick.column(df): "renamed"}),
     "drop": lambda pd, df, pick: df.drop(columns=pick.column(df)),
@@ -94,13 +95,13 @@ STEPS: dict[str, Step] = {
         new=pick.of(ARITHMETIC)(df[pick.column(df)], pick.of([1, 2, 3, -2, 0.5]))
     ),
     "assign_columns": lambda pd, df, pick: df.assign(new=pick.of(ARITHMETIC)(df[pick.column(df)], df[pick.column(df)])),
-    "fillna": lambda pd, df, pick: df.assign(new=df[name].fillna(_constant(df[name].dtype, pick)))
-    if (name := pick.column(df)) is not None
-    else df,
+    "fillna": lambda pd, df, pick: (
+        df.assign(new=df[name].fillna(_constant(df[name].dtype, pick))) if (name := pick.column(df)) is not None else df
+    ),
     "isna": lambda pd, df, pick: df.isna(),
-    "isin": lambda pd, df, pick: df[df[name].isin([_constant(df[name].dtype, pick)])]
-    if (name := pick.column(df)) is not None
-    else df,
+    "isin": lambda pd, df, pick: (
+        df[df[name].isin([_constant(df[name].dtype, pick)])] if (name := pick.column(df)) is not None else df
+    ),
     "where": lambda pd, df, pick: df.assign(new=df[pick.column(df)].where(mask(pd, df, pick))),
     "shift": lambda pd, df, pick: df.assign(new=df[pick.column(df)].shift(pick.of([1, -1, 2]))),
     "cumulate": lambda pd, df, pick: df.assign(
@@ -115,18 +116,24 @@ STEPS: dict[str, Step] = {
     ),
     "group_size": lambda pd, df, pick: df.groupby(pick.columns(df), observed=True).size().reset_index(name="n"),
     "group_transform": lambda pd, df, pick: df.assign(
-        new=df.groupby(pick.column(df), observed=True)[pick.column(df)].transform(pick.of(["sum", "min", "count", "max"]))
+        new=df.groupby(pick.column(df), observed=True)[pick.column(df)].transform(
+            pick.of(["sum", "min", "count", "max"])
+        )
     ),
-    "merge_self": lambda pd, df, pick: df.merge(
-        df[key], on=key, how=pick.of(HOWS), suffixes=("_l", "_r")
-    )
-    if (key := pick.columns(df)) is not None
-    else df,
-    "merge_aggregate": lambda pd, df, pick: df.merge(
-        df.groupby(key, observed=True)[pick.column(df)].count().rename("many").reset_index(), on=key, how=pick.of(HOWS)
-    )
-    if (key := pick.column(df)) is not None
-    else df,
+    "merge_self": lambda pd, df, pick: (
+        df.merge(df[key], on=key, how=pick.of(HOWS), suffixes=("_l", "_r"))
+        if (key := pick.columns(df)) is not None
+        else df
+    ),
+    "merge_aggregate": lambda pd, df, pick: (
+        df.merge(
+            df.groupby(key, observed=True)[pick.column(df)].count().rename("many").reset_index(),
+            on=key,
+            how=pick.of(HOWS),
+        )
+        if (key := pick.column(df)) is not None
+        else df
+    ),
     "concat": lambda pd, df, pick: pd.concat([df, df.head(2)], ignore_index=bool(pick.number(2))),
     "melt": lambda pd, df, pick: df.melt(id_vars=[pick.column(df)]),
     "astype": lambda pd, df, pick: df.astype({pick.column(df): pick.of(["float64", "str", "int64"])}),

@@ -9,10 +9,15 @@ import pandas as pd
 from hypothesis import strategies as st
 
 _SMALL = st.integers(-4, 4)
-_FLOATS = st.one_of(st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e300, np.inf, -np.inf, 0.1]), st.integers(-3, 3).map(float))
+_FLOATS = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e300, np.inf, -np.inf, 0.1]), st.integers(-3, 3).map(float)
+)
 _TEXTS = st.sampled_from(["", "a", "b", "ab", "B", "é", "a b", "10", "zz"])
 _STAMPS = st.sampled_from(
-    [pd.Timestamp(text) for text in ("1970-01-01", "2000-02-29 12:30", "2020-12-31", "1999-01-01", "2020-01-01 00:00:01")]
+    [
+        pd.Timestamp(text)
+        for text in ("1970-01-01", "2000-02-29 12:30", "2020-12-31", "1999-01-01", "2020-01-01 00:00:01")
+    ]
 )
 
 
@@ -30,7 +35,10 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], Any]] = {
     "str": (_maybe(_TEXTS, np.nan), "str"),
     "datetime64[us]": (_maybe(_STAMPS, pd.NaT), "datetime64[us]"),
     "datetime64[ns]": (_maybe(_STAMPS, pd.NaT), "datetime64[ns]"),
-    "timedelta64[us]": (_maybe(st.sampled_from([pd.Timedelta(0), pd.Timedelta("1D"), pd.Timedelta("-2h")]), pd.NaT), "timedelta64[us]"),
+    "timedelta64[us]": (
+        _maybe(st.sampled_from([pd.Timedelta(0), pd.Timedelta("1D"), pd.Timedelta("-2h")]), pd.NaT),
+        "timedelta64[us]",
+    ),
     "Int64": (_maybe(_SMALL, pd.NA), "Int64"),
     "Float64": (_maybe(st.sampled_from([0.5, 1.0, -2.0]), pd.NA), "Float64"),
     "boolean": (_maybe(st.booleans(), pd.NA), "boolean"),
@@ -63,7 +71,9 @@ def indexes(draw: Any, rows: int) -> pd.Index:
     texts = draw(st.lists(_TEXTS, min_size=rows, max_size=rows))
     if kind == "str":
         return pd.Index(texts, dtype="str", name="label")
-    return pd.MultiIndex.from_arrays([pd.Index(ints, dtype="int64"), pd.Index(texts, dtype="str")], names=["one", "two"])
+    return pd.MultiIndex.from_arrays(
+        [pd.Index(ints, dtype="int64"), pd.Index(texts, dtype="str")], names=["one", "two"]
+    )
 
 
 @st.composite

@@ -75,14 +75,15 @@ def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
     """Assert that two results are the same to a user: class, values, dtypes, index, order, names."""
     if isinstance(expected, pandas.DataFrame):
         assert isinstance(got, pandas.DataFrame), type(got)
-        pt.assert_frame_equal(pandas.DataFrame(got), pandas.DataFrame(expected), rtol=rtol, atol=0, check_freq=False)
+        pt.assert_frame_equal(pandas.DataFrame(got), pandas.DataFrame(expected), rtol=rtol, atol=0)
     elif isinstance(expected, pandas.Series):
         assert isinstance(got, pandas.Series), type(got)
-        pt.assert_series_equal(pandas.Series(got), pandas.Series(expected), rtol=rtol, atol=0, check_freq=False)
+        pt.assert_series_equal(pandas.Series(got), pandas.Series(expected), rtol=rtol, atol=0)
     elif isinstance(expected, pandas.Index):
-        pt.assert_index_equal(got, expected, check_freq=False)
+        pt.assert_index_equal(got, expected, check_freq=True)
     elif isinstance(expected, (tuple, list)):
-        assert type(got) is type(expected) and len(got) == len(expected)
+        assert type(got) is type(expected)
+        assert len(got) == len(expected)
         for one, other in zip(got, expected, strict=True):
             same(one, other, rtol)
     elif isinstance(expected, np.ndarray):
@@ -95,4 +96,4 @@ def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
         assert got == expected or (got != got and expected != expected) or abs(got - expected) <= rtol * abs(expected)
     else:
         assert type(got) is type(expected), (type(got), type(expected))
-        assert got is expected or got == expected or (got is pandas.NaT) == (expected is pandas.NaT)
+        assert got is expected or got == expected, (got, expected)

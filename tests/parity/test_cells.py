@@ -15,7 +15,9 @@ FRAME = pandas.DataFrame(
         "g": [0.5, 1.25, np.nan, 2.5, 3.0, 0.0],
         "s": ["apple", None, "Banana split", "", "special requests", "žluť 12"],
         "z": ["a", "b", "a", "c", "b", "q"],
-        "t": pandas.to_datetime(["2020-01-01", "2021-06-01 12:30:00", None, "1999-12-31", "2020-02-29", "2024-12-31"], format="ISO8601"),
+        "t": pandas.to_datetime(
+            ["2020-01-01", "2021-06-01 12:30:00", None, "1999-12-31", "2020-02-29", "2024-12-31"], format="ISO8601"
+        ),
         "u": pandas.to_datetime(["2020-01-01", "2021-06-01", "2021-06-01", "1999-12-31", "2020-01-02", "1969-07-20"]),
         "b": [True, False, True, True, False, False],
         "c": [True, True, False, True, False, True],
@@ -78,8 +80,8 @@ FRAME = pandas.DataFrame(
         lambda pd, df: df.j % 3,
         lambda pd, df: df.f // df.g,
         lambda pd, df: df.f % 2,
-        lambda pd, df: df.i ** 2,
-        lambda pd, df: df.f ** df.g,
+        lambda pd, df: df.i**2,
+        lambda pd, df: df.f**df.g,
         lambda pd, df: 2 / df.f,
         lambda pd, df: 1 - df.i,
         lambda pd, df: df.f * 1.5 > df.g,

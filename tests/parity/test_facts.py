@@ -120,3 +120,111 @@ def test_a_lazy_index_pickles():
         frame = craton.pandas.DataFrame(FRAME)
         labels = frame[frame.i > 1].index
         pandas.testing.assert_index_equal(pickle.loads(pickle.dumps(labels)), pandas.Index(["x", "z"], name="k"))
+
+
+def test_default_labels_of_unknown_length():
+    def program(pd, df):
+        fresh = df.drop_duplicates("b").reset_index(drop=True)
+        labels = fresh.index
+        fresh.index.name = "n"
+        return fresh["f"] * 2, labels, len(labels), fresh, type(labels).__name__
+
+    check(program, FRAME, native=None)
+
+
+ROWS = 1000
+LONG = pandas.DataFrame(
+    {
+        "i": np.arange(ROWS) * 7 % 13,
+        "f": np.where(np.arange(ROWS) % 3 == 0, np.nan, np.arange(ROWS) / 8),
+        "s": [None if i % 5 == 0 else f"text {i}" for i in range(ROWS)],
+        "t": pandas.date_range("2020-01-01", periods=ROWS),
+        "c": pandas.Categorical(["a", "b"] * (ROWS // 2)),
+    }
+)
+LONGS = {
+    "default": LONG,
+    "labels": LONG.set_index("s"),
+    "levels": LONG.set_index(["s", "i"]),
+    "times": LONG.set_index("t"),
+    "wide": pandas.concat([LONG[["i", "f"]].add_suffix(str(k)) for k in range(30)], axis=1),
+    "named": LONG.rename_axis(index="rows", columns="columns"),
+    "repeated": LONG[["i", "i"]],
+}
+
+
+@pytest.mark.parametrize("kind", LONGS)
+@pytest.mark.parametrize(
+    "show",
+    [
+        repr,
+        str,
+        lambda df: df._repr_html_(),
+        lambda df: repr(df.iloc[:, 0]),
+        lambda df: repr(df.iloc[:150]),
+        lambda df: repr(df.iloc[:0]),
+        lambda df: repr(df.iloc[:30].iloc[:, -1]),
+    ],
+)
+def test_printed(kind, show):
+    check(lambda pd, df: show(df), LONGS[kind])
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("display.max_rows", 20), ("display.max_rows", None), ("display.max_rows", 0), ("display.min_rows", None),
+        ("display.show_dimensions", False), ("display.show_dimensions", True), ("display.width", 40),
+        ("display.max_columns", 3), ("display.large_repr", "info"), ("display.max_rows", 2000), ("display.precision", 2),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_printed_under_options(option):
+    def program(pd, df):
+        with pandas.option_context(*option):
+            return repr(df[["i", "f"]]), df[["i", "f"]]._repr_html_(), repr(df.f)
+
+    check(program, LONG, native=None)
+
+
+def test_printing_a_long_frame_does_not_compute_it():
+    with craton.option_context(small_rows=0):
+        frame = craton.pandas.DataFrame(LONG)
+        chosen = frame[frame.i > 1]
+        assert len(repr(chosen)) > 100
+        assert len(repr(chosen.f)) > 100
+        assert len(chosen._repr_html_()) > 100
+        assert is_lazy(chosen)
+
+
+def _info(df, **kwargs):
+    import io
+
+    sink = io.StringIO()
+    df.info(buf=sink, **kwargs)
+    return sink.getvalue().replace("class 'craton.pandas", "class 'pandas")
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"verbose": False}, {"show_counts": False}, {"memory_usage": False}, {"max_cols": 1}], ids=str
+)
+@pytest.mark.parametrize("kind", LONGS)
+def test_info(kind, kwargs):
+    check(lambda pd, df: _info(df, **kwargs), LONGS[kind], native=None)
+
+
+@pytest.mark.parametrize("kind", LONGS)
+def test_memory_usage(kind):
+    check(
+        lambda pd, df: (df.memory_usage(), df.memory_usage(index=False), df.iloc[:, 0].memory_usage()),
+        LONGS[kind],
+        native=None,
+    )
+
+
+def test_info_of_numbers_does_not_compute():
+    with craton.option_context(small_rows=0):
+        frame = craton.pandas.DataFrame(LONG[["i", "f", "t"]])
+        chosen = frame.assign(k=1)
+        assert "k       1000 non-null   int64" in _info(chosen)
+        assert is_lazy(chosen)

@@ -52,7 +52,8 @@ SKLEARN = {
         from sklearn.preprocessing import OneHotEncoder, StandardScaler
         train, test, a, b = train_test_split(frame.drop(columns=["big", "day"]), frame["big"], random_state=3)
         print(isinstance(train, pd.DataFrame), isinstance(a, pd.Series), train.shape, train.index[:5].tolist())
-        prepare = make_column_transformer((StandardScaler(), ["width", "height"]), (OneHotEncoder(), ["colour", "grade"]))
+        scale, encode = (StandardScaler(), ["width", "height"]), (OneHotEncoder(), ["colour", "grade"])
+        prepare = make_column_transformer(scale, encode)
         model = make_pipeline(prepare, RandomForestClassifier(10, random_state=0))
         print(cross_val_score(model, train, a, cv=3).round(8).tolist(), model.fit(train, a).score(test, b))
     """,
@@ -68,7 +69,8 @@ SKLEARN = {
         from sklearn.metrics import confusion_matrix, roc_auc_score
         holed = frame[["width", "height"]].where(frame["count"] > 1)
         print(SimpleImputer().fit_transform(holed).round(8)[:6].tolist())
-        print(confusion_matrix(frame["big"], frame["width"] > 2).tolist(), round(roc_auc_score(frame["big"], frame["height"]), 8))
+        print(confusion_matrix(frame["big"], frame["width"] > 2).tolist())
+        print(round(roc_auc_score(frame["big"], frame["height"]), 8))
     """,
     "nearest neighbours on a column": """
         from sklearn.neighbors import KNeighborsRegressor
@@ -124,7 +126,8 @@ for number in plt.get_fignums():
     one = plt.figure(number)
     one.canvas.draw()
     for axes in one.axes:
-        print(axes.get_xlabel(), axes.get_ylabel(), axes.get_title(), [text.get_text() for text in axes.get_xticklabels()])
+        print(axes.get_xlabel(), axes.get_ylabel(), axes.get_title())
+        print([text.get_text() for text in axes.get_xticklabels()])
         print([round(float(np.nansum(np.asarray(line.get_ydata(), float))), 6) for line in axes.lines])
         print([len(points.get_offsets()) for points in axes.collections])
         print(sorted(round(float(patch.get_height()), 6) for patch in axes.patches if hasattr(patch, "get_height")))

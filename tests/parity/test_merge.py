@@ -128,11 +128,11 @@ def test_index_of_numbers(how):
 @pytest.mark.parametrize("key", ["k", "s", ["k", "s"]])
 @pytest.mark.parametrize("sort", [False, True])
 def test_columns_with_an_index(how, key, sort):
-    native = True if how == "left" else None
+    native = True if how in ("left", "inner") else None
     right = RIGHT.set_index(key)[["w", "u"]]
     check(lambda pd, a, b: a.join(b, on=key, how=how, sort=sort), LEFT, right, native=native)
     left = LEFT.set_index(key)[["v", "b"]]
-    native = True if how == "right" else None
+    native = True if how in ("right", "inner") else None
     program = lambda pd, a, b: a.merge(b, left_index=True, right_on=key, how=how, sort=sort)  # noqa: E731
     check(program, left, RIGHT, native=native)
 
@@ -243,3 +243,36 @@ def test_suffixes_of_join():
     check(old, LEFT, right)
     check(lambda pd, a, b: a.join(b, suffixes=("_l", "_r")), LEFT, right)
     assert isinstance(check(lambda pd, a, b: a.join(b), LEFT, right, native=None), ValueError)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+@pytest.mark.parametrize("key", ["k", "s", "t", "c"])
+@pytest.mark.parametrize("levels", [("left",), ("right",), ("left", "right")])
+def test_levels_as_keys(how, key, levels):
+    def program(pd, a, b):
+        a = a.set_index(key) if "left" in levels else a
+        b = b.set_index(key) if "right" in levels else b
+        on = [[key], ["m", key], [key, "m"]]
+        return [a.merge(b, on=keys, how=how, indicator=True) for keys in on]
+
+    check(program, LEFT, RIGHT)
+
+
+def test_levels_as_keys_of_several_names():
+    check(lambda pd, a, b: a.set_index(["k", "s"]).merge(b.set_index(["s", "k"]), on=["k", "s"]), LEFT, RIGHT)
+    check(lambda pd, a, b: a.set_index(["k", "v"]).merge(b.set_index(["w", "k"]), on="k", how="outer"), LEFT, RIGHT)
+    check(lambda pd, a, b: a.set_index("v").merge(b, left_on="v", right_on="k", how="outer"), LEFT, RIGHT)
+    check(lambda pd, a, b: a.set_index("k").merge(b.set_index("k"), on="k", how="left_anti"), LEFT, RIGHT, native=None)
+
+
+def test_an_inner_join_of_no_rows_has_the_labels_of_the_other_side():
+    right = RIGHT.set_index("s")[["w"]]
+    check(lambda pd, a, b: a.join(b, on="s", how="inner"), LEFT, right)
+    check(lambda pd, a, b: a[a.k > 99].join(b, on="s", how="inner"), LEFT, right, native=False)
+
+
+@pytest.mark.parametrize("wrong", [2, "str", None, [1]])
+def test_operands_that_are_no_frames_raise_as_in_pandas(wrong):
+    frame = pandas.DataFrame({"a": [1, 2]})
+    check(lambda pd, df: pd.merge(wrong, df, on="a"), frame, native=None)
+    check(lambda pd, df: pd.merge(df, wrong, on="a"), frame, native=None)

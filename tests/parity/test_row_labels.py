@@ -99,3 +99,63 @@ def test_duplicates_that_pandas_sees_to(arguments):
 def test_duplicates_of_nothing():
     check(lambda pd, df: df[df.k > 99].drop_duplicates("k"), LEFT)
     check(lambda pd, df: df[df.k > 99].duplicated("k"), LEFT)
+
+
+LEVELS = LEFT.set_index(["k", "s"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"mapper": "x"},
+        {"mapper": ["x", "y"]},
+        {"index": "x"},
+        {"index": {"k": "x"}},
+        {"index": str.upper},
+        {"columns": "x"},
+        {"index": None, "columns": "x"},
+        {"mapper": "x", "axis": 1},
+        {"mapper": {"k": "x"}},
+        {},
+    ],
+)
+@pytest.mark.parametrize("frame", [LEFT, NAMED, LEVELS], ids=["default", "labels", "levels"])
+def test_rename_axis(frame, arguments):
+    check(lambda pd, df: df.rename_axis(**arguments), frame, native=None)
+    check(lambda pd, df: df.v.rename_axis(**arguments), frame, native=None)
+
+
+def test_rename_axis_is_planned():
+    check(lambda pd, df: df[df.k > 1].rename_axis("x").rename_axis(columns="y").reset_index(), LEFT)
+    check(lambda pd, df: df.v.rename_axis(["x", "y"]).reset_index(), LEVELS)
+
+    def in_place(pd, df):
+        with pytest.warns(pandas.errors.Pandas4Warning, match="inplace keyword in DataFrame.rename_axis is deprecated"):
+            return df.rename_axis("x", inplace=True), df
+
+    check(in_place, LEFT)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda obj: obj.droplevel("k"),
+        lambda obj: obj.droplevel([1]),
+        lambda obj: obj.droplevel(-1),
+        lambda obj: obj.swaplevel(),
+        lambda obj: obj.swaplevel(0, "s"),
+        lambda obj: obj.reorder_levels(["s", "k"]),
+        lambda obj: obj.reorder_levels([1, 0]),
+    ],
+)
+def test_levels(program):
+    check(lambda pd, df: program(df), LEVELS)
+    check(lambda pd, df: program(df.v), LEVELS)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda df: df.droplevel(0), lambda df: df.swaplevel(), lambda df: df.set_index(["k", "s"]).droplevel("nope")],
+)
+def test_levels_that_are_not_there(program):
+    assert isinstance(check(lambda pd, df: program(df), LEFT, native=None), Exception)

@@ -86,7 +86,9 @@ class TestImports:
         ],
     )
     def test_by_a_library(self, name: str, file: str) -> None:
-        code = "import pandas\nimport importlib\nfrom pandas import DataFrame\nagain = importlib.import_module('pandas')"
+        code = (
+            "import pandas\nimport importlib\nfrom pandas import DataFrame\nagain = importlib.import_module('pandas')"
+        )
         namespace = run_in(code, name, file)
         assert namespace["pandas"] is namespace["again"] is sys.modules["pandas"]
         assert namespace["DataFrame"] is sys.modules["pandas"].DataFrame
@@ -94,7 +96,7 @@ class TestImports:
     def test_a_name_that_is_missing_says_so(self) -> None:
         with pytest.raises(ImportError, match="nothing_like_it"):
             run_in("from pandas import nothing_like_it")
-        with pytest.raises(ModuleNotFoundError, match="No module named 'pandas.nothing'"):
+        with pytest.raises(ModuleNotFoundError, match=r"No module named 'pandas\.nothing'"):
             run_in("import pandas.nothing")
 
     def test_a_module_whose_name_only_begins_alike(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +349,11 @@ class TestCommand:
 
     def test_pytest_runs_under_it(self, tmp_path: Path) -> None:
         (tmp_path / "test_mine.py").write_text(
-            "import pandas\ndef test_it():\n    import pandas as pd\n    assert pd is pandas\n    assert pd.__name__ == 'craton.pandas'"
+            "import pandas\n"
+            "def test_it():\n"
+            "    import pandas as pd\n"
+            "    assert pd is pandas\n"
+            "    assert pd.__name__ == 'craton.pandas'\n"
         )
         for command in (("-m", "craton", "-m", "pytest"), ("-m", "pytest", "-p", "craton.accelerate.pytest_plugin")):
             done = python(*command, "-q", "-p", "no:cacheprovider", cwd=tmp_path, env={"PYTHONWARNINGS": "default"})

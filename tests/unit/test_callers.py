@@ -46,7 +46,9 @@ def test_whose_module(namespace: dict[str, Any], user: bool) -> None:
 def test_modules_that_are_loaded() -> None:
     assert callers.is_user(globals())
     for module in (pandas, numpy, pytest, craton.pandas, Path):
-        assert not callers.is_user(vars(__import__(module.__name__)) if hasattr(module, "__path__") else {"__name__": "pathlib"})
+        assert not callers.is_user(
+            vars(__import__(module.__name__)) if hasattr(module, "__path__") else {"__name__": "pathlib"}
+        )
 
 
 def test_names_can_be_included_and_excluded() -> None:

@@ -116,6 +116,6 @@ class TestFallbacks:
         assert str(caught[0].message) == "DataFrame.apply runs in pandas, not in the engine: a function"
 
     def test_error_raises_and_says_what_to_do(self) -> None:
-        with craton.option_context(fallback="error"), pytest.raises(FallbackError, match="craton.options.fallback"):
+        with craton.option_context(fallback="error"), pytest.raises(FallbackError, match=r"craton\.options\.fallback"):
             fallbacks.count("DataFrame.apply", "a function")
         assert len(fallbacks.explain_fallbacks()) == 1

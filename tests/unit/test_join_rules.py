@@ -90,7 +90,7 @@ def test_membership_stays_before_a_join_that_keeps_all():
 
 def grouped_side(how: str, keys: tuple[str, ...] = ("k",)) -> Join:
     parts, items = scan(PARTS), scan(ITEMS)
-    chosen = Filter(parts, compare(parts, "size", "lt", 5))
+    chosen = Filter(parts, compare(parts, "size", "lt", 5))  # an estimated share of 0.4
     total = AggregateCall("sum", (col(items, "v"),), pl.Float64())
     groups = Aggregate(items, tuple((f"g{name}", col(items, name)) for name in keys), (("total", total),))
     large = Filter(groups, compare(groups, "total", "gt", 1.0))
@@ -134,3 +134,10 @@ def test_a_group_by_with_another_reader_is_not_restricted():
     assert sum(isinstance(op, Aggregate) for op in topological(changed)) == 1
     assert not any(isinstance(op, Join) and op.how == "semi" for op in topological(changed))
     assert isinstance(topological(both)[-1], Scan)
+
+
+def test_a_side_that_has_all_its_keys_is_not_asked():
+    parts, items = scan(PARTS), scan(ITEMS)
+    groups = Aggregate(items, (("g", col(items, "k")),), ())
+    plan = Join(parts, groups, "inner", (col(parts, "pk"),), (col(groups, "g"),))
+    assert restrict_groups(plan) == plan

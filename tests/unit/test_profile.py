@@ -131,7 +131,10 @@ def test_the_engine_is_seen() -> None:
 def test_a_script_is_profiled(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(
-        "import pandas as pd\nframe = pd.DataFrame({'a': [1, 2, 3]})\nprint(len(frame[frame['a'] > 1]))\nraise SystemExit(4)\n"
+        "import pandas as pd\n"
+        "frame = pd.DataFrame({'a': [1, 2, 3]})\n"
+        "print(len(frame[frame['a'] > 1]))\n"
+        "raise SystemExit(4)\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "craton", "--profile", "--profile-to", "calls.csv", str(script)],

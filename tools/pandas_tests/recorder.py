@@ -136,4 +136,5 @@ def _message(report: pytest.TestReport) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Start to record."""
     config.pluginmanager.register(Recorder(), "pandas-tests-recorder")

@@ -6,8 +6,8 @@ the share of the tests that pass in the baseline which pass in it, too.
 
 ::
 
-    python tools/pandas_tests/run.py --mode baseline                 # the groups that count
-    python tools/pandas_tests/run.py --mode planned frame series     # some
+    python tools/pandas_tests/run.py                                 # all of it, and write docs/pandas-tests.md
+    python tools/pandas_tests/run.py --mode planned frame series     # one mode, some groups
     python tools/pandas_tests/run.py --mode planned --failures frame # and list what fails, grouped by message
     python tools/pandas_tests/run.py --fast                          # what continuous integration runs
 
@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import report
 from batch import Limits, run_batch
 from results import FAILURES, GROUPS, MODES, FileResult, files_of, group_of, key_of, load, pandas_directory, save
 
@@ -39,7 +40,7 @@ def main() -> int:
     """Parse the command line, run what is stale, and report; non-zero where the fast part has new failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", help=f"folders or files below pandas/tests; default: {' '.join(GROUPS)}")
-    parser.add_argument("--mode", choices=MODES, default="default")
+    parser.add_argument("--mode", choices=(*MODES, "all"), default="all", help="all: one after another, and the page")
     parser.add_argument("--jobs", "-n", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--fresh", action="store_true", help="run again what has a fresh result")
     parser.add_argument("--failed", action="store_true", help="run again only the files with failures")
@@ -51,15 +52,16 @@ def main() -> int:
     arguments = parser.parse_args()
 
     if arguments.fast:
-        mode, files = "planned", _lines(FAST_FILES)
-    else:
-        mode, files = arguments.mode, [file for group in arguments.groups or GROUPS for file in files_of(group)]
-    results = run(mode, files, arguments)
-    if arguments.fast:
+        results = run("planned", _lines(FAST_FILES), arguments)
         return compare_with_known(results, update=arguments.update_known)
-    summarise(mode, results)
-    if arguments.failures:
-        list_failures(results)
+    files = [file for group in arguments.groups or GROUPS for file in files_of(group)]
+    for mode in MODES if arguments.mode == "all" else (arguments.mode,):
+        results = run(mode, files, arguments)
+        summarise(mode, results)
+        if arguments.failures:
+            list_failures(results)
+    if arguments.mode == "all":
+        report.write()
     return 0
 
 

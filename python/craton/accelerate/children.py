@@ -46,5 +46,5 @@ def forget() -> None:
     """Undo `prepare`."""
     global _before
     if _before is not None:
-        multiprocessing.spawn.get_preparation_data = _before
+        multiprocessing.spawn.get_preparation_data = _before  # type: ignore[assignment]
         _before = None

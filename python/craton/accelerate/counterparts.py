@@ -67,7 +67,7 @@ class Counterparts:
         wanted = list(names)
         if "*" in wanted:
             wanted = list(getattr(module, "__all__", vars(module)))
-        if not any(id(getattr(module, name, None)) in self._ours for name in wanted):
+        if not any(id(vars(module).get(name)) in self._ours for name in wanted):
             return module
         copy = ModuleType(module.__name__, module.__doc__)
         copy.__dict__.update({name: self.ours(value) for name, value in vars(module).items()})

@@ -43,7 +43,10 @@ def run_script(path: str, arguments: list[str]) -> None:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
-        print(f"{sys.executable}: can't open file {os.path.abspath(path)!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        print(
+            f"{sys.executable}: can't open file {os.path.abspath(path)!r}: [Errno {error.errno}] {error.strerror}",
+            file=sys.stderr,
+        )
         raise SystemExit(2) from None
     _set_first_path(os.path.dirname(os.path.realpath(path)))
     main = _fresh_main()

@@ -1,0 +1,1 @@
+"""Runs lowered plans, watched and interruptible."""

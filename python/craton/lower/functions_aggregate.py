@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from craton.lower.expressions import Spec, lowers
 
 
-@lowers("sum", "mean", "min", "max", "count", "n_unique", "product", "any", "all", "null_count", "median", "arg_min", "arg_max")
+@lowers(
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "count",
+    "n_unique",
+    "product",
+    "any",
+    "all",
+    "null_count",
+    "median",
+    "arg_min",
+    "arg_max",
+)
 def _simple(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     match spec.function:
@@ -98,7 +114,7 @@ def _nth(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @lowers("row_number")
 def _row_number(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return pl.int_range(pl.len(), dtype=spec.dtype)
+    return pl.int_range(0, pl.len()).cast(spec.dtype)
 
 
 @lowers("cum_sum", "cum_prod", "cum_min", "cum_max", "cum_count")
@@ -122,7 +138,7 @@ def _fill(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @lowers("rank", "rank_max", "rank_min", "rank_dense", "rank_average", "rank_ordinal")
 def _rank(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    method = "average" if spec.function == "rank" else spec.function.removeprefix("rank_")
+    method: Any = "average" if spec.function == "rank" else spec.function.removeprefix("rank_")
     return args[0].rank(method, descending=spec.option("descending", False)).cast(spec.dtype)
 
 

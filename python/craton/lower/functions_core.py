@@ -121,5 +121,3 @@ def _round(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def _map_values(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """``map_values(x, keys, values)``: the value beside the equal key, null where there is none."""
     return args[0].replace_strict(args[1], args[2], default=None, return_dtype=spec.dtype)
-
-

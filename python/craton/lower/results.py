@@ -15,11 +15,14 @@ import polars as pl
 import psutil
 
 from craton.config import options
-from craton.plan.operators import Attach, Operator, Scan, schema
+from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.unnest import nested_plans
 from craton.plan.sources import MemorySource
+
+#: Results of single aggregates that are kept.
+MOST_VALUES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class ResultMemory:
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -64,9 +68,7 @@ class ResultMemory:
             found = self._known.get(plan.digest)
             return found is not None and found.gives(columns, ordered=False)
 
-    def put(
-        self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False
-    ) -> None:
+    def put(self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False) -> None:
         """Remember a result, unless it alone is over a quarter of the bound, or the plan reads data in memory.
 
         A plan over data in memory can't be built again once the data is gone.
@@ -99,6 +101,22 @@ class ResultMemory:
             while self._bytes > bound and len(self._known) > 1:
                 self._forget(next(iter(self._known)))
 
+    def value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
+        """The result of one aggregate over all rows of a plan, if it is remembered."""
+        with self._lock:
+            return self._values.get((plan.digest, call.digest))
+
+    def note(self, plan: Operator, call: AggregateCall, result: pl.Series) -> None:
+        """Remember the result of one aggregate over all rows of a plan.
+
+        So a run that computes many (all that ``describe`` needs) serves those who ask for one. Keyed by digests: neither
+        the plan nor its data is kept alive.
+        """
+        with self._lock:
+            self._values[plan.digest, call.digest] = result
+            while len(self._values) > MOST_VALUES:
+                self._values.popitem(last=False)
+
     def substitute(self, plan: Operator, ordered: bool = True) -> Operator:
         """The plan with subplans whose results are remembered replaced by scans of these.
 
@@ -128,6 +146,7 @@ class ResultMemory:
         """Forget everything."""
         with self._lock:
             self._known.clear()
+            self._values.clear()
             self._bytes = 0
 
     def _forget(self, digest: bytes) -> None:

@@ -20,7 +20,6 @@ from craton.pandas.series import Series
 from craton.pandas.stack import teach_pandas
 from craton.pandas.tables import concat, melt, merge
 
-
 teach_pandas()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):

@@ -24,7 +24,7 @@ class LazyAccessor:
         object.__setattr__(self, "_own", None)
 
     def _pandas(self: Any) -> Any:
-        """pandas' accessor of the materialised Series."""
+        """Pandas' accessor of the materialised Series."""
         if self._own is None:
             object.__setattr__(self, "_own", self._pandas_accessor(self._series))
         return self._own

@@ -37,7 +37,7 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
             return _concatenation(left, right, dtype)
         raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
     except Unsupported:
-        if dtype == object or not _meet(name, left, right):
+        if kind_of(dtype) == "O" or not _meet(name, left, right):
             raise
         return by_batch(name, left, right, dtype)
 
@@ -59,7 +59,9 @@ def _meet(name: str, left: Any, right: Any) -> bool:
 
 def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> DtypeObj:
     """The dtype of ``//`` and ``%``, which become floats where something is divided by zero."""
-    if isinstance(left, Value) and kind_of(left.dtype) == "m" or isinstance(right, Value) and kind_of(right.dtype) == "m":
+    if (isinstance(left, Value) and kind_of(left.dtype) == "m") or (
+        isinstance(right, Value) and kind_of(right.dtype) == "m"
+    ):
         if kind_of(dtype) == "m":
             return dtype
         if any(isinstance(item, Value) and item.nulls for item in (left, right)) or held is None:

@@ -31,12 +31,28 @@ class _LazyData:
         held = None if obj is None else obj.__dict__.get("_craton_view")
         if held is None:
             raise AttributeError(self._name)
-        data = range(count_rows(held)) if self._name == "_range" else getattr(_computed(held), self._name)
-        obj.__dict__[self._name] = data
-        return data
+        state = obj.__dict__
+        if self._name == "_range":
+            state["_range"] = range(count_rows(held))
+        else:
+            index = _computed(held)
+            state["_data"] = index._data
+            if "_freq" not in state:  # a user may have set it
+                state["_freq"] = getattr(index, "_freq", None)
+        return state[self._name]
+
+
+class _LazyFreq(_LazyData):
+    """The frequency, which is known with the data; pandas' default for an Index that never had one."""
+
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        lazy = obj is not None and "_craton_view" in obj.__dict__
+        return super().__get__(obj, owner) if lazy else None
 
 
 pd.Index._data = _LazyData("_data")
+pd.DatetimeIndex._freq = _LazyFreq("_freq")
+pd.TimedeltaIndex._freq = _LazyFreq("_freq")
 pd.RangeIndex._range = _LazyData("_range")
 
 
@@ -61,7 +77,7 @@ def labels_of(held: View) -> pd.Index:
         return _lazy_index(held, pd.RangeIndex(0))
     if kind == "default":
         return pd.RangeIndex(held.rows, name=held.index.names[0])
-    if kind == "labels" and held.index.values[0].definite:
+    if kind == "labels" and held.index.values[0].definite and held.index.freq is None:
         empty = _empty(held.index.values[0].dtype)
         if empty is not None:
             return _lazy_index(held, empty)
@@ -77,13 +93,14 @@ def _empty(dtype: DtypeObj) -> pd.Index | None:
 
 def _lazy_index(held: View, like: pd.Index) -> pd.Index:
     index: Any = object.__new__(type(like))
-    index.__dict__.update({key: item for key, item in like.__dict__.items() if key not in ("_data", "_range")})
+    index.__dict__.update({key: item for key, item in like.__dict__.items() if key not in ("_data", "_range", "_freq")})
     index._cache = {}
     index._reset_identity()
     index._name = held.index.names[0]
     index.__dict__["_craton_view"] = held
-    index._references = type(like._references)()  # type: ignore[attr-defined]
-    index._references.add_index_reference(index)
+    if "_references" in like.__dict__:
+        index._references = type(like._references)()  # type: ignore[attr-defined]
+        index._references.add_index_reference(index)
     return index  # type: ignore[no-any-return]
 
 

@@ -2,8 +2,8 @@
 
 Where the engine has no function that is exact, the column's batches become pandas arrays, pandas' own function runs on
 them, and the result goes back: nothing is materialised, only the needed rows are computed, and the result is pandas' by
-construction. It is slower than an expression, so it is for the long tail. Only functions whose result on a row depends on
-nothing but that row, and whose result dtype is known, may run so.
+construction. It is slower than an expression, so it is for the long tail. Only functions whose result on a row depends
+on nothing but that row, and whose result dtype is known, may run so.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Batch(Node):
     Parameters
     ----------
     kind
-        ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the values.
-        ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
+        ``method`` or ``attribute``: of a Series, dotted for accessors (``str.upper``). ``ufunc``: of NumPy, on the
+        values. ``operator``: of :mod:`operator`, on Series. ``function``: of the pandas module.
     name
         The function's name.
     dtypes
@@ -99,6 +99,9 @@ class Batch(Node):
         target = physical(self.result)
         if column.dtype == target:
             return column
+        units = (pl.Datetime, pl.Duration)
+        if isinstance(column.dtype, units) and type(target) is type(column.dtype) and _finer(target, column.dtype):
+            return column.cast(target)  # pandas took a coarser unit for this batch alone: the values are the same
         if column.dtype.is_temporal() or target.is_temporal():
             raise TypeError(f"a batch gave {column.dtype} instead of {target}")
         if column.dtype.is_float() and not target.is_float():
@@ -113,6 +116,13 @@ class Batch(Node):
         if self.kind == "attribute":
             return operator.attrgetter(self.name)
         return lambda series, *args, **named: operator.attrgetter(self.name)(series)(*args, **named)
+
+
+def _finer(one: Any, other: Any) -> bool:
+    """Whether one temporal dtype is another with a finer unit."""
+    units = ("ms", "us", "ns")
+    zones = getattr(one, "time_zone", None) == getattr(other, "time_zone", None)
+    return zones and units.index(one.time_unit) > units.index(other.time_unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +191,16 @@ def batched(
     if any(not value.definite for value in columns):
         raise Unsupported("a column whose dtype depends on the data")
     keywords = tuple((key, _argument(named[key])) for key in sorted(named))
-    payload = Batch(kind, name, tuple(value.dtype for value in columns), result, tuple(map(_argument, args)), keywords, pick, lengths)
+    payload = Batch(
+        kind,
+        name,
+        tuple(value.dtype for value in columns),
+        result,
+        tuple(map(_argument, args)),
+        keywords,
+        pick,
+        lengths,
+    )
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
     return Value(expr, result, nulls=True, nans=target.is_float())

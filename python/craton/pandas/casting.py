@@ -13,8 +13,8 @@ from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.execute import execute
-from craton.pandas.questions import happens
+from craton.pandas.questions import happens, tried
+from craton.pandas.run import execute
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, Values
 from craton.plan.operators import Aggregate
@@ -72,11 +72,7 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
         result = Value(result.expr, dtype, nulls=False)
     if not _never_fails(value.dtype, dtype):
-        # Reading the result of every row is what raises; which value is not important.
-        try:
-            happens(held, Call("is_null", (result.expr,), pl.Boolean()))
-        except Exception as error:
-            raise Unsupported(f"pandas words the error: {error}") from error
+        tried(held, result)
     return result
 
 
@@ -118,12 +114,21 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
         clean = value.clean
         bounds = np.iinfo(target)
         low, high = float(bounds.min), float(bounds.max)
-        inside = Call("is_between", (clean.expr, Literal(low, clean.physical), Literal(high, clean.physical)), pl.Boolean(), (("closed", "left" if high > 2**52 else "both"),))
+        inside = Call(
+            "is_between",
+            (clean.expr, Literal(low, clean.physical), Literal(high, clean.physical)),
+            pl.Boolean(),
+            (("closed", "left" if high > 2**52 else "both"),),
+        )
         outside: Expr = Call("not", (inside,), pl.Boolean())
         if not masked:
             outside = Call("fill_null", (outside, Literal(True, pl.Boolean())), pl.Boolean())
         if masked:
-            whole = Call("eq", (clean.expr, Call("cast", (Call("cast", (clean.expr,), pl.Int64()),), clean.physical)), pl.Boolean())
+            whole = Call(
+                "eq",
+                (clean.expr, Call("cast", (Call("cast", (clean.expr,), pl.Int64()),), clean.physical)),
+                pl.Boolean(),
+            )
             outside = Call("or", (outside, Call("not", (whole,), pl.Boolean())), pl.Boolean())
         if happens(held, outside):
             raise Unsupported("values that the integers do not hold: pandas words the error")

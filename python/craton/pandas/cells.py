@@ -14,14 +14,14 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
-from craton.pandas.axes import planned_labels
 from craton.pandas.arithmetic import absolute
+from craton.pandas.axes import planned_labels
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
 from craton.pandas.dtypes import BOOL, kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
-from craton.pandas.filling import choose, clipped, filled, filled_with
 from craton.pandas.execute import resolved
+from craton.pandas.filling import choose, clipped, filled, filled_with
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.mapping import mapped, replaced
 from craton.pandas.membership import between, is_in_values, is_in_view
@@ -63,11 +63,15 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         held, mask = aligned(held, view(cond))
         held, right = aligned(held, right)
     for one in (mask, right):
-        if one is not None and len(one.values) != len(held.values) and not (one is mask and isinstance(cond, pd.Series)):
+        if (
+            one is not None
+            and len(one.values) != len(held.values)
+            and not (one is mask and isinstance(cond, pd.Series))
+        ):
             raise Unsupported("frames of different columns")
-        if isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1:
-            if not held.labels.is_unique or not held.labels.identical(one.labels):
-                raise Unsupported("frames of different columns")
+        several = isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1
+        if several and not (held.labels.is_unique and held.labels.identical(one.labels)):  # type: ignore[union-attr]
+            raise Unsupported("frames of different columns")
     selectors = list(mask.values) if isinstance(cond, type(obj)) else [mask.values[0]] * len(held.values)
     if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
         raise Unsupported("a frame as the condition of a series")
@@ -216,7 +220,9 @@ class FrameCells:
             if not held.labels.is_unique:
                 raise Unsupported("columns of one name")
             found = [
-                _isin(value, values[label]) if label in values else Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
+                _isin(value, values[label])
+                if label in values
+                else Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
                 for label, value in zip(held.labels, held.values, strict=True)
             ]
             return lazy(type(self), held.with_values(found), self)
@@ -373,9 +379,7 @@ class SeriesCells:
         return lazy(type(self), held.with_values([mapped(held, held.values[0], func)]), self)
 
     @native(pd.Series)
-    def dropna(
-        self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False
-    ) -> Any:
+    def dropna(self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False) -> Any:
         if axis not in (0, "index"):
             raise Unsupported("pandas words the error")
         held = view(self)

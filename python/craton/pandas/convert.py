@@ -5,7 +5,7 @@ Numbers, dates and times share their buffers. Missing values are null in a plan 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from craton.pandas.dtypes import OBJECT, DtypeObj, family, physical, with_missing
 
-Array = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
+Array: TypeAlias = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
 
 
 def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
@@ -75,8 +75,7 @@ def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
             values = seconds
         return values.view(dtype)
     if dtype.kind == "f":
-        values = series.cast(physical(dtype)).to_numpy()
-        return values
+        return series.cast(physical(dtype)).to_numpy()
     if dtype == OBJECT:
         result = np.empty(len(series), dtype=object)
         result[:] = series.to_list()
@@ -144,4 +143,3 @@ def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
     if series.dtype != kind:
         series = series.cast(kind)
     return series, bool(series.null_count()), False
-

@@ -2,9 +2,9 @@
 pandas made itself becomes one.
 
 pandas often builds a result with its own ``DataFrame`` or ``Series`` and not with the class of the object that it was
-asked of (``Series.str.extract``, ``concat`` inside ``apply``, everything at the top level), and libraries hand back frames
-of their own making. Such an object is as good as one of Craton's to ``isinstance``; and where it is the result of a call
-that went through Craton, it is made one of Craton's, so that what follows is planned again.
+asked of (``Series.str.extract``, ``concat`` inside ``apply``, everything at the top level), and libraries hand back
+frames of their own making. Such an object is as good as one of Craton's to ``isinstance``; and where it is the result
+of a call that went through Craton, it is made one of Craton's, so that what follows is planned again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ class Counterpart(type):
 
     That holds for the class itself. A subclass that a user makes is an ordinary class.
     """
+
+    _stands_for: type
 
     def __instancecheck__(cls, instance: Any) -> bool:
         theirs = cls.__dict__.get("_stands_for")
@@ -53,6 +55,14 @@ def counterpart_of(theirs: type) -> type:
     if not isinstance(ours, type):
         ours = _counterparts[theirs] = ours()
     return ours
+
+
+def plannable(cls: type) -> bool:
+    """Whether objects of a class are planned: pandas' own and Craton's.
+
+    A subclass that a user or a library made is not: its results have to be of that class, and carry what it adds.
+    """
+    return cls in _counterparts or "_stands_for" in cls.__dict__
 
 
 def register(ours: type | Callable[[], type], theirs: type) -> None:

@@ -1,7 +1,7 @@
 """``Series.dt`` over a plan: parts of dates and spans, calendar arithmetic, time zones.
 
-As in :mod:`craton.pandas.strings`, pandas is asked on an empty column first; hot members are expressions, other row-wise
-ones run pandas' code on batches, and the rest runs in pandas.
+As in :mod:`craton.pandas.strings`, pandas is asked on an empty column first; hot members are expressions, other
+row-wise ones run pandas' code on batches, and the rest runs in pandas.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 from pandas.core.accessor import Accessor
-from pandas.core.indexes.accessors import CombinedDatetimelikeProperties, DatetimeProperties, TimedeltaProperties
+from pandas.core.indexes.accessors import (
+    ArrowTemporalProperties,
+    CombinedDatetimelikeProperties,
+    DatetimeProperties,
+    TimedeltaProperties,
+)
 
 from craton.errors import Unsupported
 from craton.pandas.accessors import LazyAccessor, document, empty_series, member, member_property
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.inherit import counterpart
+from craton.pandas.lazy import lazy
 from craton.pandas.native import stays_in_pandas
+from craton.pandas.questions import tried
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr
 from craton.plan.operators import Project
@@ -39,9 +45,15 @@ _PARTS = {
     "days_in_month": "days_in_month",
     "daysinmonth": "days_in_month",
 }
-_FLAGS = (
-    "is_month_start is_month_end is_quarter_start is_quarter_end is_year_start is_year_end is_leap_year"
-).split()
+_FLAGS = [
+    "is_month_start",
+    "is_month_end",
+    "is_quarter_start",
+    "is_quarter_end",
+    "is_year_start",
+    "is_year_end",
+    "is_leap_year",
+]
 _BATCHED_PROPERTIES = {"microsecond", "nanosecond", "microseconds", "nanoseconds", "seconds", "days"}
 _BATCHED_METHODS = {
     "normalize",
@@ -54,7 +66,10 @@ _BATCHED_METHODS = {
     "total_seconds",
     "as_unit",
     "tz_convert",
+    "tz_localize",
 }
+_CONSTANTS = {"unit", "tz"}
+_SPECIAL: dict[str, Callable[..., Any]] = {}
 
 
 def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
@@ -81,8 +96,10 @@ def _with_dtype(held: View, value: Value, expr: Expr, dtype: DtypeObj) -> Value:
 def _property(name: str) -> Callable[[Any], Any]:
     def run(self: Any) -> Any:
         held, value = self._held
-        if not value.definite or family(value.dtype) != "numpy":
-            raise Unsupported(f"dt.{name} of {value.dtype}")
+        if not value.definite:
+            raise Unsupported("a column whose dtype depends on the data")
+        if name in _CONSTANTS:
+            return getattr(empty_series(value.dtype).dt, name)
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
         return self._series_of(held, _part(name, held, value, dtype))
 
@@ -90,6 +107,8 @@ def _property(name: str) -> Callable[[Any], Any]:
 
 
 def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
+    if family(value.dtype) == "arrow":
+        return Value(batched("attribute", f"dt.{name}", [value], dtype).expr, dtype, nulls=value.nulls)
     if kind_of(value.dtype) == "M":
         if name in _PARTS:
             expr: Expr = Call("dt_part", (value.expr,), physical(dtype), (("part", _PARTS[name]),))
@@ -108,16 +127,44 @@ def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
 def _method(name: str) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         held, value = self._held
-        if not value.definite or family(value.dtype) != "numpy":
-            raise Unsupported(f"dt.{name} of {value.dtype}")
+        if not value.definite:
+            raise Unsupported("a column whose dtype depends on the data")
         for item in (*args, *kwargs.values()):
             if not isinstance(item, (str, int, bool, float, type(None))):
                 raise Unsupported(f"an argument of type {type(item).__name__}")
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
-        return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls))
+        if _may_fail(name, value.dtype, dtype):
+            tried(held, result)
+        return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or kwargs.get("errors") == "coerce"))
 
     return run
+
+
+def _may_fail(name: str, source: DtypeObj, target: DtypeObj) -> bool:
+    """Whether wall times that do not exist, or exist twice, or do not fit the unit, can make pandas raise."""
+    zoned = isinstance(source, pd.DatetimeTZDtype) or isinstance(target, pd.DatetimeTZDtype)
+    match name:
+        case "as_unit":
+            return True
+        case "tz_localize":
+            return isinstance(target, pd.DatetimeTZDtype) and str(target.tz) != "UTC"
+        case "floor" | "ceil" | "round" | "normalize":
+            return zoned or "ns" in str(source)
+        case _:
+            return family(source) == "arrow"
+
+
+def _isocalendar(self: Any) -> Any:
+    held, value = self._held
+    if not value.definite or family(value.dtype) != "numpy":
+        raise Unsupported(f"the ISO calendar of {value.dtype}")
+    frame = empty_series(value.dtype).dt.isocalendar()
+    values = []
+    for position, dtype in enumerate(frame.dtypes):
+        result = batched("method", "dt.isocalendar", [value], dtype, (COLUMN,), pick=position)
+        values.append(Value(result.expr, dtype, nulls=value.nulls))
+    return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), None)
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -136,6 +183,15 @@ class TimedeltaMembers(LazyAccessor, TimedeltaProperties):
     _pandas_accessor = CombinedDatetimelikeProperties
 
 
+class ArrowMembers(LazyAccessor, ArrowTemporalProperties):
+    """``Series.dt`` of Arrow-backed points and spans of time."""
+
+    _pandas_accessor = CombinedDatetimelikeProperties
+
+
+_SPECIAL["isocalendar"] = _isocalendar
+
+
 def _fill(cls: Any, base: type) -> None:
     seen: set[str] = set()
     for owner in base.__mro__:
@@ -147,22 +203,24 @@ def _fill(cls: Any, base: type) -> None:
                 function: Any = _property(name)
                 setattr(cls, name, member_property("dt", name, function, original.__doc__))
             elif callable(original):
-                function = _method(name) if name in _BATCHED_METHODS else _refuse
+                function = _SPECIAL.get(name) or (_method(name) if name in _BATCHED_METHODS else _refuse)
                 setattr(cls, name, document(member("dt", name, function), original))
 
 
 _fill(DatetimeMembers, DatetimeProperties)
 _fill(TimedeltaMembers, TimedeltaProperties)
+_fill(ArrowMembers, ArrowTemporalProperties)
 
 
 @functools.cache
-def _counted_class(theirs: type) -> type:
+def _counted_class(theirs: Any) -> Any:
     return counterpart(theirs, "Series.dt", properties=True)
 
 
 def counted(accessor: Any) -> Any:
-    """pandas' accessor, its members counted and their results Craton's."""
-    accessor.__class__ = _counted_class(type(accessor))
+    """Give an accessor of pandas members that are counted and whose results are Craton's."""
+    theirs: Any = type(accessor)
+    accessor.__class__ = _counted_class(theirs)
     return accessor
 
 
@@ -182,6 +240,8 @@ class DatetimeAccessor(Accessor):
             return TimedeltaMembers(obj)
         if isinstance(dtype, pd.DatetimeTZDtype) or (isinstance(dtype, np.dtype) and dtype.kind == "M"):
             return DatetimeMembers(obj)
+        if isinstance(dtype, pd.ArrowDtype) and dtype.kind in "mM":
+            return ArrowMembers(obj)
         if not isinstance(dtype, (pd.ArrowDtype, pd.CategoricalDtype, pd.PeriodDtype)):
             CombinedDatetimelikeProperties(empty_series(dtype))  # raises pandas' error
         return counted(CombinedDatetimelikeProperties(obj))

@@ -8,7 +8,7 @@ A pandas dtype belongs to a *family* that says how missing values behave: ``nump
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 
-DtypeObj = np.dtype[Any] | pd.api.extensions.ExtensionDtype
+DtypeObj: TypeAlias = np.dtype[Any] | pd.api.extensions.ExtensionDtype
 
 _NUMPY: dict[str, pl.DataType] = {
     "bool": pl.Boolean(),

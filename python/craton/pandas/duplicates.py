@@ -44,6 +44,7 @@ def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore
     if not keys:
         raise Unsupported("no columns")
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
+    held = replace(held, index=replace(held.index, freq=None))
     held, columns = held.sealed_with([key.clean.expr for key in keys])
     names = tuple(column.name for column in columns if isinstance(column, Column))
     base = Distinct(held.base, names, "none" if keep is False else keep)

@@ -53,9 +53,10 @@ class _Typed:
 
 
 @lru_cache(maxsize=4096)
-def _probe(name: str, left: Any, right: Any, left_type: type, right_type: type) -> DtypeObj:
+def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) -> DtypeObj:
     operands = [
-        pd.Series([], dtype=item[1]) if isinstance(item, tuple) and item[0] is _Typed else item for item in (left, right)
+        pd.Series([], dtype=item[1]) if isinstance(item, tuple) and item[0] is _Typed else item
+        for item in (left, right)
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -71,8 +72,9 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
         If pandas would raise or warn: then pandas itself should.
     """
     keys = [(_Typed, item.dtype) if isinstance(item, Value) else item for item in (left, right)]
+    kinds: list[Any] = [type(left), type(right)]
     try:
-        return _probe(name, keys[0], keys[1], type(left), type(right))
+        return _probe(name, keys[0], keys[1], *kinds)
     except Exception as error:
         raise Unsupported(f"{name}: {error}") from error
 
@@ -104,9 +106,7 @@ def literal(scalar: Any, like: Value) -> Value:
         if isinstance(scalar, str) and family(like.dtype) == "arrow":
             raise Unsupported("a string beside Arrow's points in time")
         return timestamp(scalar, like)
-    elif kind in "mM" and isinstance(scalar, dt.timedelta):
-        return timedelta(scalar)
-    elif kind == "m" and isinstance(scalar, str):
+    elif (kind in "mM" and isinstance(scalar, dt.timedelta)) or (kind == "m" and isinstance(scalar, str)):
         return timedelta(scalar)
     raise Unsupported(f"an operand of type {type(scalar).__name__} beside {like.dtype}")
 
@@ -177,7 +177,7 @@ def timedelta(scalar: Any) -> Value:
         raise Unsupported(f"no span of time: {error}") from error
     if span is pd.NaT:
         raise Unsupported("a missing value as operand")
-    unit = "ms" if span.unit == "s" else span.unit
+    unit: Any = "ms" if span.unit == "s" else span.unit
     return Value(Literal(span, pl.Duration(unit)), np.dtype(f"m8[{span.unit}]"), nulls=False)
 
 
@@ -352,7 +352,9 @@ def _compare_categories(name: str, left: Value, right: Any, dtype: DtypeObj) -> 
 def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     _same_side(columns, dtype)
-    if all(isinstance(c.dtype, np.dtype) and c.dtype == dtype and c.dtype.kind in "iu" and not c.nulls for c in columns):
+    if all(
+        isinstance(c.dtype, np.dtype) and c.dtype == dtype and c.dtype.kind in "iu" and not c.nulls for c in columns
+    ):
         sides = [item if isinstance(item, Value) else literal(item, columns[0]) for item in (left, right)]
         if sides[0].physical == sides[1].physical:
             return Value(Call(name, (sides[0].expr, sides[1].expr), physical(dtype)), dtype, nulls=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,18 +30,33 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
     tuple of (list of arrays, Index)
         The columns and the row labels.
     """
-    sources = {source for value in (*view.index.values, *view.values) if (source := _asked(value, view.base))}
-    view, names = _with_result_names(view)
-    every = (*view.index.values, *view.values)
-    frame, *counts = execute([view.base, *map(null_count, sources)])
+    return materialise_all([view])[0]
+
+
+def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
+    """Run several views, all in one run; as :func:`materialise`."""
+    sources = list(
+        dict.fromkeys(
+            source
+            for view in views
+            for value in (*view.index.values, *view.values)
+            if (source := _asked(value, view.base))
+        )
+    )
+    named = [_with_result_names(view) for view in views]
+    frames = execute([*(view.base for view, _ in named), *map(null_count, sources)])
+    counts = frames[len(views) :]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
-    arrays = []
-    for value, name in zip(every, names, strict=True):
-        # Nulls of its own promote in to_array.
-        dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
-        arrays.append(to_array(frame.get_column(name), dtype))
-    count = len(view.index.values)
-    return arrays[count:], make_index(view.index, arrays[:count], frame.height)
+    results = []
+    for (view, names), frame in zip(named, frames, strict=False):
+        arrays = []
+        for value, name in zip((*view.index.values, *view.values), names, strict=True):
+            # Nulls of its own promote in to_array.
+            dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
+            arrays.append(to_array(frame.get_column(name), dtype))
+        count = len(view.index.values)
+        results.append((arrays[count:], make_index(view.index, arrays[:count], frame.height)))
+    return results
 
 
 def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
@@ -119,8 +135,26 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # the rows are others now
-            index.freq = spec.freq
+            index.freq = _frequency_of(index, spec.freq)
     return index
+
+
+def _frequency_of(index: Any, freq: Any) -> Any:
+    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it; or ``None``."""
+    if len(index) < 2:
+        return freq
+    first, second = sorted([index[0], index[1]])
+    if first == second or pd.isna(first) or pd.isna(second):
+        return None
+    if isinstance(freq, pd.offsets.Tick):
+        steps = (second - first) / pd.Timedelta(freq)
+    else:
+        between = pd.date_range if isinstance(index, pd.DatetimeIndex) else pd.timedelta_range
+        steps = len(between(first, second, freq=freq)) - 1 if freq.n > 0 else len(between(second, first, freq=freq)) - 1
+    if steps < 1 or steps != int(steps):
+        return None
+    descends = (index[1] < index[0]) == (freq.n > 0)
+    return abs(int(steps)) * (-1 if descends else 1) * freq
 
 
 def block_manager(arrays: list[Array], index: pd.Index, labels: pd.Index) -> Any:

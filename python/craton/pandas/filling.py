@@ -19,7 +19,7 @@ from craton.plan.operators import Project
 
 
 @lru_cache(maxsize=1024)
-def _holds(dtype: DtypeObj, scalar: Any, kind: type) -> bool:
+def _holds(dtype: DtypeObj, scalar: Any, kind: Any) -> bool:
     sample = pd.Series([0], dtype=dtype) if kind_of(dtype) in "biufmM" else pd.Series([None], dtype=dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -28,8 +28,9 @@ def _holds(dtype: DtypeObj, scalar: Any, kind: type) -> bool:
 
 def holds(dtype: DtypeObj, scalar: Any) -> bool:
     """Whether a column of the dtype can hold a scalar without becoming another dtype."""
+    kind: Any = type(scalar)
     try:
-        return _holds(dtype, scalar, type(scalar))
+        return _holds(dtype, scalar, kind)
     except Exception:  # whatever pandas raises, pandas shall raise
         return False
 
@@ -93,7 +94,7 @@ def filled(value: Value, scalar: Any) -> Value:
     filler = constant(scalar, value)
     if not value.nulls and not value.nans:
         return value
-    if value.dtype == BOOL or isinstance(value.dtype, np.dtype) and value.dtype == object:
+    if value.dtype == BOOL or (isinstance(value.dtype, np.dtype) and value.dtype == object):
         raise Unsupported(f"filling of {value.dtype}")
     expr: Expr = value.expr
     if value.nans:

@@ -8,12 +8,14 @@ import pandas as pd
 
 from craton.pandas.cells import FrameCells
 from craton.pandas.counterparts import Counterpart, register
+from craton.pandas.counting import FrameCounting
 from craton.pandas.frame_columns import FrameColumns
 from craton.pandas.frame_facts import FrameFacts
 from craton.pandas.grouping import FrameGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, FrameOperators
+from craton.pandas.printing import FramePrinting
 from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
 from craton.pandas.selection import FrameSelection
@@ -22,11 +24,13 @@ from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import FrameWindows
 
 
-class DataFrame(
+class DataFrame(  # noqa: D101 - the docstring is pandas'
     FrameFacts,
+    FramePrinting,
     FrameColumns,
     FrameSelection,
     FrameCells,
+    FrameCounting,
     FrameReductions,
     FrameRelational,
     FrameGrouping,
@@ -49,11 +53,15 @@ class DataFrame(
         return DataFrame
 
     def _constructor_from_mgr(self, mgr: Any, axes: Any) -> DataFrame:
+        if type(self) is not DataFrame:
+            return super()._constructor_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         return DataFrame._from_mgr(mgr, axes)
 
     def _constructor_sliced_from_mgr(self, mgr: Any, axes: Any) -> pd.Series:
         from craton.pandas.series import Series
 
+        if type(self) is not DataFrame:
+            return super()._constructor_sliced_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         series = Series._from_mgr(mgr, axes)
         object.__setattr__(series, "_name", None)
         return series

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from pandas.api.types import is_hashable, is_list_like, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import native
+from craton.pandas.native import is_lazy, native
 from craton.pandas.rows import by_slice, is_mask, masked
 from craton.pandas.setting import assigned, column_for, set_by_position, set_where
 from craton.pandas.templates import chosen_columns, template
@@ -20,6 +22,8 @@ from craton.pandas.view import View
 def filter_rows(obj: Any, mask: Any) -> Any:
     """``obj[mask]`` for a boolean Series or as many booleans as there are rows."""
     held, predicate = masked(view(obj), mask)
+    if isinstance(obj, pd.Series) and held.index.freq is not None:
+        held = replace(held, index=replace(held.index, freq=None))  # pandas keeps it where the rows are one slice only
     return lazy(type(obj), held.filtered(predicate), obj)
 
 
@@ -62,6 +66,17 @@ class FrameColumns:
             replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))
         else:
             replace_state(self, _several(view(self), list(key), value))
+
+    def items(self: Any) -> Iterator[tuple[Any, Any]]:
+        """Column labels and columns."""
+        if not is_lazy(self):
+            yield from pd.DataFrame.items(self)
+            return
+        from craton.pandas.series import Series
+
+        held = view(self)
+        for label, value in zip(self.columns, held.values, strict=True):
+            yield label, lazy(Series, held.series(value, label), self)
 
     @native(pd.DataFrame)
     def __delitem__(self: Any, key: Any) -> None:

@@ -10,20 +10,51 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.pandas.native import reader
+from craton.pandas.counterparts import crafted
+from craton.pandas.native import reader, stays_in_pandas
 
 _GIVING = frozenset(
-    "crosstab cut eval factorize from_dummies get_dummies json_normalize lreshape merge_asof merge_ordered pivot "
-    "pivot_table qcut to_datetime to_numeric to_timedelta unique wide_to_long".split()
+    [
+        "crosstab",
+        "cut",
+        "eval",
+        "factorize",
+        "from_dummies",
+        "get_dummies",
+        "json_normalize",
+        "lreshape",
+        "merge_asof",
+        "merge_ordered",
+        "pivot",
+        "pivot_table",
+        "qcut",
+        "to_datetime",
+        "to_numeric",
+        "to_timedelta",
+        "unique",
+        "wide_to_long",
+    ]
 )
 
 
 def function(name: str) -> Callable[..., Any] | None:
-    """pandas' function of that name, wrapped; None where there is none, or nothing to wrap."""
+    """Pandas' function of that name, wrapped; None where there is none, or nothing to wrap."""
     theirs = getattr(pd, name, None)
     if not isinstance(theirs, FunctionType) or not (name in _GIVING or name.startswith("read_")):
         return None
-    return functools.wraps(theirs)(reader(theirs)(_refuse))
+    counted = reader(theirs)(_refuse)
+
+    @functools.wraps(theirs)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if name.startswith("read_") or any(_planned(value) for value in (*args, *kwargs.values())):
+            return counted(*args, **kwargs)
+        return crafted(theirs(*args, **kwargs))
+
+    return wrapper
+
+
+def _planned(value: Any) -> bool:
+    return isinstance(value, (pd.DataFrame, pd.Series)) and not stays_in_pandas(value)
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:

@@ -145,7 +145,7 @@ class NativeGroupBy:
 
 def _restored(cls: type, state: dict[str, Any]) -> Any:
     """A group-by of pandas' own class, from a pickle."""
-    groups = object.__new__(cls)
+    groups: Any = object.__new__(cls)
     groups.__dict__.update(state)
     return groups
 

@@ -341,10 +341,8 @@ def one_group(state: Grouped, name: Any, listed: bool) -> Expr:
 
 
 def _equals(value: Value, name: Any) -> Expr:
-    if (
-        (isinstance(name, float)
-        and kind_of(value.dtype) in "iu")
-        or isinstance(name, bool) != (kind_of(value.dtype) == "b")
+    if (isinstance(name, float) and kind_of(value.dtype) in "iu") or isinstance(name, bool) != (
+        kind_of(value.dtype) == "b"
     ):
         raise Unsupported("a name of another type")
     if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or name != name:

@@ -30,7 +30,7 @@ class FrameGrouping:
 
     @native(pd.DataFrame)
     def pivot_table(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from craton.pandas.pivot import pivot_table
+        from craton.pandas.pivoting import pivot_table
 
         return pivot_table(self, *args, **kwargs)
 

@@ -2,6 +2,8 @@
 
 Column selectors are resolved by pandas itself on a template: a one-row frame whose values are the positions of the
 columns (:func:`chosen_columns`). So every kind of selector means what it means in pandas, and errors are its own.
+
+What is in memory is set there, in place: that costs no more than the plan would, and arrays keep their identity.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, plain_pandas
-from craton.pandas.rows import by_label, everything, is_mask, masked, positions_of, sliced, taken
+from craton.pandas.native import dispatch, is_lazy, plain_pandas
+from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, taken
 from craton.pandas.setting import set_by_label, set_by_position
 from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
@@ -33,7 +35,12 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
         return dispatch(f"{_base(self.obj)}.loc", _loc_get, _LocIndexer.__getitem__, self, (key,), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        dispatch(f"{_base(self.obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
+        if is_lazy(self.obj):
+            dispatch(f"{_base(self.obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
+            return
+        with plain_pandas():
+            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            super().__setitem__(key, value)
 
 
 class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
@@ -43,7 +50,19 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
         return dispatch(f"{_base(self.obj)}.iloc", _iloc_get, _iLocIndexer.__getitem__, self, (key,), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        dispatch(f"{_base(self.obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
+        if is_lazy(self.obj):
+            dispatch(f"{_base(self.obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
+            return
+        with plain_pandas():
+            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            super().__setitem__(key, value)
+
+
+def compute(*operands: Any) -> None:
+    """Run the plans of the lazy ones among some operands, before pandas works with them."""
+    for operand in operands:
+        if isinstance(operand, (pd.DataFrame, pd.Series)):
+            _ = operand._mgr
 
 
 def _base(obj: Any) -> str:
@@ -89,7 +108,9 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
         _refuse_key(rows)
         found = by_label(held, rows)
         if isinstance(found, int):
-            return _row(obj, found, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0][columns], columns)
+            return _row(
+                obj, found, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0][columns], columns
+            )
         held = found
     return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
 
@@ -107,11 +128,11 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         pass
     elif is_integer(rows):
         position = int(positions_of(held, [rows])[0])
-        return _row(obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns)
+        return _row(
+            obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns
+        )
     elif isinstance(rows, slice) and rows.step in (None, 1):
-        if not all(bound is None or type(bound) is int for bound in (rows.start, rows.stop)):
-            raise Unsupported("bounds that are no integers")
-        held = sliced(held, rows.start, rows.stop)
+        held = sliced(held, *bounds(rows))
     elif is_mask(rows):
         if isinstance(rows, pd.Series):
             raise Unsupported("a mask with labels")

@@ -1,8 +1,8 @@
 """The methods that Craton's classes inherit: they run in pandas, are counted, and give Craton's objects back.
 
-What has no native method works by inheritance alone. Wrapping it as well makes that visible, runs pandas' own code on one
-materialised object instead of planning each of its steps, and turns what pandas made with its own classes into Craton's
-(:func:`~craton.pandas.counterparts.crafted`).
+What has no native method works by inheritance alone. Wrapping it as well makes that visible, runs pandas' own code on
+one materialised object instead of planning each of its steps, and turns what pandas made with its own classes into
+Craton's (:func:`~craton.pandas.counterparts.crafted`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,40 @@ from craton.pandas.native import dispatch, getattr_static, inside_pandas, native
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
 _LEFT_ALONE = frozenset(
-    "boxplot equals get hist info item items iterrows itertuples keys memory_usage pipe set_flags tolist".split()
+    [
+        "boxplot",
+        "equals",
+        "get",
+        "hist",
+        "info",
+        "item",
+        "items",
+        "iterrows",
+        "itertuples",
+        "keys",
+        "memory_usage",
+        "pipe",
+        "set_flags",
+        "tolist",
+    ]
 )
 #: These only make an object that computes later.
 _DEFERRING = frozenset(["rolling", "expanding", "ewm", "resample"])
 _SPECIAL = frozenset(
     f"__{name}__"
-    for name in "abs array_ufunc delitem divmod matmul neg pos rdivmod rmatmul round setitem".split()
+    for name in [
+        "abs",
+        "array_ufunc",
+        "delitem",
+        "divmod",
+        "matmul",
+        "neg",
+        "pos",
+        "rdivmod",
+        "rmatmul",
+        "round",
+        "setitem",
+    ]
 )
 
 
@@ -96,7 +123,8 @@ def _counted(label: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _counted_property(label: str, attribute: Any) -> property:
-    return property(_counted(label, lambda self: attribute.__get__(self, type(self))), doc=attribute.__doc__)
+    getter = _counted(label, lambda self: attribute.__get__(self, type(self)))
+    return property(getter, attribute.fset, attribute.fdel, attribute.__doc__)
 
 
 def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
@@ -111,7 +139,11 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
     properties
         Whether its properties may give frames or columns, too.
     """
-    members: dict[str, Any] = {"__doc__": theirs.__doc__, "__module__": theirs.__module__, "__qualname__": theirs.__qualname__}
+    members: dict[str, Any] = {
+        "__doc__": theirs.__doc__,
+        "__module__": theirs.__module__,
+        "__qualname__": theirs.__qualname__,
+    }
     for name in dir(theirs):
         attribute = getattr_static(theirs, name)
         label = f"{prefix or theirs.__name__}.{name}"

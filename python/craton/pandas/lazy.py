@@ -7,6 +7,7 @@ class instead, runs the view and stores what pandas expects. From then on the ob
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from pandas.core.flags import Flags
 from craton import events, fallbacks
 from craton.errors import Unsupported
 from craton.pandas.axes import current
+from craton.pandas.counterparts import plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.native import inside_pandas
 from craton.pandas.sharing import register
@@ -37,8 +39,7 @@ class LazyManager:
             manager = block_manager(arrays, index, view.labels)
         obj.__dict__["_mgr"] = manager
         del obj.__dict__["_view"]
-        # The buffers are shared with the result, so they are read-only: as long as this second reference lives,
-        # copy-on-write copies a block before anything writes to it.
+        keep_unchanged(manager)  # the buffers are shared with the result that is remembered
         obj.__dict__["_shared"] = manager.copy(deep=False)
         if not inside_pandas():
             _report(type(obj).__name__)
@@ -46,7 +47,45 @@ class LazyManager:
 
 
 _SINKS = frozenset(
-    ["__repr__", "_repr_html_", "to_string", "info", "to_numpy", "values", "__array__", "to_dict", "to_list", "tolist", "item", "items", "iterrows", "itertuples", "__iter__", "__len__", "__reduce__", "__getstate__", "__reduce_ex__", "copy", "to_pandas", "__arrow_c_stream__", "__dataframe__", "equals", "_repr_fits_horizontal_", "to_html", "to_markdown", "to_latex", "to_json", "to_excel", "to_pickle", "to_sql", "to_records", "__deepcopy__", "__copy__", "array", "index"]
+    [
+        "__repr__",
+        "_repr_html_",
+        "to_string",
+        "info",
+        "to_numpy",
+        "values",
+        "__array__",
+        "to_dict",
+        "to_list",
+        "tolist",
+        "item",
+        "items",
+        "iterrows",
+        "itertuples",
+        "__iter__",
+        "__len__",
+        "__reduce__",
+        "__getstate__",
+        "__reduce_ex__",
+        "copy",
+        "to_pandas",
+        "__arrow_c_stream__",
+        "__dataframe__",
+        "equals",
+        "_repr_fits_horizontal_",
+        "to_html",
+        "to_markdown",
+        "to_latex",
+        "to_json",
+        "to_excel",
+        "to_pickle",
+        "to_sql",
+        "to_records",
+        "__deepcopy__",
+        "__copy__",
+        "array",
+        "index",
+    ]
 )
 
 
@@ -100,13 +139,15 @@ def view(obj: Any) -> View:
     Raises
     ------
     Unsupported
-        If it holds a dtype that a plan can't carry.
+        If it holds a dtype that a plan can't carry, or is of a class of the user's.
     """
     state = obj.__dict__
     if "_view" in state:
         return current(state)
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
         raise Unsupported(f"no view of a {type(obj).__name__}")
+    if not plannable(type(obj)):
+        raise Unsupported(f"a class of the user's: {type(obj).__name__}")
     manager = obj._mgr
     cached = state.get("_scan")
     if cached is not None and _fingerprint(manager) == cached[0]:
@@ -120,9 +161,28 @@ def view(obj: Any) -> View:
     else:
         arrays = [snapshot.iget_values(i) for i in range(len(snapshot.axes[0]))]
         scanned = view_of(arrays, snapshot.axes[1], snapshot.axes[0])
-    # The snapshot shares the blocks, so that copy-on-write keeps what the plan scans from changing.
+    keep_unchanged(manager)
     state["_scan"] = (_fingerprint(manager), snapshot, scanned)
     return scanned
+
+
+class _Plan:
+    """Stands for the plans that read pandas' memory, among those who refer to a block."""
+
+
+_PLANS = _Plan()
+
+
+def keep_unchanged(manager: Any) -> None:
+    """Have pandas copy the blocks of a manager before anything writes to them, for as long as they live.
+
+    Plans read them without a copy, and their results may still be parts of them when the plans, and the object that was
+    scanned, are gone. So the blocks count as referred to by one more, who never goes.
+    """
+    for block in manager.blocks:
+        referring = block.refs.referenced_blocks
+        if not any(reference() is _PLANS for reference in referring):
+            referring.append(weakref.ref(_PLANS))
 
 
 class _Same:

@@ -147,7 +147,7 @@ def _remote(url: str, given: dict[str, Any]) -> Location:
 
 
 def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str] | None:
-    """fsspec's options in the words of the kernel's object store.
+    """Fsspec's options in the words of the kernel's object store.
 
     Returns
     -------
@@ -249,7 +249,7 @@ class HttpFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        end = self._size if size is None or size < 0 else min(self._size, self._position + size)
+        end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
             return b""
         import urllib.request

@@ -35,7 +35,7 @@ def mapped(held: View, value: Value, mapper: Any) -> Value:
     if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MANY:
         raise Unsupported(f"a mapping of {value.dtype}")
     dtype: DtypeObj = table.dtype
-    if dtype == object or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
+    if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
         raise Unsupported("a mapping to Python objects, or of repeated keys")
     target = physical(dtype)
     keys = _keys(table.index, value)

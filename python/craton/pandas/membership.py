@@ -68,7 +68,7 @@ def _is_nullable_number(dtype: DtypeObj) -> bool:
 
 
 def _na_is_no_member(dtype: DtypeObj) -> None:
-    """pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
+    """Pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
     if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
         raise Unsupported("membership among 64-bit integers and missing values")
 
@@ -159,7 +159,7 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     is_missing_nan = wanted.physical.is_float() and family(array.dtype) == "numpy"
     if value.dtype == array.dtype and not (family(value.dtype) == "arrow" and value.physical.is_float()):
         return from_array("v", array)[0].fill_nan(None) if is_missing_nan else from_array("v", array)[0]
-    one, other = _common(value, wanted)
+    one, _ = _common(value, wanted)
     if one.physical != value.physical:
         raise Unsupported(f"membership of {value.dtype} among {array.dtype}")
     series = from_array("v", array)[0]
@@ -193,7 +193,7 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
         fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]
         return pl.Series("v", fitting, dtype=value.physical) if fitting else None
     if kind == "f" and all(_is_whole(item) or isinstance(item, (float, np.floating)) for item in present):
-        if value.physical != pl.Float64() or any(abs(item) > 2**53 for item in present if isinstance(item, (int, np.integer))):
+        if value.physical != pl.Float64() or any(abs(int(item)) > 2**53 for item in present if _is_whole(item)):
             raise Unsupported("membership of float32, or among large integers")
         numbers: list[float | None] = [float(item) for item in present]
         return pl.Series("v", [*numbers, *([None] if missing else [])], dtype=pl.Float64)
@@ -227,4 +227,3 @@ def between(value: Value, left: Any, right: Any, inclusive: str) -> Value:
         "neither": ("gt", "lt"),
     }[inclusive]
     return binary("and", binary(lower, value, left), binary(upper, value, right))
-

@@ -103,7 +103,7 @@ def series_from_arrow(cls: type, data: Any) -> Any:
 
 def stays_small(rows: int) -> bool:
     """Whether so much data in memory stays in pandas."""
-    return inside_pandas() or bool(options.small_rows) and rows <= options.small_rows
+    return inside_pandas() or (bool(options.small_rows) and rows <= options.small_rows)
 
 
 def view_of_arrow(table: pa.Table) -> View:

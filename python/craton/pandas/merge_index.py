@@ -15,8 +15,8 @@ from craton.pandas.dtypes import is_float
 from craton.pandas.merge_keys import KeyPair, KeyRef, Keys
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Call, roots, substitute
-from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice
+from craton.plan.expr import Call, Column, roots, substitute
+from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,14 @@ def check_labels(
         If it would.
     """
     ours, theirs = left.index, right.index
+    if ours.freq is not None or theirs.freq is not None:
+        raise Unsupported("labels with a frequency")
     if keys.labels_from != "both":
         side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
         if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
             raise Unsupported("an index that may get missing labels")
-        if kind == "inner" and _types(side) != _types(other):
-            raise Unsupported("an inner join of columns with an index: without rows, the labels are the other side's")
+        if kind == "inner" and _types(side) != _types(other) and not _has_rows(left if side is ours else right):
+            raise Unsupported("an inner join of no rows with an index, whose labels the result has then")
         return
     if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
         raise Unsupported("indexes of two dtypes")
@@ -71,6 +73,15 @@ def check_labels(
         raise Unsupported("missing labels in an order that pandas decides")
     if anti and several:
         raise Unsupported("an anti merge of MultiIndexes")
+
+
+def _has_rows(held: View) -> bool:
+    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
+    if held.rows is not None:
+        return held.rows > 0
+    name, dtype = next(iter(schema(held.base).items()))
+    first = Slice(Project(held.base, ((name, Column(name, dtype)),)), 0, 1)
+    return execute([first], ordered=False)[0].height > 0
 
 
 def _types(index: IndexSpec) -> list[Any]:

@@ -60,9 +60,10 @@ def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
         if not is_hashable(label) or isinstance(label, (pd.Series, pd.Index, np.ndarray)):
             raise Unsupported("a key that is an array")
         found = held.positions(label)
-        if len(found) != 1 or (label is not None and label in held.index.names):
+        levels = [i for i, name in enumerate(held.index.names) if label is not None and name == label]
+        if len(found) + len(levels) != 1:
             raise Unsupported(f"the key {label!r}, which is not exactly one column")
-        refs.append(KeyRef(label, found[0]))
+        refs.append(KeyRef(label, levels[0], level=True) if levels else KeyRef(label, found[0]))
     if len({ref.label for ref in refs}) != len(refs):
         raise Unsupported("a key that is given twice")
     return refs
@@ -92,11 +93,15 @@ class Keys:
 
     @property
     def shared(self) -> list[bool]:
-        """For each pair of columns whether they become one column, the left's."""
+        """For each pair of keys whether they have one label, and so become one column."""
         return [
-            not one.level and not other.level and one.label == other.label
-            for one, other in zip(self.left, self.right, strict=True)
+            one.label is not None and one.label == other.label for one, other in zip(self.left, self.right, strict=True)
         ]
+
+    @property
+    def by_level(self) -> bool:
+        """Whether a level of an index is a key by its name."""
+        return self.labels_from is None and any(ref.level for ref in (*self.left, *self.right))
 
 
 def resolve_keys(

@@ -1,8 +1,8 @@
 """How a method runs as a plan, and what happens when it can't.
 
 A native method takes views and returns a lazy object, or raises :class:`~craton.errors.Unsupported`; then pandas' own
-method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory objects,
-and everything that pandas calls inside its own methods, go to pandas directly.
+method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory
+objects, and everything that pandas calls inside its own methods, go to pandas directly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _state = threading.local()
 
 def inside_pandas() -> bool:
     """Whether a pandas method is running that a native one fell back to."""
-    return bool(getattr(_state, "depth", 0))
+    return bool(getattr(_state, "depth", False))
 
 
 class plain_pandas:
@@ -52,7 +52,7 @@ def stays_in_pandas(obj: Any) -> bool:
     if "_view" in state:
         return False
     manager = state.get("_mgr")
-    if manager is None or getattr(_state, "depth", 0):
+    if manager is None or inside_pandas():
         return True
     small = options.small_rows
     return bool(small) and len(manager.axes[-1]) <= small

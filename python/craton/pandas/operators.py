@@ -217,7 +217,7 @@ for _name in (*ARITHMETIC, *COMPARISON, *LOGIC):
 for _base, _owner in ((pd.Series, SeriesOperators), (pd.DataFrame, FrameOperators)):
     for _alias, _name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
         setattr(_owner, _alias, _method(_base, _alias, _name, reverse=False))
-    _owner.rdiv = _method(_base, "rdiv", "truediv", reverse=True)  # type: ignore[attr-defined]
+    setattr(_owner, "rdiv", _method(_base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
 for _dunder, _function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
     setattr(BinaryOperators, _dunder, _unary(_dunder, _function))
 BinaryOperators.__hash__ = None  # type: ignore[method-assign,assignment]

@@ -17,22 +17,15 @@ from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import FLOAT64, INT64, family, kind_of
 from craton.pandas.elementwise import not_missing
-from craton.pandas.execute import count_rows, execute, resolved
+from craton.pandas.execute import count_rows, resolved
 from craton.pandas.lazy import lazy, view
-from craton.pandas.questions import happens
+from craton.pandas.questions import happens, tried
+from craton.pandas.run import execute
 from craton.pandas.series import Series
 from craton.pandas.tables import native_function
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call
 from craton.plan.operators import Filter, Project, Slice
-
-
-def _tried(held: View, value: Value) -> None:
-    """Compute a column now, so that what can't be read raises in pandas."""
-    try:
-        happens(held, Call("is_null", (value.expr,), pl.Boolean()))
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
 
 
 def _first_text(held: View, value: Value) -> str | None:
@@ -76,7 +69,7 @@ def to_datetime(
     dayfirst: Any = False,
     yearfirst: Any = False,
     utc: Any = False,
-    format: Any = None,  # noqa: A002 - pandas' name
+    format: Any = None,
     exact: Any = True,
     unit: Any = None,
     origin: Any = "unix",
@@ -114,7 +107,7 @@ def to_datetime(
     if kind_of(dtype) != "M":
         raise Unsupported("points in time as Python objects")
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
-    _tried(held, result)
+    tried(held, result)
     return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name), arg)
 
 

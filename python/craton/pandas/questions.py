@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from craton.errors import Unsupported
 from craton.pandas.execute import count_rows, scalar
-from craton.pandas.view import View
-from craton.plan.expr import Expr, roots
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr, roots
 from craton.plan.operators import AggregateCall
 
 
@@ -15,3 +16,17 @@ def happens(held: View, predicate: Expr) -> bool:
     if not roots(predicate) and count_rows(held) == 0:
         return False  # a constant, which the kernel would take to be one row
     return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
+
+
+def tried(held: View, value: Value) -> None:
+    """Compute a column now, so that what makes pandas raise does so in the call that asks for it.
+
+    Raises
+    ------
+    Unsupported
+        If it can't be computed: pandas words the error.
+    """
+    try:
+        happens(held, Call("is_null", (value.expr,), pl.Boolean()))
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_list_like
+from pandas.core.methods.describe import DataFrameDescriber
+from pandas.core.methods.describe import _refine_percentiles as refine_percentiles
 
 from craton.errors import Unsupported
+from craton.pandas.counterparts import crafted
+from craton.pandas.dtypes import kind_of
+from craton.pandas.execute import resolved
 from craton.pandas.lazy import view
-from craton.pandas.native import native
-from craton.pandas.statistics import compute
+from craton.pandas.native import native, plain_pandas
+from craton.pandas.statistics import compute, compute_columns, statistic
+from craton.pandas.view import Value, View
 
 REDUCTIONS = ("sum", "prod", "mean", "median", "min", "max", "var", "std", "sem", "count", "nunique", "any", "all")
 
@@ -81,13 +89,211 @@ def _series_reduction(name: str) -> Callable[..., Any]:
     return native(pd.Series, name)(reduction)
 
 
+def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
+    """A reduction of every column: a Series by column label, of the dtype that pandas finds for all results."""
+    if not held.values:
+        raise Unsupported("a frame without columns")
+    columns = compute_columns(held, [(name, value, named) for value in held.values])
+    row = pd.concat(columns, axis=1, ignore_index=True)
+    result = row.iloc[0]
+    result.index = held.labels.view()
+    result.name = None
+    if name in ("any", "all") and result.dtype != "boolean":
+        result = result.astype("bool")
+    elif name == "count" or name == "nunique":
+        result = result.astype("int64")
+    from craton.pandas.series import Series
+
+    made = Series(result)
+    return made.__finalize__(self)
+
+
+def numeric(held: View, kind: str) -> View:
+    """The numeric (or boolean) columns, as pandas tells them."""
+    held = resolved(held)
+    empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+    chosen = empty._get_numeric_data() if kind == "numeric_only" else empty._get_bool_data()
+    return held.take(list(chosen.columns))
+
+
+def _frame_reduction(name: str) -> Callable[..., Any]:
+    def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = checked(arguments(pd.DataFrame, name, args, kwargs))
+        held = view(self)
+        for kind in ("numeric_only", "bool_only"):
+            if named.pop(kind, False):
+                held = numeric(held, kind)
+        return reduced(self, name, held, named)
+
+    reduction.__name__ = name
+    return native(pd.DataFrame, name)(reduction)
+
+
+def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    named = arguments(base, "quantile", args, kwargs)
+    q = named.pop("q", 0.5)
+    pd.Series([1.0]).quantile(q)  # raises for what is no share
+    if named.get("method", "single") != "single":
+        raise Unsupported("quantiles of the table")
+    return q, named
+
+
+def _quantiles(held: View, q: Any, named: dict[str, Any]) -> list[pd.Series]:
+    """For each column, the quantiles."""
+    shares = tuple(float(share) for share in (q if is_list_like(q) else [q]))
+    options = {"q": shares, "interpolation": named.get("interpolation", "linear")}
+    found: list[pd.Series] = compute(held, [("quantile", value, options) for value in held.values])
+    return found
+
+
+def named_functions(func: Any) -> list[str]:
+    """The reductions that an argument of ``agg`` names.
+
+    Raises
+    ------
+    Unsupported
+        If it asks for anything else.
+    """
+    names = [func] if isinstance(func, str) else func
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name in REDUCTIONS for name in names):
+        raise Unsupported("functions that are no names of reductions")
+    return list(names)
+
+
+def prefetch(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> None:
+    """Compute reductions in one run, for methods of pandas that then ask for them one by one.
+
+    Those that can't be planned are left out.
+    """
+    ready = []
+    for name, value, named in wanted:
+        try:
+            statistic(name, replace(value, source=None), **named)
+        except Unsupported:
+            continue
+        ready.append((name, value, named))
+    if ready:
+        compute(held, ready)
+
+
+def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "agg", args, kwargs)
+    func = named.get("func")
+    if named.pop("axis", 0) not in (0, "index") or named.keys() != {"func"}:
+        raise Unsupported("options of the functions")
+    held = view(self)
+    if isinstance(func, dict):
+        if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
+            raise Unsupported("several columns of one name")
+        pairs = [
+            (held.position(key), name)
+            for key, item in func.items()
+            for name in named_functions(item)
+            if key in held.labels
+        ]
+    else:
+        names = named_functions(func)
+        if isinstance(func, str):
+            return getattr(self, func)()
+        pairs = [(i, name) for i in range(len(held.values)) for name in names]
+    prefetch(held, [(name, held.values[i], {}) for i, name in pairs])
+    with plain_pandas():  # what is lazy stays lazy; small results are put together by pandas
+        return crafted(pd.DataFrame.agg(self, func))
+
+
+def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.Series, "agg", args, kwargs)
+    func = named.pop("func", None)
+    if isinstance(func, str) and named_functions(func):
+        if named.pop("axis", 0) not in (0, "index"):
+            raise Unsupported("another axis")
+        return getattr(self, func)(*named.pop("args", ()), **named)
+    if named.pop("axis", 0) not in (0, "index") or named:
+        raise Unsupported("options of the functions")
+    names = named_functions(list(func.values()) if isinstance(func, dict) else func)
+    held = view(self)
+    prefetch(held, [(name, held.values[0], {}) for name in names])
+    with plain_pandas():
+        return crafted(pd.Series.agg(self, func))
+
+
+DESCRIBED = ("count", "mean", "std", "min", "max")
+
+
+def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
+    base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
+    named = arguments(base, "describe", args, kwargs)
+    held = resolved(view(self))
+    if base is pd.DataFrame:
+        empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+        kinds = {key: named.get(key) for key in ("include", "exclude")}
+        chosen = [held.values[i] for i in DataFrameDescriber(empty, **kinds)._select_data().columns]
+        if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
+            raise Unsupported("several columns of one name")
+    else:
+        chosen = list(held.values)
+    shares = tuple(float(share) for share in refine_percentiles(named.get("percentiles")))
+    wanted: list[tuple[str, Value, dict[str, Any]]] = []
+    for value in chosen:
+        names = [name for name in DESCRIBED if kind_of(value.dtype) in "iufMm" or name == "count"]
+        wanted += [(name, value, {}) for name in names]
+        if len(names) > 1 and shares:
+            wanted.append(("quantile", value, {"q": shares, "interpolation": "linear"}))
+    prefetch(held, wanted)
+    with plain_pandas():
+        return crafted(base.describe(self, **named))
+
+
 class FrameReductions:
     """Methods of DataFrame."""
+
+    agg = native(pd.DataFrame, "agg")(_frame_agg)
+    aggregate = native(pd.DataFrame, "aggregate")(_frame_agg)
+    describe = native(pd.DataFrame, "describe")(_describe)
+
+    @native(pd.DataFrame)
+    def quantile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        q, named = _quantile_arguments(pd.DataFrame, args, kwargs)
+        if named.pop("axis", 0) not in (0, "index", "rows"):
+            raise Unsupported("another axis")
+        held = view(self)
+        if named.pop("numeric_only", False):
+            held = numeric(held, "numeric_only")
+        if not held.values or (is_list_like(q) and len(q) == 0):
+            raise Unsupported("nothing to compute")
+        frame = pd.concat(_quantiles(resolved(held), q, named), axis=1, ignore_index=True)
+        frame.columns = held.labels.view()
+        frame.index = pd.Index([q] if not is_list_like(q) else q, dtype="float64")
+        if not is_list_like(q):
+            from craton.pandas.series import Series
+
+            return Series(frame.iloc[0]).__finalize__(self)
+        from craton.pandas.frame import DataFrame
+
+        return DataFrame(frame).__finalize__(self)
 
 
 class SeriesReductions:
     """Methods of Series."""
 
+    agg = native(pd.Series, "agg")(_series_agg)
+    aggregate = native(pd.Series, "aggregate")(_series_agg)
+    describe = native(pd.Series, "describe")(_describe)
+
+    @native(pd.Series)
+    def quantile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        q, named = _quantile_arguments(pd.Series, args, kwargs)
+        held = resolved(view(self))
+        if is_list_like(q) and len(q) == 0:
+            raise Unsupported("nothing to compute")
+        (values,) = _quantiles(held, q, named)
+        if not is_list_like(q):
+            return values.iloc[0]
+        from craton.pandas.series import Series
+
+        return Series(values._values, index=pd.Index(q, dtype="float64"), name=self.name)
+
 
 for _name in REDUCTIONS:
     setattr(SeriesReductions, _name, _series_reduction(_name))
+    setattr(FrameReductions, _name, _frame_reduction(_name))

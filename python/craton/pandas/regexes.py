@@ -1,8 +1,8 @@
-"""Python regular expressions as the engine's, where both mean the same.
+r"""Python regular expressions as the engine's, where both mean the same.
 
 The pattern is parsed with Python's own parser and written again for the engine, which knows neither look-around nor
-back-references, has other ideas of ``\\w``, ``\\s`` and ``$``, and is otherwise as greedy and as leftmost as Python. What is
-not known to mean the same is refused.
+back-references, has other ideas of ``\w``, ``\s`` and ``$``, and is otherwise as greedy and as leftmost as Python. What
+is not known to mean the same is refused.
 """
 
 from __future__ import annotations

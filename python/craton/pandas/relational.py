@@ -1,4 +1,4 @@
-"""Whole-table methods: merge, join, sort, index to column and back, duplicates, melt."""
+"""Whole-table methods of DataFrame: merge, join, sort, row labels to columns and back, duplicates, melt."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from craton.errors import Unsupported
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merge import as_frame, merge
+from craton.pandas.merging import as_frame, merge
 from craton.pandas.native import native
-from craton.pandas.relational_calls import bools, in_place, native_pair, outcome, plain
+from craton.pandas.relational_calls import bools, in_place, index_sorted, native_pair, outcome, plain, rows_only
 from craton.pandas.reshaping import melt
-from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns
-from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_by_index, sorted_rows
+from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
+from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_rows
 from craton.pandas.view import Value, View
 
 
@@ -184,6 +184,30 @@ class FrameRelational:
         return outcome(self, held, in_place(self, inplace, "reset_index"))
 
     @native(pd.DataFrame)
+    def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inplace = kwargs.pop("inplace", no_default)
+        if "copy" in kwargs:
+            raise Unsupported("copy, which pandas warns of")
+        held = view(self)
+        return outcome(
+            self,
+            renamed_axes(held, pd.DataFrame(columns=held.labels), *args, **kwargs),
+            in_place(self, inplace, "rename_axis"),
+        )
+
+    @native(pd.DataFrame)
+    def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
+        return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
+
+    @native(pd.DataFrame)
+    def swaplevel(self: Any, i: Any = -2, j: Any = -1, axis: Any = 0) -> Any:
+        return lazy(type(self), rearranged(view(self), "swaplevel", rows_only(axis, i), j), self)
+
+    @native(pd.DataFrame)
+    def reorder_levels(self: Any, order: Any, axis: Any = 0) -> Any:
+        return lazy(type(self), rearranged(view(self), "reorder_levels", rows_only(axis, order)), self)
+
+    @native(pd.DataFrame)
     def drop_duplicates(
         self: Any,
         subset: Any = None,
@@ -206,7 +230,7 @@ class FrameRelational:
 
 
 def merged(left: Any, right: Any, *args: Any) -> Any:
-    """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.merge.merge`."""
+    """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.merging.merge`."""
     if not isinstance(right, (pd.DataFrame, pd.Series)) or (isinstance(right, pd.Series) and right.name is None):
         raise Unsupported(f"a merge with a {type(right).__name__}")
     plain(left, right)
@@ -214,27 +238,6 @@ def merged(left: Any, right: Any, *args: Any) -> Any:
     if isinstance(right, pd.Series):
         theirs = as_frame(theirs, right.name)
     return lazy(type(left), merge(ours, theirs, *args))
-
-
-def index_sorted(
-    obj: Any,
-    axis: Any,
-    level: Any,
-    ascending: Any,
-    inplace: Any,
-    kind: Any,
-    na_position: Any,
-    sort_remaining: Any,
-    ignore_index: Any,
-    key: Any,
-) -> Any:
-    """``sort_index`` of a frame or series."""
-    if axis not in (0, "index"):
-        raise Unsupported(f"axis={axis!r}")
-    check_options(kind, na_position, key)
-    bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
-    held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)
-    return outcome(obj, held, in_place(obj, inplace, "sort_index"))
 
 
 def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
@@ -255,88 +258,3 @@ def melted(
         raise Unsupported("a column level, or no frame")
     bools(ignore_index=ignore_index)
     return lazy(type(obj), melt(view(obj), id_vars, value_vars, var_name, value_name, ignore_index), obj)
-
-
-class SeriesRelational:
-    """Methods of Series."""
-
-    @native(pd.Series)
-    def sort_values(
-        self: Any,
-        *,
-        axis: Any = 0,
-        ascending: Any = True,
-        inplace: Any = no_default,
-        kind: Any = "quicksort",
-        na_position: Any = "last",
-        ignore_index: Any = False,
-        key: Any = None,
-    ) -> Any:
-        if axis not in (0, "index"):
-            raise Unsupported(f"axis={axis!r}")
-        check_options(kind, na_position, key)
-        bools(ignore_index=ignore_index)
-        held = view(self)
-        result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
-        return outcome(self, result, in_place(self, inplace, "sort_values"))
-
-    @native(pd.Series)
-    def sort_index(
-        self: Any,
-        *,
-        axis: Any = 0,
-        level: Any = None,
-        ascending: Any = True,
-        inplace: Any = no_default,
-        kind: Any = "quicksort",
-        na_position: Any = "last",
-        sort_remaining: Any = True,
-        ignore_index: Any = False,
-        key: Any = None,
-    ) -> Any:
-        return index_sorted(self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key)
-
-    @native(pd.Series)
-    def nlargest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
-        held = view(self)
-        return lazy(type(self), extreme_rows(held, held.values, n, keep, largest=True), self)
-
-    @native(pd.Series)
-    def nsmallest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
-        held = view(self)
-        return lazy(type(self), extreme_rows(held, held.values, n, keep, largest=False), self)
-
-    @native(pd.Series)
-    def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
-        bools(ignore_index=ignore_index)
-        held = view(self)
-        held = distinct_rows(held, held.values, keep, ignore_index)
-        return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
-
-    @native(pd.Series)
-    def duplicated(self: Any, keep: Any = "first") -> Any:
-        held = view(self)
-        return lazy(type(self), held.series(duplicated_rows(held, held.values, keep), self.name), self)
-
-    @native(pd.Series)
-    def reset_index(
-        self: Any,
-        level: Any = None,
-        *,
-        drop: Any = False,
-        name: Any = no_default,
-        inplace: Any = no_default,
-        allow_duplicates: Any = False,
-    ) -> Any:
-        bools(drop=drop, allow_duplicates=allow_duplicates)
-        held = view(self)
-        if drop:
-            held = drop_levels(held, level)
-            return outcome(self, held, in_place(self, inplace, "reset_index"))
-        if inplace is not no_default:
-            raise Unsupported("in place, which changes the class")
-        from craton.pandas.frame import DataFrame
-
-        label = (0 if self.name is None else self.name) if name is no_default else name
-        frame = as_frame(held, label)
-        return lazy(DataFrame, index_to_columns(frame, level, None, allow_duplicates), self)

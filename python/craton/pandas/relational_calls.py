@@ -11,8 +11,9 @@ from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
 from craton.pandas import deprecations
-from craton.pandas.lazy import lazy, replace_state
+from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.sorting import check_options, sorted_by_index
 from craton.pandas.view import View
 
 
@@ -70,7 +71,37 @@ def bools(**given: Any) -> None:
 
 
 def plain(*objects: Any) -> None:
-    """Refuse objects whose attrs or flags pandas would combine."""
+    """Refuse what is no frame or series, and objects whose attrs or flags pandas would combine."""
     for obj in objects:
+        if not isinstance(obj, (pd.DataFrame, pd.Series)):
+            raise Unsupported(f"a {type(obj).__name__}: pandas words the error")
         if obj._attrs or not obj._flags._allows_duplicate_labels:
             raise Unsupported("attrs or flags")
+
+
+def rows_only(axis: Any, argument: Any) -> Any:
+    """The argument, if the axis is that of the rows."""
+    if axis not in (0, "index"):
+        raise Unsupported(f"axis={axis!r}")
+    return argument
+
+
+def index_sorted(
+    obj: Any,
+    axis: Any,
+    level: Any,
+    ascending: Any,
+    inplace: Any,
+    kind: Any,
+    na_position: Any,
+    sort_remaining: Any,
+    ignore_index: Any,
+    key: Any,
+) -> Any:
+    """``sort_index`` of a frame or series."""
+    if axis not in (0, "index"):
+        raise Unsupported(f"axis={axis!r}")
+    check_options(kind, na_position, key)
+    bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
+    held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)
+    return outcome(obj, held, in_place(obj, inplace, "sort_index"))

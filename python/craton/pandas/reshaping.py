@@ -12,7 +12,7 @@ from pandas.api.types import is_list_like
 from pandas.core.dtypes.cast import find_common_type
 
 from craton.errors import Unsupported
-from craton.pandas.concat import as_dtype
+from craton.pandas.concatenation import as_dtype
 from craton.pandas.dtypes import OBJECT, STR
 from craton.pandas.execute import resolved
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
@@ -49,6 +49,8 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
         raise Unsupported(f"column labels of dtype {labels.dtype}")
     if labels.dtype == OBJECT:
         raise Unsupported("column labels that are objects")
+    if held.index.freq is not None and not ignore_index:
+        raise Unsupported("labels with a frequency")
     held = resolved(held)
     if not ignore_index:
         held = held.numbered()

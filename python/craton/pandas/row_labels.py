@@ -95,7 +95,7 @@ def drop_levels(held: View, level: Any = None) -> View:
     return replace(held, index=remaining(held.index, level_numbers(held.index, level)))
 
 
-def _kind(values: Sequence[Value]) -> OneOf["range", "labels", "multi"]:
+def index_kind(values: Sequence[Value]) -> OneOf["range", "labels", "multi"]:
     """The kind of an index of these columns: of one column of evenly spaced integers pandas makes a RangeIndex."""
     if len(values) > 1:
         return "multi"
@@ -125,7 +125,47 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
         held = held.numbered()
         values = [*held.index.values, *values]
         names = [*held.index.names, *names]
-    spec = IndexSpec(_kind(values), tuple(values), tuple(names))
+    spec = IndexSpec(index_kind(values), tuple(values), tuple(names))
     if drop:
         held = held.take([i for i in range(len(held.values)) if i not in positions])
     return replace(held, index=spec)
+
+
+def rearranged(held: View, method: str, *args: Any) -> View:
+    """The rows with their index levels dropped or in another order: what a method does to them is seen on one row.
+
+    Parameters
+    ----------
+    method
+        ``droplevel``, ``swaplevel`` or ``reorder_levels`` of a MultiIndex.
+    """
+    if held.index.kind != "multi":
+        raise Unsupported("an index of one level")
+    numbers = [[i] for i in range(len(held.index.names))]
+    try:
+        result = getattr(pd.MultiIndex.from_arrays(numbers, names=held.index.names), method)(*args)
+    except Exception as error:
+        raise Unsupported(f"{method}: {error}") from error
+    order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
+    kind: OneOf["labels", "multi"] = "multi" if isinstance(result, pd.MultiIndex) else "labels"
+    return replace(held, index=IndexSpec(kind, tuple(held.index.values[i] for i in order), tuple(result.names)))
+
+
+def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwargs: Any) -> View:
+    """``rename_axis``: the new names are seen on an object without rows.
+
+    Parameters
+    ----------
+    empty
+        An object of the same class and labels of columns.
+    """
+    names = held.index.names
+    empty.index = (
+        pd.MultiIndex.from_arrays([[]] * len(names), names=names) if len(names) > 1 else pd.Index([], name=names[0])
+    )
+    try:
+        result = empty.rename_axis(*args, **kwargs)
+    except Exception as error:
+        raise Unsupported(f"rename_axis: {error}") from error
+    labels = result.columns if isinstance(result, pd.DataFrame) else held.labels
+    return replace(held, labels=labels, index=held.index.renamed(result.index.names))

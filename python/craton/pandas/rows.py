@@ -114,6 +114,20 @@ def sliced(held: View, start: int | None, stop: int | None) -> View:
     return _slice(held, begin, None if begin >= 0 else -begin, None)
 
 
+def bounds(key: slice) -> tuple[int | None, int | None]:
+    """Start and stop of a slice of positions.
+
+    Raises
+    ------
+    Unsupported
+        If they are no integers: pandas words the error.
+    """
+    for bound in (key.start, key.stop):
+        if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool)):
+            raise Unsupported("bounds that are no integers")
+    return (None if key.start is None else int(key.start), None if key.stop is None else int(key.stop))
+
+
 def by_slice(held: View, key: slice) -> View:
     """``obj[start:stop:step]``: by position for integers, by label for others.
 
@@ -135,6 +149,7 @@ def by_slice(held: View, key: slice) -> View:
 def _slice(held: View, offset: int, length: int | None, rows: int | None) -> View:
     if any(has_window(value.expr) for value in (*held.values, *held.index.values)):
         held = held.sealed()
+    held = held.regular()
     return replace(held, base=Slice(held.base, offset, length), rows=rows)
 
 
@@ -153,7 +168,7 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
     count = len(positions)
     if index is None and count and positions[0] + count - 1 == positions[-1] and (np.diff(positions) == 1).all():
         return sliced(held, int(positions[0]), int(positions[-1]) + 1)
-    held = held.numbered()
+    held = held.numbered().regular()
     if any(has_window(value.expr) for value in (*held.values, *held.index.values)):
         held = held.sealed()
     names = [_fresh(held, "__position__"), _fresh(held, "__number__")]
@@ -185,7 +200,9 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
     rows = count_rows(held)
     if isinstance(key, slice):
         bounds = (key.start, key.stop, key.step)
-        if not all(bound is None or (isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)) for bound in bounds):
+        if not all(
+            bound is None or (isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)) for bound in bounds
+        ):
             raise Unsupported("bounds that are no integers")
         if key.step == 0:
             raise Unsupported("a step of 0")
@@ -229,7 +246,8 @@ def by_label(held: View, key: Any) -> View | int:
     if len(positions) == len(labels) and (positions == np.arange(len(labels))).all():
         return held
     chosen = taken(held, positions)
-    return replace(chosen, index=chosen.index.renamed(numbers.index.names))
+    freq = getattr(numbers.index, "freq", None) and held.index.freq
+    return replace(chosen, index=replace(chosen.index.renamed(numbers.index.names), freq=freq))
 
 
 def _by_default_label(held: View, key: Any) -> View | int | None:
@@ -285,7 +303,5 @@ def relabelled(held: View, labels: Any) -> View:
     index = ensure_index(labels)
     rows = count_rows(held)
     if len(index) != rows:
-        raise ValueError(
-            f"Length mismatch: Expected axis has {rows} elements, new values have {len(index)} elements"
-        )
+        raise ValueError(f"Length mismatch: Expected axis has {rows} elements, new values have {len(index)} elements")
     return labelled(held, index)

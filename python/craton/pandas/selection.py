@@ -14,9 +14,9 @@ from craton.errors import Unsupported
 from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.frame_columns import filter_rows
-from craton.pandas.indexers import ILocIndexer, LocIndexer
+from craton.pandas.indexers import ILocIndexer, LocIndexer, compute
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.native import dispatch, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
 from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
@@ -191,7 +191,6 @@ class FrameSelection:
             raise Unsupported("a mask")
         return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
 
-
     def query(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
         """See :meth:`pandas.DataFrame.query`."""
         return _evaluated(self, "query", _query, (expr, *args), kwargs)
@@ -281,7 +280,11 @@ class SeriesSelection:
 
     @native(pd.Series)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        if isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
+        if not is_lazy(self):
+            with plain_pandas():
+                compute(key, value)
+                pd.Series.__setitem__(self, key, value)
+        elif isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
             replace_state(self, set_by_position(self, key, slice(None), value))
         elif not is_hashable(key) and is_mask(key):
             replace_state(self, set_by_label(self, key, slice(None), value))
@@ -301,12 +304,18 @@ class SeriesSelection:
     def rename(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.Series, "rename", args, kwargs)
         index = named.pop("index", None)
-        if named.keys() - {"inplace", "copy"} or callable(index) or not is_hashable(index) or not (is_scalar(index) or isinstance(index, tuple)):
+        if (
+            named.keys() - {"inplace", "copy"}
+            or callable(index)
+            or not is_hashable(index)
+            or not (is_scalar(index) or isinstance(index, tuple))
+        ):
             raise Unsupported("renaming rows")
         inplace = in_place(self, named, "rename")
         without_copy(self, named)
         held = view(self)
-        return finished(self, held.with_values(held.values, name_index(index)), inplace)
+        result = finished(self, held.with_values(held.values, name_index(index)), inplace)
+        return self if inplace else result  # as pandas has it, for a scalar
 
 
 def finished(obj: Any, result: View, inplace: bool = False) -> Any:

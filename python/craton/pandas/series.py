@@ -8,13 +8,15 @@ import pandas as pd
 
 from craton.pandas.cells import SeriesCells
 from craton.pandas.counterparts import Counterpart, register
+from craton.pandas.counting import SeriesCounting
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, SeriesOperators
+from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions import SeriesReductions
-from craton.pandas.relational import SeriesRelational
+from craton.pandas.relational_series import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
@@ -22,10 +24,12 @@ from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import SeriesWindows
 
 
-class Series(
+class Series(  # noqa: D101 - the docstring is pandas'
     SeriesFacts,
+    SeriesPrinting,
     SeriesSelection,
     SeriesCells,
+    SeriesCounting,
     SeriesReductions,
     SeriesRelational,
     SeriesGrouping,
@@ -48,6 +52,8 @@ class Series(
         return Series
 
     def _constructor_from_mgr(self, mgr: Any, axes: Any) -> Series:
+        if type(self) is not Series:
+            return super()._constructor_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         series = Series._from_mgr(mgr, axes)
         object.__setattr__(series, "_name", None)
         return series
@@ -57,6 +63,8 @@ class Series(
         return DataFrame
 
     def _constructor_expanddim_from_mgr(self, mgr: Any, axes: Any) -> DataFrame:
+        if type(self) is not Series:
+            return super()._constructor_expanddim_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
         return DataFrame._from_mgr(mgr, axes)
 
 

@@ -20,7 +20,7 @@ from pandas.core.frame import _reindex_for_setitem
 from craton.errors import Unsupported
 from craton.pandas.align import aligned, attached, same_labels
 from craton.pandas.convert import from_array
-from craton.pandas.dtypes import kind_of
+from craton.pandas.dtypes import DtypeObj, kind_of
 from craton.pandas.execute import count_rows
 from craton.pandas.lazy import view
 from craton.pandas.native import plain_pandas
@@ -47,11 +47,21 @@ def constant(scalar: Any) -> Value:
             frame["x"] = scalar
         except Exception as error:
             raise Unsupported(f"{type(error).__name__}: {error}") from error
-    array = frame["x"].array
-    dtype = frame.dtypes.iloc[0]
-    column, nulls, nans = from_array("x", array.to_numpy() if isinstance(array, pd.arrays.NumpyExtensionArray) else array)
+    return constant_of(frame["x"]._values, frame.dtypes.iloc[0])
+
+
+def constant_of(array: Any, dtype: DtypeObj) -> Value:
+    """The one element of an array as a column of a dtype.
+
+    Raises
+    ------
+    Unsupported
+        If the dtype has no physical form.
+    """
+    column, nulls, nans = from_array("x", array)
     if nans:
-        column, nulls = column.fill_nan(None), bool(column.is_nan().any())
+        column = column.fill_nan(None)
+        nulls = bool(column.null_count())
     return Value(_literal(column), dtype, nulls=nulls)
 
 
@@ -250,11 +260,7 @@ def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, s
         if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
             raise Unsupported(f"a column of {old.dtype} that becomes {column.dtype}")
         old = Value(Call("cast", (old.expr,), pl.Float64()), column.dtype, old.nulls)
-    series, nulls, nans = from_array("x", column._values[:1])
-    if nans:
-        series = series.fill_nan(None)
-        nulls = bool(series.null_count())
-    return _where(predicate, Value(_literal(series), old.dtype, nulls), old)
+    return _where(predicate, constant_of(column._values[:1], old.dtype), old)
 
 
 def _where(predicate: Expr | None, new: Value, old: Value) -> Value:

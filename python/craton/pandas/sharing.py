@@ -18,7 +18,7 @@ from craton.pandas.run import execute
 from craton.plan.expr import has_window
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, RowNumber, schema
 from craton.plan.order import observed_order, topological
-from craton.plan.rules.prune import needed_columns
+from craton.plan.rules.prune import needed_columns, prune_columns
 from craton.plan.size import estimated_rows
 
 #: The most bytes of rows that a run hands over beside its answer.
@@ -26,6 +26,7 @@ SHARED_BYTES = 64 << 20
 #: A frame directly over the rows is taken to want all of its columns again only if it has no more than these.
 FEW_COLUMNS = 8
 _STRING_BYTES = 40
+_HEAVY = (Join, Aggregate, Distinct)
 
 _live: dict[int, weakref.ref[Any]] = {}
 
@@ -49,7 +50,7 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     core = _expensive(plans[0])
     if core is None or all(results.get(plan, ordered) is not None for plan in plans):
         return execute(plans, ordered=ordered)
-    own = needed_columns(plans[0])[core]
+    own: set[str] = set().union(*(needed_columns(plan).get(core, set()) for plan in plans))
     wanted = _wanted(core, own)
     if not wanted or results.covers(core, wanted):
         return execute(plans, ordered=ordered)
@@ -60,7 +61,8 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     if estimated_rows(core) > 50 * rows:
         return execute(plans, ordered=ordered)
     shared = Project(core, tuple((name, core.column(name)) for name in columns))
-    if any(observed_order(shared, observed=False).values()):
+    seen = observed_order(prune_columns(shared), observed=False)
+    if any(seen[op] for op in seen if isinstance(op, _HEAVY)):
         # The rows would have to be put in order first: more work than the answer itself.
         return execute(plans, ordered=ordered)
     return execute(plans, ordered=ordered, beside=(core, shared, rows))
@@ -71,8 +73,7 @@ def _expensive(plan: Operator) -> Operator | None:
     core = plan
     while (isinstance(core, Aggregate) and not core.keys) or isinstance(core, RowNumber) or _plain(core):
         core = core.input  # type: ignore[attr-defined]
-    heavy = (Join, Aggregate, Distinct)
-    return core if any(isinstance(op, heavy) for op in topological(core)) else None
+    return core if any(isinstance(op, _HEAVY) for op in topological(core)) else None
 
 
 def _plain(op: Operator) -> bool:

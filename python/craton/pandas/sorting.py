@@ -55,6 +55,8 @@ def sorted_rows(
     """The rows by keys over the same base."""
     if any(family(key.dtype) == "object" for key in keys):
         raise Unsupported("a sort by objects")
+    if held.index.freq is not None and not ignore_index:
+        raise Unsupported("labels with a frequency")
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
     exprs: list[Expr] = [key.clean.expr for key in keys]
     if any(has_window(value.expr) for value in (*held.values, *held.index.values)) or any(map(has_window, exprs)):

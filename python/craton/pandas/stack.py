@@ -1,9 +1,9 @@
 """Warnings that pandas raises at the user's line, although calls of Craton lie between.
 
 pandas finds the user by leaving out the frames of its own package, and tells a chained assignment by counting the
-references to the object that is assigned to. Both would be misled by a wrapper around pandas' method. So pandas' function
-is taught to leave out Craton's frames too, and the wrapper counts the references itself: being called in the place of
-pandas' method, it sees the same number.
+references to the object that is assigned to. Both would be misled by a wrapper around pandas' method. So pandas'
+function is taught to leave out Craton's frames too, and the wrapper counts the references itself: being called in the
+place of pandas' method, it sees the same number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def stack_level() -> int:
     level = 0
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not (filename.startswith(_CRATON) or filename.startswith(_PANDAS) and not filename.startswith(_TESTS)):
+        if not (filename.startswith(_CRATON) or (filename.startswith(_PANDAS) and not filename.startswith(_TESTS))):
             break
         frame = frame.f_back
         level += 1

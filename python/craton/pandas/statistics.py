@@ -18,8 +18,10 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.lower.results import results
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, with_missing
+from craton.pandas.execute import null_count
 from craton.pandas.sharing import answer
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, options
@@ -40,10 +42,13 @@ class Statistic:
         What the engine computes.
     finish
         Takes a function from an aggregate to its one-row result.
+    likeness
+        Takes the same; returns the stand-in whose reduction has the result's dtype in a DataFrame's reduction.
     """
 
     calls: tuple[AggregateCall, ...]
     finish: Callable[[Fetch], Any]
+    likeness: Callable[[Fetch], pd.Series]
 
 
 def prepared(value: Value) -> Value:
@@ -75,7 +80,11 @@ def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
         raise Unsupported(f"missing values in {dtype}")
     if kind in "mM":
         zero = pd.Series([pd.NaT] * (filled + missing), dtype=dtype)
-        return zero.fillna(pd.Timestamp(0, tz=getattr(dtype, "tz", None)) if kind == "M" else pd.Timedelta(0)) if not missing else zero
+        return (
+            zero.fillna(pd.Timestamp(0, tz=getattr(dtype, "tz", None)) if kind == "M" else pd.Timedelta(0))
+            if not missing
+            else zero
+        )
     return pd.Series([one] * filled + [None] * missing, dtype=dtype)
 
 
@@ -119,7 +128,7 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
     builder = _BUILDERS.get(name)
     if builder is None:
         raise Unsupported(f"{name} is not planned")
-    if name not in ("count", "nunique"):
+    if name not in ("count", "size", "nunique", "quantile"):
         _refuse_bad(name, value.dtype, named)
     return builder(name, prepared(value), named)
 
@@ -157,7 +166,11 @@ def _guarded(
             return ask(stand_in(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
 
-    return Statistic((LENGTH, count, *calls), done)
+    def likeness(fetch: Fetch) -> pd.Series:
+        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        return stand_in(value.dtype, min(present, 4), int(present < rows))
+
+    return Statistic((LENGTH, count, *calls), done, likeness)
 
 
 def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -205,15 +218,23 @@ def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 def _count(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     call = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
-    return Statistic((call,), lambda fetch: np.int64(fetch(call).item()))
+    return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _like(value))
+
+
+def _size(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _like(value))
+
+
+def _like(value: Value) -> Callable[[Fetch], pd.Series]:
+    return lambda _: stand_in(value.dtype, 2, 0)
 
 
 def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     call = aggregate("n_unique", value.expr, pl.Int64())
     if named.get("dropna", True) or not value.nulls:
-        return Statistic((call,), lambda fetch: int(fetch(call).item()))
+        return Statistic((call,), lambda fetch: int(fetch(call).item()), _like(value))
     nulls = aggregate("null_count", value.expr, pl.Int64())
-    return Statistic((call, nulls), lambda fetch: int(fetch(call).item()) + (fetch(nulls).item() > 0))
+    return Statistic((call, nulls), lambda fetch: int(fetch(call).item()) + (fetch(nulls).item() > 0), _like(value))
 
 
 def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
@@ -226,7 +247,39 @@ def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if kind != "b":
         expr = Call("ne", (expr, Literal(0, value.physical)), pl.Boolean())
     call = aggregate(name, expr, pl.Boolean())
-    return Statistic((call,), lambda fetch: typed(value.dtype, name, fetch(call).item()))
+    return Statistic((call,), lambda fetch: typed(value.dtype, name, fetch(call).item()), _like(value))
+
+
+def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    """Some quantiles as a Series; pandas interpolates between the two values that the engine finds beside each."""
+    shares, how = named["q"], named["interpolation"]
+    if kind_of(value.dtype) not in "iufMm" or isinstance(value.dtype, pd.ArrowDtype) or how not in _INTERPOLATIONS:
+        raise Unsupported(f"{name} of {value.dtype}")
+    count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
+    call = aggregate("order_statistics", value.expr, pl.List(value.physical), q=shares)
+
+    def finish(fetch: Fetch) -> Any:
+        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        if present == 0:
+            nothing = stand_in(value.dtype, 0, int(rows > 0)).to_frame(0)
+            return nothing.quantile(list(shares), interpolation=how)[0].reset_index(drop=True)
+        around = fetch(call).explode()
+        parts = []
+        for i, share in enumerate(shares):
+            position = (present - 1) * share
+            both = around[2 * i : 2 * i + 2]
+            if how == "nearest":
+                both = both[[int(np.around(position) - np.floor(position))] * 2]
+            if present < rows:
+                both = both.extend_constant(None, 1)
+            beside = pd.Series(to_array(both, value.dtype), copy=False).to_frame(0)
+            parts.append(beside.quantile([position - np.floor(position)], interpolation=how)[0])
+        return pd.concat(parts, ignore_index=True)
+
+    return Statistic((LENGTH, count, call), finish, _like(value))
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 _BUILDERS: dict[str, Callable[[str, Value, dict[str, Any]], Statistic]] = {
@@ -240,7 +293,9 @@ _BUILDERS: dict[str, Callable[[str, Value, dict[str, Any]], Statistic]] = {
     "std": _moment,
     "sem": _moment,
     "count": _count,
+    "size": _size,
     "nunique": _nunique,
+    "quantile": _quantile,
     "any": _any_all,
     "all": _any_all,
 }
@@ -261,7 +316,21 @@ def compute(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> 
     list
         The scalars.
     """
-    plans: list[Operator] = []
+    found, fetch = _run(held, wanted)
+    return [one.finish(fetch) for one in found]
+
+
+def compute_columns(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> list[pd.Series]:
+    """As :func:`compute`, each result as the one row that a DataFrame's reduction has in its column."""
+    found, fetch = _run(held, wanted)
+    columns = []
+    for one, (name, _, named) in zip(found, wanted, strict=True):
+        like = ask(one.likeness(fetch).to_frame(), name, named)
+        columns.append(pd.Series([one.finish(fetch)], dtype=like.dtype))
+    return columns
+
+
+def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tuple[list[Statistic], Fetch]:
     decided: dict[tuple[Operator, str], int] = {}
     candidates: list[list[Statistic]] = []
     for name, value, named in wanted:
@@ -270,28 +339,22 @@ def compute(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> 
             continue
         # The dtype depends on missing values in the source: be ready for both.
         plain = replace(value, source=None)
-        candidates.append(
-            [statistic(name, replace(plain, dtype=dtype), **named) for dtype in (value.dtype, with_missing(value.dtype))]
-        )
+        dtypes = (value.dtype, with_missing(value.dtype))
+        candidates.append([statistic(name, replace(plain, dtype=dtype), **named) for dtype in dtypes])
         decided.setdefault(value.source, len(decided))
-    calls: dict[AggregateCall, str] = {}
-    for both in candidates:
-        for one in both:
-            for call in one.calls:
-                calls.setdefault(call, f"s{len(calls)}")
-    plans.append(Aggregate(held.base, (), tuple((name, call) for call, name in calls.items())))
-    for operator, column in decided:
-        nulls = AggregateCall("null_count", (operator.column(column),), pl.Int64())
-        plans.append(Aggregate(operator, (), (("missing", nulls),)))
-    frames = answer(plans)
-
-    def fetch(call: AggregateCall) -> pl.Series:
-        return frames[0].get_column(calls[call])
-
-    results = []
+    calls = dict.fromkeys(call for both in candidates for one in both for call in one.calls)
+    known = {call: results.value(held.base, call) for call in calls}
+    missing = {call: f"s{i}" for i, call in enumerate(call for call, series in known.items() if series is None)}
+    plans: list[Operator] = []
+    if missing:
+        plans.append(Aggregate(held.base, (), tuple((name, call) for call, name in missing.items())))
+    plans += [null_count(source) for source in decided]
+    frames = answer(plans) if plans else []
+    for call, name in missing.items():
+        known[call] = frames[0].get_column(name)
+        results.note(held.base, call, frames[0].get_column(name))
+    chosen = []
     for (_, value, _), both in zip(wanted, candidates, strict=True):
-        promoted = value.source is not None and frames[1 + decided[value.source]].item() > 0
-        results.append(both[-1 if promoted else 0].finish(fetch))
-    return results
-
-
+        promoted = value.source is not None and frames[bool(missing) + decided[value.source]].item() > 0
+        chosen.append(both[-1 if promoted else 0])
+    return chosen, known.__getitem__  # type: ignore[return-value]

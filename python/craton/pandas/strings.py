@@ -33,7 +33,53 @@ from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import AggregateCall, Project
 
-_BATCHED = ["capitalize", "casefold", "center", "contains", "count", "endswith", "find", "fullmatch", "get", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "len", "ljust", "lower", "lstrip", "match", "normalize", "pad", "removeprefix", "removesuffix", "repeat", "replace", "rfind", "rindex", "rjust", "rstrip", "slice", "slice_replace", "startswith", "strip", "swapcase", "title", "translate", "upper", "wrap", "zfill"]
+_BATCHED = [
+    "capitalize",
+    "casefold",
+    "center",
+    "contains",
+    "count",
+    "endswith",
+    "find",
+    "fullmatch",
+    "get",
+    "index",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "isdecimal",
+    "isdigit",
+    "islower",
+    "isnumeric",
+    "isspace",
+    "istitle",
+    "isupper",
+    "len",
+    "ljust",
+    "lower",
+    "lstrip",
+    "match",
+    "normalize",
+    "pad",
+    "removeprefix",
+    "removesuffix",
+    "repeat",
+    "replace",
+    "rfind",
+    "rindex",
+    "rjust",
+    "rstrip",
+    "slice",
+    "slice_replace",
+    "startswith",
+    "strip",
+    "swapcase",
+    "title",
+    "translate",
+    "upper",
+    "wrap",
+    "zfill",
+]
 _RAISING = {"index", "rindex"}
 _ARGUMENTS = (str, int, bool, float, tuple, dict, re.Pattern, type(None))
 
@@ -129,7 +175,10 @@ def _replace(
     pattern = _text(pat) if literal else _text(translate(pat))
     replacement = _text(repl) if literal else _text(repl.replace("$", "$$"))
     return Call(
-        "str_replace", (value.expr, pattern, replacement), pl.String(), (("literal", literal), ("n", -1 if n < 0 else n))
+        "str_replace",
+        (value.expr, pattern, replacement),
+        pl.String(),
+        (("literal", literal), ("n", -1 if n < 0 else n)),
     )
 
 
@@ -152,7 +201,11 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
     fill = _fill_value(args, kwargs, name)
     native = _NATIVE.get(name)
     expr: Expr | None = None
-    if native is not None and family(value.dtype) != "category" and getattr(value.dtype, "storage", "pyarrow") == "pyarrow":
+    if (
+        native is not None
+        and family(value.dtype) != "category"
+        and getattr(value.dtype, "storage", "pyarrow") == "pyarrow"
+    ):
         try:
             expr = native(value, *args, **kwargs)
         except (Unsupported, TypeError):
@@ -167,7 +220,9 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
             filled = Call("fill_null", (expr, Literal(bool(fill), pl.Boolean())), pl.Boolean())
             result = Value(filled, dtype, nulls=False)
         elif fill is not None and kind_of(dtype) == "b" and value.nulls:
-            result = Value(Call("fill_null", (expr, Literal(bool(fill), pl.Boolean())), pl.Boolean()), dtype, nulls=False)
+            result = Value(
+                Call("fill_null", (expr, Literal(bool(fill), pl.Boolean())), pl.Boolean()), dtype, nulls=False
+            )
     if dtype == INT64 and value.nulls:
         source = Project(held.base, (("text", value.expr),)), "text"
         return Value(result.expr, dtype, nulls=True, source=source)
@@ -223,7 +278,7 @@ def _expanded(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], 
 
 
 def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
-    held, value = self._held
+    value = self._held[1]
     if not isinstance(pat, str) or type(flags) is not int or not isinstance(expand, bool) or not value.definite:
         raise Unsupported("extraction with options")
     try:
@@ -259,7 +314,7 @@ def _split(name: str) -> Callable[..., Any]:
             raise Unsupported("a split into lists")
         if not value.definite or family(value.dtype) != "str":
             raise Unsupported(f"a split of {value.dtype}")
-        options = {"pat": pat, "n": n, "expand": False}
+        options: dict[str, Any] = {"pat": pat, "n": n, "expand": False}
         parts = batched("method", f"str.{name}", [value], INT64, (COLUMN,), lengths=True, **options)
         width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
         if width is None:
@@ -278,12 +333,11 @@ def _cat(self: Any, others: Any = None, sep: Any = None, na_rep: Any = None, joi
     if not isinstance(sep, (str, type(None))) or not isinstance(na_rep, (str, type(None))) or join != "left":
         raise Unsupported("joining with options")
     held, value = self._held
-    values = []
+    sides = []
     for item in others:
         held, other = aligned(held, view(item))
-        values.append(other)
-    values = [aligned(held, other)[1].values[0] for other in values]
-    columns = [held.values[0], *values]
+        sides.append(other)
+    columns = [held.values[0], *(aligned(held, other)[1].values[0] for other in sides)]
     if any(column.dtype != value.dtype or not column.definite for column in columns) or family(value.dtype) != "str":
         raise Unsupported("joining of different dtypes")
     nulls = any(column.nulls for column in columns)
@@ -310,7 +364,8 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class StringMethods(LazyAccessor, PandasStringMethods):
-    __doc__ = PandasStringMethods.__doc__
+    """``Series.str`` of planned strings; see :class:`pandas.Series.str`."""
+
     _pandas_accessor = PandasStringMethods
 
     def __getitem__(self: Any, key: Any) -> Any:

@@ -11,11 +11,11 @@ import pandas as pd
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
-from craton.pandas.concat import Part, beside, clean_parts, stack
+from craton.pandas.concatenation import Part, beside, clean_parts, stack
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merge import as_frame
-from craton.pandas.merge import merge as merge_views
+from craton.pandas.merging import as_frame
+from craton.pandas.merging import merge as merge_views
 from craton.pandas.native import dispatch, stays_in_pandas
 from craton.pandas.relational import melted
 from craton.pandas.relational_calls import operands, plain
@@ -51,6 +51,12 @@ def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., A
     return decorate
 
 
+def own_classes(*objects: Any) -> None:
+    """Refuse subclasses, whose class pandas would give the result."""
+    if any(type(obj) not in (pd.DataFrame, pd.Series, DataFrame, Series) for obj in objects):
+        raise Unsupported("an object of a subclass")
+
+
 @native_function("merge")
 def merge(
     left: Any,
@@ -71,6 +77,7 @@ def merge(
     if copy is not no_default:
         raise Unsupported("copy, which pandas warns of")
     plain(left, right)
+    own_classes(left)
     keys = (on, left_on, right_on, left_index, right_index)
     held = merge_views(_frame(left), _frame(right), how, *keys, sort, suffixes, indicator, validate)
     return lazy(DataFrame, held)
@@ -109,6 +116,7 @@ def concat(
     if ignore_index and labels is not None:
         raise Unsupported("ignore_index with keys")
     plain(*items)
+    own_classes(*items)
     parts = [
         Part(view(item), True, item.name) if isinstance(item, pd.Series) else Part(view(item), False) for item in items
     ]
@@ -120,7 +128,11 @@ def concat(
         return lazy(Series if only_series else DataFrame, held)
     if axis not in (1, "columns") or sort is True or names is not None:
         raise Unsupported("axis, sort or names")
-    return lazy(DataFrame, beside(parts, ignore_index, labels))
+    held = beside(parts, ignore_index, labels)
+    result = lazy(DataFrame, held)
+    if held.index.names == parts[0].view.index.names:
+        result.__dict__["_row_axis"] = ((held.base, held.index), items[0].index)  # the very Index, as in pandas
+    return result
 
 
 @native_function("melt")

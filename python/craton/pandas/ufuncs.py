@@ -67,7 +67,7 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     Unsupported
         For reductions and other methods, several outputs, and operands that are neither scalars nor planned.
     """
-    if method != "__call__" or kwargs or ufunc.nout != 1 or getattr(np, ufunc.__name__, None) is not ufunc:
+    if method != "__call__" or kwargs or ufunc.nout != 1 or vars(np).get(ufunc.__name__) != ufunc:
         raise Unsupported(f"np.{ufunc.__name__}.{method} with options")
     if ufunc.signature is not None or len(inputs) > 2:
         raise Unsupported(f"np.{ufunc.__name__} on several operands")
@@ -80,9 +80,7 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         raise Unsupported(f"np.{ufunc.__name__} of an array")
     if len(others) == 1:
         held = resolved(view(self))
-        values = [
-            _computed(ufunc, [value if item is self else item for item in inputs]) for value in held.values
-        ]
+        values = [_computed(ufunc, [value if item is self else item for item in inputs]) for value in held.values]
         if isinstance(self, pd.DataFrame) and len(inputs) > 1:
             raise Unsupported("a function of a frame and a scalar")
         return lazy(type(self), held.with_values(values), self)

@@ -18,7 +18,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window
-from craton.plan.operators import Filter, Operator, Project, RowNumber, schema
+from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, schema
 
 ROW = "__row__"
 
@@ -85,7 +85,8 @@ class IndexSpec:
     names
         The names of the levels (one for ``default``).
     freq
-        The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back where the labels still have it.
+        The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back, times k, where the rows are every
+        k-th of it.
     """
 
     kind: OneOf["default", "range", "labels", "multi"] = "default"
@@ -180,11 +181,21 @@ class View:
         label = Value(Call("cast", (Column(name, pl.UInt32()),), pl.Int64()), INT64, nulls=False)
         return replace(self, base=RowNumber(self.base, name), index=IndexSpec("range", (label,), self.index.names))
 
+    def regular(self) -> View:
+        """The view before rows of it are chosen: a frequency goes, if rows of an index that had it were chosen before.
+
+        Whether it is still there after the first choice depends on the data, and a later choice can't bring it back.
+        """
+        if self.index.freq is None:
+            return self
+        base = self.base
+        while isinstance(base, (Project, RowNumber, Slice, Attach)):
+            base = base.input
+        return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
+
     def filtered(self, predicate: Expr) -> View:
         """The rows where a predicate over the base holds."""
-        view = self.numbered()
-        if view.index.freq is not None:
-            view = replace(view, index=replace(view.index, freq=None))
+        view = self.numbered().regular()
         if any(has_window(value.expr) for value in (*view.values, *view.index.values)) or has_window(predicate):
             view, (predicate,) = view.sealed_with([predicate])
         return replace(view, base=Filter(view.base, conjunction(conjuncts(predicate))), rows=None)

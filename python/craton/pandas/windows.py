@@ -1,6 +1,266 @@
-"""Methods whose value depends on neighbouring rows: cumsum, shift, diff, rank."""
+"""Columns whose values depend on other rows: cumulations, shifts and differences, ranks, fills from neighbours.
+
+Result dtypes, and errors of what can't be done, are asked of pandas on a stand-in column.
+"""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.extensions import no_default
+from pandas.api.types import is_scalar
+
+from craton.errors import Unsupported
+from craton.pandas.deprecations import in_place
+from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
+from craton.pandas.execute import resolved
+from craton.pandas.lazy import lazy, view
+from craton.pandas.native import native
+from craton.pandas.reductions import arguments, numeric
+from craton.pandas.selection import finished
+from craton.pandas.setting import constant_of
+from craton.pandas.statistics import prepared, stand_in
+from craton.pandas.view import Value, View
+from craton.plan.expr import Call, Expr, Literal, Options, Window, options
+
+_CUMULATIVE = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}
+_RANKS = {
+    "average": "rank_average",
+    "min": "rank_min",
+    "max": "rank_max",
+    "first": "rank_ordinal",
+    "dense": "rank_dense",
+}
+
+
+def _window(function: str, args: tuple[Expr, ...], dtype: pl.DataType, choice: Options = ()) -> Expr:
+    return Window(function, args, dtype, (), choice)
+
+
+def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
+    return expr if dtype == of else Call("cast", (expr,), dtype)
+
+
+def outcome(value: Value, method: Callable[[pd.Series], pd.Series]) -> pd.Series:
+    """What pandas makes of a stand-in column.
+
+    Raises
+    ------
+    Unsupported
+        If pandas raises or warns: then it should on the real column.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return method(stand_in(value.dtype, 2, 0))
+        except Exception as error:
+            raise Unsupported(f"{type(error).__name__}: {error}") from error
+
+
+def _usable(value: Value) -> Value:
+    if family(value.dtype) in ("category", "object"):
+        raise Unsupported(f"windows over {value.dtype}")
+    return prepared(value)
+
+
+def _made(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Value:
+    if physical(dtype) != expr.dtype:  # type: ignore[attr-defined]
+        raise Unsupported(f"a result of {dtype}")
+    return Value(expr, dtype, nulls, nans)
+
+
+def cumulated(value: Value, name: str, skipna: bool) -> Value:
+    """A running sum, product, minimum or maximum."""
+    value = _usable(value)
+    kinds = "biufmM" if name in ("cummin", "cummax") else "biuf"
+    if kind_of(value.dtype) not in kinds or family(value.dtype) == "arrow":
+        raise Unsupported(f"{name} of {value.dtype}")
+    dtype = outcome(value, lambda s: getattr(s, name)(skipna=skipna)).dtype
+    kind = physical(dtype)
+    expr = _window(_CUMULATIVE[name], (_cast(value.expr, kind, value.physical),), kind)
+    floating = kind.is_float()
+    if not skipna and value.nulls:
+        seen = _window("cum_max", (Call("is_null", (value.expr,), pl.Boolean()),), pl.Boolean())
+        expr = Call("when", (seen, Literal(None, kind), expr), kind)
+    return _made(expr, dtype, value.nulls, floating)
+
+
+def shifted(value: Value, periods: int, fill_value: Any) -> Value:
+    """Values of other rows: those ``periods`` before."""
+    value = _usable(value)
+    result = outcome(value, lambda s: s.shift(1 if periods else 0, fill_value=fill_value))
+    kind = physical(result.dtype)
+    if not periods:
+        return value
+    filler = constant_of(result._values[:1], result.dtype)
+    arg = _cast(value.expr, kind, value.physical)
+    missing = filler.expr.value is None  # type: ignore[attr-defined]
+    args = (arg,) if missing else (arg, filler.expr)
+    return _made(_window("shift", args, kind, options(periods=periods)), result.dtype, value.nulls or missing)
+
+
+def differences(value: Value, periods: int) -> Value:
+    """What each value is more than the one ``periods`` before."""
+    value = _usable(value)
+    dtype = outcome(value, lambda s: s.diff(1)).dtype
+    kind = kind_of(value.dtype)
+    if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
+        raise Unsupported(f"differences of {value.dtype}")
+    target = physical(dtype)
+    wide: pl.DataType = pl.Int64() if kind == "i" else value.physical
+    now = _cast(value.expr, wide, value.physical)
+    before = _window("shift", (now,), wide, options(periods=periods))
+    difference = Call("sub", (now, before), target if kind in "mM" else wide)
+    return _made(_cast(difference, target, difference.dtype), dtype, True, target.is_float())
+
+
+def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
+    """The place of each value among all; missing values have none."""
+    value = _usable(value)
+    if family(value.dtype) not in ("numpy", "str"):
+        raise Unsupported(f"ranks of {value.dtype}")
+    dtype = outcome(value, lambda s: s.rank(method=method, ascending=ascending, pct=pct)).dtype  # type: ignore[arg-type]
+    choice = options(descending=not ascending)
+    expr = _window(_RANKS[method], (value.expr,), pl.Float64(), choice)
+    if pct:
+        total = (
+            _window("max", (expr,), pl.Float64())
+            if method == "dense"
+            else _cast(_window("count", (value.expr,), pl.Int64()), pl.Float64(), pl.Int64())
+        )
+        expr = Call("truediv", (expr, total), pl.Float64())
+    return _made(expr, dtype, value.nulls)
+
+
+def carried(value: Value, name: str, limit: int | None) -> Value:
+    """Missing values filled from the neighbour before or after."""
+    if not value.nulls and not value.nans:
+        return value
+    value = prepared(value)
+    if family(value.dtype) == "object":
+        raise Unsupported("objects")
+    function = "forward_fill" if name == "ffill" else "backward_fill"
+    return replace(value, expr=_window(function, (value.expr,), value.physical, options(limit=limit)))
+
+
+# -- methods ---------------------------------------------------------------------------------------------------------
+
+
+def _each(self: Any, change: Callable[[Value], Value], held: View | None = None) -> Any:
+    held = resolved(view(self) if held is None else held)
+    return lazy(type(self), held.with_values([change(value) for value in held.values]), self)
+
+
+def _rows_only(named: dict[str, Any]) -> None:
+    if named.pop("axis", 0) not in (0, "index", "rows", None):
+        raise Unsupported("another axis")
+
+
+def _cumulation(base: type, name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, name, args, kwargs)
+        _rows_only(named)
+        skipna = named.pop("skipna", True)
+        if not isinstance(skipna, bool):
+            raise Unsupported(f"skipna={skipna!r}")
+        held = view(self)
+        if named.pop("numeric_only", False):
+            held = numeric(held, "numeric_only")
+        if named:
+            raise Unsupported("more options")
+        return _each(self, lambda value: cumulated(value, name, skipna), held)
+
+    return native(base, name)(method)
+
+
+def _periods(named: dict[str, Any]) -> int:
+    periods = named.pop("periods", 1)
+    if isinstance(periods, np.integer):
+        periods = int(periods)
+    if isinstance(periods, bool) or not isinstance(periods, int):
+        raise Unsupported(f"periods={periods!r}")
+    return periods
+
+
+def _shift(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "shift", args, kwargs)
+        _rows_only(named)
+        periods = _periods(named)
+        fill_value = named.pop("fill_value", no_default)
+        if named or not (fill_value is no_default or is_scalar(fill_value)):
+            raise Unsupported("shifts of labels, or several")
+        return _each(self, lambda value: shifted(value, periods, fill_value))
+
+    return native(base, "shift")(method)
+
+
+def _diff(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "diff", args, kwargs)
+        _rows_only(named)
+        periods = _periods(named)
+        if named:
+            raise Unsupported("more options")
+        return _each(self, lambda value: differences(value, periods))
+
+    return native(base, "diff")(method)
+
+
+def _pct_change(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "pct_change", args, kwargs)
+        periods = _periods(named)
+        if named:
+            raise Unsupported("more options")
+        return self / self.shift(periods=periods) - 1
+
+    return native(base, "pct_change")(method)
+
+
+def _rank(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "rank", args, kwargs)
+        _rows_only(named)
+        how, ascending, pct = named.pop("method", "average"), named.pop("ascending", True), named.pop("pct", False)
+        if how not in _RANKS or not isinstance(ascending, bool) or not isinstance(pct, bool):
+            raise Unsupported("options of another kind")
+        held = view(self)
+        if base is pd.DataFrame and named.pop("numeric_only", False):
+            held = numeric(held, "numeric_only")
+        if named:
+            raise Unsupported("ranks of missing values")
+        if base is pd.DataFrame and not all(
+            family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values
+        ):
+            raise Unsupported("ranks in columns of several kinds")
+        return _each(self, lambda value: ranked(value, how, ascending, pct), held)
+
+    return native(base, "rank")(method)
+
+
+def _carry(base: type, name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, name, args, kwargs)
+        _rows_only(named)
+        limit = named.pop("limit", None)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise Unsupported(f"limit={limit!r}")
+        if named.keys() - {"inplace"}:
+            raise Unsupported("more options")
+        held = resolved(view(self))
+        result = held.with_values([carried(value, name, limit) for value in held.values])
+        inplace = in_place(self, named, name)
+        new = finished(self, result, inplace)
+        return self if inplace else new  # in place too, pandas gives the object back
+
+    return native(base, name)(method)
 
 
 class FrameWindows:
@@ -9,3 +269,12 @@ class FrameWindows:
 
 class SeriesWindows:
     """Methods of Series."""
+
+
+for _mixin, _base in ((FrameWindows, pd.DataFrame), (SeriesWindows, pd.Series)):
+    for _name in _CUMULATIVE:
+        setattr(_mixin, _name, _cumulation(_base, _name))
+    for _name, _method in (("shift", _shift), ("diff", _diff), ("pct_change", _pct_change), ("rank", _rank)):
+        setattr(_mixin, _name, _method(_base))
+    for _name in ("ffill", "bfill"):
+        setattr(_mixin, _name, _carry(_base, _name))

@@ -66,11 +66,11 @@ declare(Kind.WINDOW, "is_duplicated")
 declare(Kind.ROWWISE, "batch", "concat_str")
 
 # --- strings and dates
-declare(Kind.ROWWISE, "str_contains", "str_starts_with", "str_ends_with", "str_slice", "str_len", "str_extract")
-declare(Kind.ROWWISE, "str_lower", "str_upper", "str_strip", "str_replace", "str_count", "str_find", "str_pad")
-declare(Kind.ROWWISE, "dt_part", "dt_date", "dt_truncate", "dt_offset", "dt_zone", "dt_format", "dt_parse")
+declare(Kind.ROWWISE, "str_contains", "str_starts_with", "str_ends_with", "str_slice", "str_len", "str_replace")
+declare(Kind.ROWWISE, "dt_part", "dt_offset")
 
 # --- more aggregates (reductions, value_counts, describe)
+declare(Kind.AGGREGATE, "order_statistics")
 
 # --- more of group-by
 declare(Kind.AGGREGATE, "label_of_min", "label_of_max", ordered=True)

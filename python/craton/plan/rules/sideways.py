@@ -11,8 +11,10 @@ from craton.plan.operators import Aggregate, Distinct, Filter, Join, Operator, P
 from craton.plan.order import topological
 from craton.plan.size import estimate
 
-#: A side is worth asking if it has at most this share of the rows that are grouped.
-SMALL_SHARE = 0.25
+#: A side is worth asking if it has at most this share of the rows that are grouped,
+SMALL_SHARE = 0.1
+#: and filters have left at most this share of its own rows: else it has most of the keys.
+FILTERED_SHARE = 0.5
 #: Group-bys of fewer rows are left alone.
 LARGE_ROWS = 100_000
 
@@ -129,8 +131,10 @@ def _narrowed(
     chosen = [i for i, key in enumerate(keys) if isinstance(key, Column) and key.name in group_keys]
     if not chosen or len(chosen) != len(keys):
         return None
-    rows = estimate(op.input).rows
-    if rows < LARGE_ROWS or estimate(other).rows > rows * SMALL_SHARE or _asks(op.input):
+    rows, asking_side = estimate(op.input).rows, estimate(other)
+    if rows < LARGE_ROWS or asking_side.rows > rows * SMALL_SHARE or asking_side.share > FILTERED_SHARE:
+        return None
+    if _asks(op.input):
         return None
     names = tuple(f"asked key {i}" for i in range(len(keys)))
     asking = Project(other, tuple(zip(names, other_on, strict=True)))

@@ -28,8 +28,8 @@ from craton.plan.rules.pushdown import push_predicates
 def unnest(root: Operator) -> Operator:
     """Replace every :class:`~craton.plan.expr.Member` by a join with the plan that it asks.
 
-    ``Filter[k in (P)](A)`` becomes ``SemiJoin[k = p](A, P)``, and ``not`` an anti join; anywhere else a left join with the
-    distinct values of ``P`` brings a marker column, which is null where the value is no member.
+    ``Filter[k in (P)](A)`` becomes ``SemiJoin[k = p](A, P)``, and ``not`` an anti join; anywhere else a left join with
+    the distinct values of ``P`` brings a marker column, which is null where the value is no member.
 
     Always valid: neither join drops, repeats or reorders rows of ``A`` otherwise. Filters are pushed first, so that the
     join stands where the filter would; a plan without a membership comes back as it is.

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.core.common import consensus_name_attr
 from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import resolved
-from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels, name_index
 from craton.plan.expr import Call, Column, Literal
 from craton.plan.operators import Project, Union
 
@@ -51,11 +52,13 @@ def stack(
     if len({part.series for part in parts}) > 1:
         raise Unsupported("frames and series together")
     if parts[0].series:
-        labels = _series_label(parts)
+        labels = name_index(consensus_name_attr(parts))
         positions = [[0]] * len(parts)
     else:
         labels, positions = _columns(views, join, sort)
     if not ignore_index:
+        if any(view.index.freq is not None for view in views):
+            raise Unsupported("labels with a frequency")
         views = [view.numbered() for view in views]
     dtypes = [
         _common([view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)])
@@ -87,19 +90,6 @@ def _stacked(name: str, column: Sequence[Value]) -> Value:
     """The column of a union of which ``column`` are the parts."""
     nulls, nans = any(value.nulls for value in column), any(value.nans for value in column)
     return Value(Column(name, column[0].physical), column[0].dtype, nulls, nans)
-
-
-def _series_label(parts: Sequence[Part]) -> pd.Index:
-    from craton.pandas.view import name_index
-
-    name = parts[0].name
-    for part in parts[1:]:
-        try:
-            if part.name != name:
-                name = None
-        except TypeError:
-            name = None
-    return name_index(name)
 
 
 def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, list[list[int]]]:
@@ -147,7 +137,7 @@ def as_dtype(value: Value, dtype: DtypeObj) -> Value:
         If the conversion is not a plain cast.
     """
     if value.dtype == dtype:
-        if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):
+        if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):  # type: ignore[union-attr]
             raise Unsupported("categories in another order")
         if value.physical == physical(dtype):
             return replace(value, dtype=dtype)
@@ -271,8 +261,8 @@ def clean_parts(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None]
         raise Unsupported("not a list of objects")
     else:
         items = list(objs)
-        if isinstance(keys, pd.Index) and (isinstance(keys, pd.MultiIndex) or keys.names != [None]):
-            raise Unsupported("keys with names")
+        if isinstance(keys, pd.Index) and (type(keys) is not pd.Index or keys.name is not None):
+            raise Unsupported("keys with a name, or of a class of their own")
         keys = list(keys) if keys is not None else None
     if keys is not None and len(keys) != len(items):
         raise Unsupported("another number of keys than objects")

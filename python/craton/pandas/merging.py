@@ -27,6 +27,7 @@ from craton.pandas.merge_keys import (
     resolve_keys,
     unique_keys,
 )
+from craton.pandas.row_labels import index_kind
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.expr import Call, Column, Expr, Literal
 from craton.plan.operators import (
@@ -68,7 +69,7 @@ def merge(
     _check(left, right, how, left_index, right_index, sort, indicator)
     anti = how.endswith("_anti")
     kind: JoinHow = how.removesuffix("_anti")  # type: ignore[assignment]
-    if left_index or right_index:
+    if left_index or right_index or left.index.names != (None,) or right.index.names != (None,):
         left, right = left.numbered(), right.numbered()
     keys = resolve_keys(left, right, how, on, left_on, right_on, left_index, right_index)
     pairs = [
@@ -93,14 +94,38 @@ def merge(
         base, index = Filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)), numbered.index
     lefts = _met(one, base, kind in ("right", "outer"))
     rights = _met(other, base, kind in ("left", "outer"))
-    for i, shared in enumerate(keys.shared):
-        if shared and kind in ("right", "outer"):
-            lefts[keys.left[i].position] = coalesced(one.key(i), other.key(i), kind)
+    filled = {
+        i: coalesced(one.key(i), other.key(i), kind) if kind in ("right", "outer") else one.key(i)
+        for i, shared in enumerate(keys.shared)
+        if shared
+    }
+    for i, key in filled.items():
+        if not keys.left[i].level:
+            lefts[keys.left[i].position] = key
     values = [*lefts, *(rights[i] for i in kept)]
     if indicator:
         values.append(_indicator(one, other))
+    if keys.by_level:
+        if anti:
+            raise Unsupported("an anti merge on a level")
+        labels, index = _levels(keys, filled, values, labels)
     rows = left.rows * right.rows if kind == "cross" and left.rows is not None and right.rows is not None else None
     return View(base, tuple(values), labels, index, rows)
+
+
+def _levels(keys: Keys, filled: dict[int, Value], values: list[Value], labels: pd.Index) -> tuple[pd.Index, IndexSpec]:
+    """What becomes of keys that are levels on the left: columns in the key's place, or labels if both sides' are."""
+    restored = []
+    for i, key in filled.items():
+        if keys.left[i].level and keys.right[i].level:
+            restored.append((keys.left[i].label, key))
+        elif keys.left[i].level:
+            values.insert(i, key)
+            labels = labels.insert(i, keys.left[i].label)
+    if not restored:
+        return labels, IndexSpec()
+    names, columns = zip(*restored, strict=True)
+    return labels, IndexSpec(index_kind(columns), tuple(columns), tuple(names))
 
 
 def _check(left: View, right: View, how: Any, *flags: Any) -> None:
@@ -129,7 +154,7 @@ def _validated(validate: str | None, left: View, right: View, pairs: Sequence[Ke
 
 def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
     """The labels of the result, and which of the right's columns stay."""
-    dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared}
+    dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared and not ref.level}
     kept = [i for i in range(len(right.values)) if i not in dropped]
     labels = right.labels.take(kept)
     name = indicator if isinstance(indicator, str) else "_merge"
@@ -146,8 +171,9 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
 
 def _sides(left: View, right: View, keys: Keys, marked: bool) -> tuple[Side, Side]:
     taken: set[str] = set()
-    one = _side(left, keys.left, taken, "left" if marked else None, keys.labels_from is not None)
-    other = _side(right, keys.right, taken, "right" if marked else None, keys.labels_from is not None)
+    labelled = keys.labels_from is not None or keys.by_level
+    one = _side(left, keys.left, taken, "left" if marked else None, labelled)
+    other = _side(right, keys.right, taken, "right" if marked else None, labelled)
     return one, other
 
 

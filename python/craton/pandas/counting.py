@@ -1,0 +1,242 @@
+"""Distinct values: ``value_counts``, ``unique``, ``mode``, and whether values repeat or rise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import is_list_like
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import DtypeObj, family
+from craton.pandas.execute import resolved
+from craton.pandas.lazy import lazy, view
+from craton.pandas.native import native, native_property, plain_pandas
+from craton.pandas.reductions import arguments
+from craton.pandas.sharing import answer
+from craton.pandas.statistics import compute, prepared, stand_in
+from craton.pandas.view import IndexSpec, Value, View, name_index
+from craton.plan.expr import Call, Expr, Window
+from craton.plan.operators import Aggregate, AggregateCall, Distinct, Filter, Operator, Project, Sort, SortKey
+
+COUNT = AggregateCall("len", (), pl.Int64())
+
+
+def _plain(value: Value) -> Value:
+    """A column that can be a key, with missing values as null."""
+    if isinstance(value.dtype, pd.CategoricalDtype) or family(value.dtype) == "object":
+        raise Unsupported(f"counts of {value.dtype}")
+    return prepared(value)
+
+
+def _counted(held: View, values: list[Value], names: list[str], dropna: bool) -> Operator:
+    """One row a combination of values, by first appearance, with how many rows have it."""
+    columns = tuple((name, value.expr) for name, value in zip(names, values, strict=True))
+    base: Operator = Project(held.base, columns)
+    if dropna:
+        for name, value in zip(names, values, strict=True):
+            if value.nulls:
+                present = Call("not", (Call("is_null", (base.column(name),), pl.Boolean()),), pl.Boolean())
+                base = Filter(base, present)
+    keys = tuple((name, base.column(name)) for name in names)
+    return Aggregate(base, keys, (("count", COUNT),), sort=False)
+
+
+def _by_count(counts: Operator, held: View, index: IndexSpec, dtype: DtypeObj, named: dict[str, Any]) -> View:
+    if named.get("sort", True):
+        counts = Sort(counts, (SortKey(counts.column("count"), descending=not named.get("ascending", False)),))
+    number = counts.column("count")
+    value = Value(number, dtype, nulls=False)
+    name = "count"
+    if named.get("normalize", False):
+        total = Window("sum", (number,), pl.Int64())
+        value = Value(Call("truediv", (number, total), pl.Float64()), np.dtype("float64"), nulls=False)
+        name = "proportion"
+    return View(counts, (value,), name_index(name), index)
+
+
+def _flags(named: dict[str, Any]) -> None:
+    for key in ("normalize", "sort", "ascending", "dropna"):
+        if not isinstance(named.get(key, True), bool):
+            raise Unsupported(f"{key}={named[key]!r}")
+
+
+class FrameCounting:
+    """Methods of DataFrame."""
+
+    @native(pd.DataFrame)
+    def value_counts(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.DataFrame, "value_counts", args, kwargs)
+        _flags(named)
+        held = view(self)
+        subset = named.pop("subset", None)
+        labels = held.labels.tolist() if subset is None else subset if is_list_like(subset) else [subset]
+        if isinstance(held.labels, pd.MultiIndex) or isinstance(subset, tuple) or not len(labels):
+            raise Unsupported("columns of this kind")
+        held = resolved(held)
+        positions = [held.position(label) if label in held.labels else _unknown() for label in labels]
+        values = [_plain(held.values[i]) for i in positions]
+        if named.get("normalize") and not named.get("sort", True):
+            raise Unsupported("shares that are not sorted")
+        names = [f"key{i}" for i in range(len(values))]
+        counts = _counted(held, values, names, named.get("dropna", True))
+        levels = tuple(value.at(name) for value, name in zip(values, names, strict=True))
+        kind: Any = "multi" if len(levels) > 1 or (subset is None or is_list_like(subset)) else "labels"
+        from craton.pandas.series import Series
+
+        return lazy(
+            Series, _by_count(counts, held, IndexSpec(kind, levels, tuple(labels)), np.dtype("int64"), named), self
+        )
+
+
+def _unknown() -> int:
+    raise Unsupported("an unknown column: pandas words the error")
+
+
+class SeriesCounting:
+    """Methods of Series."""
+
+    @native(pd.Series)
+    def value_counts(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.Series, "value_counts", args, kwargs)
+        _flags(named)
+        if named.get("bins") is not None:
+            raise Unsupported("bins")
+        held = resolved(view(self))
+        value = _plain(held.values[0])
+        dropna = named.get("dropna", True)
+        if family(value.dtype) in ("masked", "arrow") and (named.get("normalize") or (not dropna and value.nulls)):
+            raise Unsupported("shares of nullable values")
+        dtype = stand_in(value.dtype, 1, 0).value_counts().dtype
+        counts = _counted(held, [value], ["value"], dropna)
+        index = IndexSpec("labels", (value.at("value"),), (self.name,))
+        return lazy(type(self), _by_count(counts, held, index, dtype, named), self)
+
+    @native(pd.Series)
+    def unique(self: Any) -> Any:
+        few = distinct(self)
+        with plain_pandas():
+            return pd.Series.unique(few)
+
+    @native(pd.Series)
+    def mode(self: Any, dropna: Any = True) -> Any:
+        if not isinstance(dropna, bool):
+            raise Unsupported(f"dropna={dropna!r}")
+        held = resolved(view(self))
+        value = _plain(held.values[0])
+        if not dropna and value.nulls:
+            raise Unsupported("missing values as a mode")
+        counts = _counted(held, [value], ["value"], dropna)
+        most = Window("max", (counts.column("count"),), pl.Int64())
+        flagged = Project(
+            counts,
+            (
+                ("value", counts.column("value")),
+                ("most", Call("eq", (counts.column("count"), most), pl.Boolean())),
+            ),
+        )
+        commonest = Filter(flagged, flagged.column("most"))
+        base = Sort(commonest, (SortKey(commonest.column("value")),))
+        return lazy(type(self), View(base, (value.at("value"),), held.labels), self)
+
+    @native(pd.Series)
+    def argmin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _position(self, "argmin", args, kwargs)
+
+    @native(pd.Series)
+    def argmax(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _position(self, "argmax", args, kwargs)
+
+    @native(pd.Series)
+    def idxmin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _label(self, _position(self, "idxmin", args, kwargs))
+
+    @native(pd.Series)
+    def idxmax(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _label(self, _position(self, "idxmax", args, kwargs))
+
+    @native_property(pd.Series)
+    def is_unique(self: Any) -> Any:
+        held = view(self)
+        if not held.values[0].definite:
+            held = resolved(held)
+        distinct_values, rows = compute(
+            held, [("nunique", held.values[0], {"dropna": False}), ("size", held.values[0], {})]
+        )
+        return distinct_values == rows
+
+    @native_property(pd.Series)
+    def hasnans(self: Any) -> Any:
+        value = resolved(view(self)).values[0]
+        present, rows = compute(view(self), [("count", value, {}), ("size", value, {})])
+        if family(value.dtype) != "numpy":
+            raise Unsupported(f"{value.dtype}")
+        return bool(present < rows)
+
+    @native_property(pd.Series)
+    def is_monotonic_increasing(self: Any) -> Any:
+        return _monotonic(self, "ge")
+
+    @native_property(pd.Series)
+    def is_monotonic_decreasing(self: Any) -> Any:
+        return _monotonic(self, "le")
+
+
+def distinct(obj: Any) -> Any:
+    """A Series of the same dtype with each value once, by first appearance."""
+    held = resolved(view(obj))
+    value = held.values[0]
+    if family(value.dtype) == "object":
+        raise Unsupported("objects")
+    value = prepared(value)
+    base = Distinct(Project(held.base, (("value", value.expr),)), ("value",), "first")
+    few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)
+    _ = few._mgr
+    return few
+
+
+def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    named = arguments(pd.Series, name, args, kwargs)
+    if named.pop("axis", 0) not in (0, None, "index") or not isinstance(named.pop("skipna", True), bool) or named:
+        raise Unsupported("options")
+    held = resolved(view(self))
+    value = prepared(held.values[0])
+    if family(value.dtype) not in ("numpy", "masked") or not (
+        value.physical.is_numeric() or value.physical.is_temporal()
+    ):
+        raise Unsupported(f"{name} of {value.dtype}")
+    call = AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())
+    nulls = AggregateCall("null_count", (value.expr,), pl.Int64())
+    plan = Aggregate(held.base, (), (("position", call), ("nulls", nulls)))
+    row = answer([plan], ordered=True)[0]
+    found = row["position"].item()
+    if found is None or (row["nulls"].item() and not arguments(pd.Series, name, args, kwargs).get("skipna", True)):
+        raise Unsupported("no value, or missing ones that count")
+    return np.int64(found)
+
+
+def _label(self: Any, position: int) -> Any:
+    few = self.iloc[position : position + 1]
+    _ = few._mgr
+    return few.index[0]
+
+
+def _monotonic(self: Any, name: str) -> bool:
+    held = resolved(view(self))
+    value = prepared(held.values[0])
+    if family(value.dtype) not in ("numpy", "str") or isinstance(value.dtype, pd.CategoricalDtype):
+        raise Unsupported(f"{value.dtype}")
+    before = Window("shift", (value.expr,), value.physical)
+    rising: Expr = Call(name, (value.expr, before), pl.Boolean())
+    base = Project(held.base, (("rising", rising), ("missing", Call("is_null", (value.expr,), pl.Boolean()))))
+    calls = (
+        ("rising", AggregateCall("all", (base.column("rising"),), pl.Boolean())),
+        ("missing", AggregateCall("any", (base.column("missing"),), pl.Boolean())),
+        ("rows", COUNT),
+    )
+    row = answer([Aggregate(base, (), calls)])[0]
+    if row["missing"].item() and row["rows"].item() < 2:
+        raise Unsupported("one missing value")
+    return bool(row["rising"].item()) and not bool(row["missing"].item())

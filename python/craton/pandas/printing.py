@@ -1,0 +1,151 @@
+"""What a notebook or a prompt shows of a lazy object, from its first and last rows and their number.
+
+pandas prints long objects truncated; so pandas itself prints a small frame of the rows at both ends, which is cut in the
+same places, and the number of rows in its last line is put right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from craton.errors import Unsupported
+from craton.pandas.dtypes import family
+from craton.pandas.execute import block_manager, count_rows, materialise_all, resolved, series_manager
+from craton.pandas.lazy import view
+from craton.pandas.native import is_lazy, native, plain_pandas
+from craton.pandas.reductions import arguments, prefetch
+from craton.pandas.rows import sliced
+from craton.pandas.view import Value, View
+
+
+def ends(obj: Any) -> tuple[Any, int]:
+    """A plain pandas object of the rows at both ends, more than are shown, and the number of all rows.
+
+    Raises
+    ------
+    Unsupported
+        If all rows are shown anyway, or the summary is asked for instead.
+    """
+    most = pd.get_option("display.max_rows")
+    if most is None or pd.get_option("display.large_repr") == "info":
+        raise Unsupported("all rows")
+    most = max(most, 100)
+    held = view(obj)
+    rows = count_rows(held)
+    if rows <= 2 * most:
+        raise Unsupported("all rows")
+    held = replace(held, rows=rows)
+    first, last = materialise_all([sliced(held, None, most), sliced(held, rows - most, None)])
+    parts = [_plain(obj, held, arrays, index) for arrays, index in (first, last)]
+    few = pd.concat(parts)
+    if isinstance(few, pd.DataFrame):
+        few.columns = held.labels
+    return few, rows
+
+
+def _plain(obj: Any, held: View, arrays: list[Any], index: pd.Index) -> Any:
+    if isinstance(obj, pd.Series):
+        manager = series_manager(arrays[0], index)
+        series = pd.Series._from_mgr(manager, manager.axes)
+        series._name = held.labels[0]
+        return series
+    manager = block_manager(arrays, index, pd.RangeIndex(len(arrays)))
+    return pd.DataFrame._from_mgr(manager, manager.axes)
+
+
+def _corrected(text: str, before: str, after: str) -> str:
+    """The text with what stands in its last line, or the one before, replaced."""
+    place = text.rfind(before)
+    return text if place < 0 else text[:place] + after + text[place + len(before) :]
+
+
+def memory_of(held: View, value: Value) -> int:
+    """The bytes of a column as pandas would hold it."""
+    rows = count_rows(held)
+    if not value.definite:
+        raise Unsupported("a dtype that depends on the data")
+    if isinstance(value.dtype, (np.dtype, pd.DatetimeTZDtype)):
+        return rows * value.dtype.itemsize
+    if family(value.dtype) == "masked" and not isinstance(value.dtype, pd.StringDtype):
+        return rows * (value.dtype.itemsize + 1)
+    raise Unsupported(f"the memory of {value.dtype}")
+
+
+class FramePrinting:
+    """Methods of DataFrame."""
+
+    def __repr__(self: Any) -> str:
+        if not is_lazy(self):
+            return pd.DataFrame.__repr__(self)
+        try:
+            few, rows = ends(self)
+        except Unsupported:
+            return pd.DataFrame.__repr__(self)
+        return _corrected(repr(few), f"[{len(few)} rows x", f"[{rows} rows x")
+
+    def _repr_html_(self: Any) -> str | None:
+        if not is_lazy(self):
+            return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
+        try:
+            few, rows = ends(self)
+        except Unsupported:
+            return pd.DataFrame._repr_html_(self)  # type: ignore[operator]
+        text = few._repr_html_()
+        return None if text is None else _corrected(text, f"<p>{len(few)} rows", f"<p>{rows} rows")
+
+    @native(pd.DataFrame)
+    def memory_usage(self: Any, index: Any = True, deep: Any = False) -> Any:
+        held = view(self)
+        if deep or index not in (True, False):
+            raise Unsupported("the memory of objects")
+        sizes = [memory_of(held, value) for value in held.values]
+        from craton.pandas.series import Series
+
+        result = Series(sizes, index=self.columns, dtype="int64")
+        if index:
+            labels = Series(_memory_of_labels(held), index=["Index"], dtype="int64")
+            with plain_pandas():
+                result = labels._append_internal(result)
+        return result
+
+    @native(pd.DataFrame)
+    def info(self: Any, *args: Any, **kwargs: Any) -> None:
+        named = arguments(pd.DataFrame, "info", args, kwargs)
+        held = resolved(view(self))
+        if named.get("memory_usage") == "deep":
+            raise Unsupported("the memory of objects")
+        prefetch(held, [("count", value, {}) for value in held.values])
+        with plain_pandas():
+            pd.DataFrame.info(self, **named)
+
+
+class SeriesPrinting:
+    """Methods of Series."""
+
+    def __repr__(self: Any) -> str:
+        if not is_lazy(self):
+            return pd.Series.__repr__(self)
+        try:
+            few, rows = ends(self)
+        except Unsupported:
+            return pd.Series.__repr__(self)
+        return _corrected(repr(few), f"Length: {len(few)}", f"Length: {rows}")
+
+    @native(pd.Series)
+    def memory_usage(self: Any, index: Any = True, deep: Any = False) -> Any:
+        held = view(self)
+        if deep or index not in (True, False):
+            raise Unsupported("the memory of objects")
+        return memory_of(held, held.values[0]) + (_memory_of_labels(held) if index else 0)
+
+
+def _memory_of_labels(held: View) -> int:
+    if held.index.kind == "default":
+        return int(pd.RangeIndex(count_rows(held)).memory_usage())
+    if held.index.kind == "labels":
+        return memory_of(held, held.index.values[0])
+    raise Unsupported("the memory of these labels")

@@ -1,0 +1,92 @@
+"""value_counts, unique, mode and what rests on distinct values, against pandas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import pytest
+from support import check
+from test_reductions import FRAMES, SERIES
+
+MORE = {
+    **SERIES,
+    "ties": pandas.Series([3, 1, 3, 2, 1, 2], name="n"),
+    "float ties": pandas.Series([0.5, np.nan, 0.5, np.nan, -1, 0.0, -0.0]),
+    "strings": pandas.Series(["b", "a", None, "b", "a", "c", None], name="s"),
+    "times": pandas.Series(pandas.to_datetime(["2020-01-01", None, "2020-01-01", "1999-01-01"])),
+    "rising": pandas.Series([1, 2, 2, 3]),
+    "falling": pandas.Series([3.5, 2.5, 2.5]),
+    "labels": pandas.Series([1.5, 0.5, np.nan, 2.5, 0.5, 2.5], index=list("uvwxyz")),
+    "rising strings": pandas.Series(["a", "b", "b"]),
+    "one nan": pandas.Series([np.nan]),
+}
+
+
+@pytest.mark.parametrize("kind", MORE)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s.value_counts(),
+        lambda s: s.value_counts(normalize=True),
+        lambda s: s.value_counts(ascending=True),
+        lambda s: s.value_counts(sort=False),
+        lambda s: s.value_counts(dropna=False),
+        lambda s: s.value_counts(normalize=True, dropna=False),
+        lambda s: s.value_counts(bins=2),
+        lambda s: s.unique(),
+        lambda s: s.mode(),
+        lambda s: s.mode(dropna=False),
+        lambda s: s.is_unique,
+        lambda s: s.hasnans,
+        lambda s: s.is_monotonic_increasing,
+        lambda s: s.is_monotonic_decreasing,
+        lambda s: s.idxmin(),
+        lambda s: s.idxmax(),
+        lambda s: s.argmin(),
+        lambda s: s.argmax(),
+        lambda s: s.idxmax(skipna=False),
+        lambda s: s.nunique(),
+        lambda s: s.value_counts().head(2),
+        lambda s: s.value_counts().index.tolist(),
+    ],
+)
+def test_series(kind, call):
+    check(lambda pd, s: call(s), MORE[kind], native=None)
+
+
+@pytest.mark.parametrize("call", [
+    lambda s: s.value_counts(), lambda s: s.value_counts(normalize=True), lambda s: s.unique(), lambda s: s.mode(),
+    lambda s: s.is_unique, lambda s: s.is_monotonic_increasing,
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["ties", "float ties", "strings", "times"])
+def test_series_is_planned(kind, call):
+    check(lambda pd, s: call(s), MORE[kind])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda df: df.value_counts(),
+        lambda df: df.value_counts(normalize=True),
+        lambda df: df.value_counts(df.columns[0]),
+        lambda df: df.value_counts([df.columns[0]]),
+        lambda df: df.value_counts(list(df.columns[:2]), ascending=True),
+        lambda df: df.value_counts(dropna=False),
+        lambda df: df.value_counts(sort=False),
+        lambda df: df.value_counts("nope"),
+        lambda df: df.value_counts([]),
+    ],
+)
+def test_frame(kind, call):
+    check(lambda pd, df: call(df), FRAMES[kind], native=None)
+
+
+def test_frame_is_planned():
+    check(lambda pd, df: df.value_counts(), FRAMES["numbers"])
+    check(lambda pd, df: df.value_counts(["i", "b"]), FRAMES["numbers"])
+
+
+def test_positions_of_many():
+    values = pandas.Series(np.random.default_rng(0).integers(0, 100, 300_000))
+    check(lambda pd, s: (s.argmin(), s.argmax(), s.idxmin(), s.idxmax()), values)

@@ -1,0 +1,36 @@
+"""The examples print under Craton what they print under pandas, and most of what they call is planned."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def printed(*arguments: str, small_rows: str) -> str:
+    """What a Python process prints; what it warns of is an error."""
+    path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "CRATON_SMALL_ROWS": small_rows}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *arguments], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_examples_are_found() -> None:
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_prints_the_same(example: Path) -> None:
+    expected = printed(str(example), small_rows="0")
+    assert len(expected.splitlines()) > 15
+    assert printed("-m", "craton", str(example), small_rows="0") == expected
+    assert printed("-m", "craton", str(example), small_rows="100000") == expected

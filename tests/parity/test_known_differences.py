@@ -1,0 +1,66 @@
+"""What docs/known-differences.md says is so; a difference that has gone must leave the page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+import craton
+import craton.pandas as pd
+from craton.errors import SourceChanged
+
+
+@pytest.fixture(autouse=True)
+def _planned() -> Iterator[None]:
+    with craton.option_context(small_rows=0):
+        yield
+
+
+def test_ties_keep_their_order() -> None:
+    frame = pandas.DataFrame({"k": np.random.default_rng(0).integers(0, 10, 20_000), "v": np.arange(20_000)})
+    got = pd.DataFrame(frame).sort_values("k")["v"].tolist()
+    assert got == frame.sort_values("k", kind="stable")["v"].tolist()
+    assert got != frame.sort_values("k")["v"].tolist()
+
+
+def test_dates_wrap_around() -> None:
+    late = pandas.Series(pandas.to_datetime(["2262-01-01"]).as_unit("ns"))
+    with pytest.raises(OverflowError):
+        late + pandas.Timedelta(days=365)
+    assert (pd.Series(late) + pandas.Timedelta(days=365)).iloc[0].year == 1678
+
+
+@pytest.mark.parametrize(
+    "select", [lambda f: f.iloc[::2], lambda f: f[f["x"] > 1], lambda f: f.drop_duplicates(), lambda f: f.iloc[::-1]]
+)
+def test_freq_is_not_inferred(select: Callable[[Any], Any]) -> None:
+    frame = pandas.DataFrame({"x": range(6)}, index=pandas.date_range("2024", periods=6, freq="D"))
+    assert select(frame).index.freq is not None
+    assert select(pd.DataFrame(frame)).index.freq is None
+    assert pd.DataFrame(frame).iloc[1:4].index.freq == "D"
+
+
+def test_patterns_are_read(tmp_path: Path) -> None:
+    pandas.DataFrame({"x": [1]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(FileNotFoundError):
+        pandas.read_parquet(f"{tmp_path}/*.parquet")
+    assert len(pd.read_parquet(f"{tmp_path}/*.parquet")) == 1
+
+
+def test_files_that_change(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pandas.DataFrame({"x": [1, 2]}).to_parquet(path)
+    pandas.DataFrame({"x": [3]}).to_parquet(other)
+    replaced = pd.read_parquet(path)["x"] + 1
+    os.replace(other, path)
+    assert replaced.tolist() == [2, 3]
+    overwritten = pd.read_parquet(path)["x"] + 1
+    pandas.DataFrame({"x": [7, 8, 9]}).to_parquet(path)
+    with pytest.raises(SourceChanged):
+        overwritten.tolist()
