@@ -121,7 +121,7 @@ def test_index_name_as_key():
         lambda gb: gb["s"].transform("nunique"),
         lambda gb: gb["i"].transform("size"),
         lambda gb: gb["f"].cumsum(),
-        lambda gb: gb[["f", "t"]].cummax(),
+        lambda gb: gb[["f", "k"]].cummax(),
         lambda gb: gb.cumcount(),
         lambda gb: gb.cumcount(ascending=False),
         lambda gb: gb.shift(),

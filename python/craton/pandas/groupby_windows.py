@@ -130,7 +130,7 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
     def build(value: Value, dtype: DtypeObj) -> Value:
         sums = name in ("cumsum", "cumprod")
         clean = _plain(value, "iuf" if sums else "iufmM")
-        if getattr(value.dtype, "tz", None) is not None and clean.nulls:
+        if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas takes NaT for the least of all
             raise Unsupported(f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported("totals of small integers")
