@@ -155,7 +155,7 @@ class _Layout:
             raise Unsupported("usecols and a numbered index_col")
         compression = compression_of(path)
         preamble = _preamble(path, given)
-        shape = {name: given[name] for name in ("header", "names", "skiprows") if name in given}
+        shape: dict[str, Any] = {name: given[name] for name in ("header", "names", "skiprows") if name in given}
         plain: dict[str, Any] = {**shape, "sep": separator, "compression": compression, "nrows": _SAMPLE_ROWS}
         with plain_pandas(), warnings.catch_warnings():
             warnings.simplefilter("error")
