@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ def settle(result: Any) -> Any:
     """A result with every plan in it run."""
     if isinstance(result, (pandas.DataFrame, pandas.Series)):
         _ = result._mgr  # type: ignore[union-attr]
+    if isinstance(result, Iterator):
+        result = list(result)
     if isinstance(result, (tuple, list)):
         return type(result)(settle(item) for item in result)
     return result
@@ -97,3 +100,8 @@ def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
     else:
         assert type(got) is type(expected), (type(got), type(expected))
         assert got is expected or got == expected, (got, expected)
+
+
+def case_id(value: Any) -> str:
+    """The name of a test case, the same in every process: no addresses of functions."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))

@@ -10,7 +10,7 @@ import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import check
+from support import case_id, check
 
 import craton
 import craton.pandas as cp
@@ -68,7 +68,7 @@ def test_plain(write):
         {"low_memory": False},
         {"engine": "c"},
     ],
-    ids=str,
+    ids=case_id,
 )
 def test_parameters(write, named):
     path = write(PLAIN)
@@ -95,7 +95,7 @@ def test_parameters(write, named):
         {"index_col": False},
         {"float_precision": "round_trip"},
     ],
-    ids=str,
+    ids=case_id,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_parameters_that_fall_back(write, named):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas
@@ -36,14 +35,12 @@ def test_dates_wrap_around() -> None:
     assert (pd.Series(late) + pandas.Timedelta(days=365)).iloc[0].year == 1678
 
 
-@pytest.mark.parametrize(
-    "select", [lambda f: f.iloc[::2], lambda f: f[f["x"] > 1], lambda f: f.drop_duplicates(), lambda f: f.iloc[::-1]]
-)
-def test_freq_is_not_inferred(select: Callable[[Any], Any]) -> None:
+def test_freq_is_not_inferred() -> None:
     frame = pandas.DataFrame({"x": range(6)}, index=pandas.date_range("2024", periods=6, freq="D"))
-    assert select(frame).index.freq is not None
-    assert select(pd.DataFrame(frame)).index.freq is None
-    assert pd.DataFrame(frame).iloc[1:4].index.freq == "D"
+    assert frame.drop_duplicates().index.freq == "D"
+    assert pd.DataFrame(frame).drop_duplicates().index.freq is None
+    for select in (lambda f: f.iloc[::2], lambda f: f.iloc[::-1], lambda f: f.iloc[1:4]):
+        assert select(pd.DataFrame(frame)).index.freq == select(frame).index.freq
 
 
 def test_patterns_are_read(tmp_path: Path) -> None:

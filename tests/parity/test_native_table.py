@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pandas
@@ -18,7 +19,8 @@ _NO_DATA = {"loc", "iloc", "sample", "nth", "groups", "indices", "groupby", "ngr
 
 def outcome(expression: str, module: Any) -> tuple[Any, BaseException | None]:
     try:
-        return native_table.evaluated(expression, module), None
+        result = native_table.evaluated(expression, module)
+        return list(result) if isinstance(result, Iterator) else result, None
     except Exception as error:
         return None, error
 

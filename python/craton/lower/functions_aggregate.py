@@ -42,7 +42,9 @@ def _simple(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         case "null_count":
             return arg.null_count().cast(spec.dtype)
         case "arg_min" | "arg_max":
-            return getattr(arg, spec.function)().cast(spec.dtype)
+            # The first of several; the kernel's own gives any of them.
+            extreme = arg.min() if spec.function == "arg_min" else arg.max()
+            return pl.int_range(0, pl.len()).filter(arg == extreme).min().cast(spec.dtype)
         case "median":
             return arg.median()
         case name:

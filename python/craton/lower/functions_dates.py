@@ -18,3 +18,9 @@ def _part(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @lowers("dt_offset")
 def _offset(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].dt.offset_by(spec.option("by"))
+
+
+@lowers("dt_parse")
+def _parse(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """Datetimes from text that is known to have the format."""
+    return args[0].str.to_datetime(spec.option("format"), time_unit=spec.dtype.time_unit, strict=True)  # type: ignore[attr-defined]
