@@ -117,6 +117,11 @@ def locate(path: Any, storage_options: Mapping[str, Any] | None = None, *, patte
     return Location(path)
 
 
+def is_url(path: str) -> bool:
+    """Whether a string is a URL, chained ones of fsspec too."""
+    return _URL.match(path) is not None
+
+
 def _remote(url: str, given: dict[str, Any]) -> Location:
     scheme = url.split("://", 1)[0].lower()
     if scheme == "file" and not given:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
+from collections.abc import Callable
 
 import polars as pl
 
@@ -16,6 +19,37 @@ from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows
 from craton.plan.sources import FileSource, SharedSource
 from craton.plan.stages import optimize
+
+
+#: How the kernel tells an error of the operating system within an error of its own.
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
+    """Run a plan into a sink, its rows in order.
+
+    Parameters
+    ----------
+    plan
+        As the front end built it.
+    attach
+        Puts a lazy sink on the lowered plan.
+    """
+    started = time.perf_counter()
+    optimized = optimize(results.substitute(plan))
+    scanned = sum(estimated_rows(op) for op in topological(optimized) if isinstance(op, Scan))
+    try:
+        run_all(
+            [attach(lower(optimized))], expected_rows=scanned, describe=lambda: f"writing, from ~{scanned:,} rows"
+        )
+    except (pl.exceptions.PolarsError, OSError) as error:
+        let_pandas_explain([optimized], error)
+        if isinstance(error, pl.exceptions.PolarsError) and (code := _SYSTEM_ERROR.search(str(error))):
+            raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
+        raise
+    if events.active:
+        operators = len(topological(plan))
+        events.emit("run", seconds=time.perf_counter() - started, rows=scanned, operators=operators)
 
 
 def execute(
@@ -59,7 +93,7 @@ def execute(
         try:
             ran = run_all(lowered, expected_rows=scanned, describe=describe)
         except (pl.exceptions.PolarsError, OSError) as error:
-            _let_pandas_explain(optimized, error)
+            let_pandas_explain(optimized, error)
             raise
         except Exception as error:
             _as_raised(error)
@@ -92,7 +126,7 @@ def _as_raised(error: Exception) -> None:
         raise type(error)(text) from None
 
 
-def _let_pandas_explain(plans: list[Operator], error: Exception) -> None:
+def let_pandas_explain(plans: list[Operator], error: Exception) -> None:
     """A run failed: if pandas can't read one of the files either, raise what pandas raises."""
     for plan in plans:
         for op in topological(plan):

@@ -1,10 +1,93 @@
-"""Arrow data in, files out: from_arrow; to_parquet, to_csv, to_feather, to_json."""
+"""Arrow data in, files out: from_arrow; to_parquet, to_csv, to_feather, to_json.
+
+Every file that is written to a local path is published by rename (:mod:`craton.pandas.publish`), whoever writes it: a
+plan that is streamed into it, or pandas, for small frames and where a call falls back.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
+from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
+
+from craton.errors import Unsupported
 from craton.pandas.memory_data import frame_from_arrow, series_from_arrow
+from craton.pandas.native import dispatch, inside_pandas, plain_pandas, stays_in_pandas
+from craton.pandas.publish import published, published_folder
+from craton.pandas.sink_arrow import write_feather, write_parquet
+from craton.pandas.sink_text import write_csv, write_json_lines
+
+
+def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the native implementation of a method that writes to the path that is its first argument.
+
+    Parameters
+    ----------
+    base
+        The pandas class that has the method.
+    name
+        The method's name.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        fallback = getattr(base, name)
+        label = f"{base.__name__}.{name}"
+        first = fallback.__code__.co_varnames[1]
+
+        @functools.wraps(fallback)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if inside_pandas():
+                return fallback(self, *args, **kwargs)
+            args = (kwargs.pop(first), *args) if not args and first in kwargs else args
+            path, rest = (args[0], args[1:]) if args else (None, ())
+            if path is None and not args:
+                args = (None,)
+
+            def write(target: Any) -> Any:
+                if stays_in_pandas(self):
+                    with plain_pandas():
+                        return fallback(self, target, *rest, **kwargs)
+                return dispatch(label, function, fallback, self, (target, *rest), kwargs)
+
+            if kwargs.get("mode", "w") != "w":
+                return write(path)
+            if kwargs.get("partition_cols"):
+                if not isinstance(path, (str, os.PathLike)) or "://" in os.fspath(path):
+                    return write(path)
+                with published_folder(os.path.expanduser(os.fspath(path))) as hidden:
+                    return write(hidden)
+            with published(path) as written:
+                if written is path and isinstance(path, (str, os.PathLike)) and not stays_in_pandas(self):
+                    return dispatch(label, _in_place, fallback, self, (path, *rest), kwargs)
+                return write(written)
+
+        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def _in_place(*args: Any, **kwargs: Any) -> None:
+    raise Unsupported("a target that is no regular file in a folder that can be written")
+
+
+def _local(path: Any) -> str:
+    """A path that a writer can open itself.
+
+    Raises
+    ------
+    Unsupported
+        For anything else.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise Unsupported("a target that is no path")
+    name = os.fspath(path)
+    if not isinstance(name, str) or "://" in name:
+        raise Unsupported("a target that is no local path")
+    return name
 
 
 class FrameSinks:
@@ -15,6 +98,50 @@ class FrameSinks:
         """See :meth:`pandas.DataFrame.from_arrow`."""
         return frame_from_arrow(cls, data)
 
+    @_sink(pd.DataFrame, "to_parquet")
+    def to_parquet(
+        self: Any,
+        path: Any = None,
+        *,
+        engine: Any = "auto",
+        compression: Any = "snappy",
+        index: bool | None = None,
+        partition_cols: Any = None,
+        storage_options: Any = None,
+        filesystem: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        group = kwargs.pop("row_group_size", None)
+        if (
+            engine not in ("auto", "pyarrow", pd.api.extensions.no_default)
+            or storage_options
+            or filesystem is not None
+            or kwargs
+        ):
+            raise Unsupported("to_parquet with options")
+        if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
+            raise Unsupported("partition_cols of this kind")
+        write_parquet(self, _local(path), compression, index, partition_cols, group)
+
+    @_sink(pd.DataFrame, "to_feather")
+    def to_feather(self: Any, path: Any, **kwargs: Any) -> None:
+        compression, size = kwargs.pop("compression", None), kwargs.pop("chunksize", None)
+        if kwargs:
+            raise Unsupported("to_feather with options")
+        write_feather(self, _local(path), compression, size)
+
+    @_sink(pd.DataFrame, "to_csv")
+    def to_csv(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        return write_csv(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
+
+    @_sink(pd.DataFrame, "to_json")
+    def to_json(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        if not kwargs.get("lines") or kwargs.get("orient") != "records" or kwargs.get("mode", "w") != "w":
+            raise Unsupported("JSON that is not one record a line")
+        if kwargs.get("storage_options"):
+            raise Unsupported("storage_options")
+        return write_json_lines(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
+
 
 class SeriesSinks:
     """Methods of Series."""
@@ -23,3 +150,8 @@ class SeriesSinks:
     def from_arrow(cls, data: Any) -> Any:
         """See :meth:`pandas.Series.from_arrow`."""
         return series_from_arrow(cls, data)
+
+    @_sink(pd.Series, "to_csv")
+    def to_csv(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        frame = self.to_frame() if self.name is not None else self.to_frame(0)
+        return write_csv(frame, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)

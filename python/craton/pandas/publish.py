@@ -1,0 +1,131 @@
+"""Writing files so that nobody ever sees half of one: into a hidden folder beside the target, then renamed into place.
+
+On any failure (an error, a full disk, Ctrl-C) what was written goes and what was there before stays as it was. Within the
+hidden folder the file keeps its name, because archives and compressed files carry it, and because the name tells the
+compression.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from craton.pandas.locations import is_url
+
+HIDDEN = ".craton-"
+
+
+@contextlib.contextmanager
+def published(path: Any) -> Iterator[Any]:
+    """Where to write a file that is to stand at a path.
+
+    Parameters
+    ----------
+    path
+        What the user gave. Anything but the path of a regular file, or of none yet, in a folder that can be written, is
+        handed through: it is written in place, and errors are those of writing there.
+
+    Yields
+    ------
+    str
+        The path to write to.
+    """
+    target = _target(path)
+    if target is None:
+        yield path
+        return
+    folder, name = os.path.split(target)
+    hidden = os.path.join(folder, f"{HIDDEN}{uuid.uuid4().hex}")
+    try:
+        os.mkdir(hidden)
+    except OSError:
+        yield path
+        return
+    written = os.path.join(hidden, name)
+    try:
+        yield written
+        if os.path.exists(written):
+            if os.path.exists(target):
+                shutil.copymode(target, written)
+            _flush(written)
+            os.replace(written, target)
+            _flush(folder)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def published_folder(path: str) -> Iterator[str]:
+    """Where to write the files that are to stand in a folder, which may hold others already.
+
+    Yields
+    ------
+    str
+        The folder to write to. Its files are moved into place together, after the last was written.
+    """
+    target = os.path.realpath(path)
+    parent = os.path.dirname(target)
+    os.makedirs(parent, exist_ok=True)
+    hidden = os.path.join(parent, f"{HIDDEN}{uuid.uuid4().hex}")
+    os.mkdir(hidden)
+    try:
+        yield hidden
+        files = [os.path.join(folder, name) for folder, _, names in os.walk(hidden) for name in names]
+        for name in files:
+            _flush(name)
+        if not os.path.exists(target):
+            os.replace(hidden, target)
+        else:
+            _move(hidden, files, target)
+        _flush(parent)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _move(hidden: str, files: list[str], target: str) -> None:
+    moved: list[str] = []
+    try:
+        for name in files:
+            place = os.path.join(target, os.path.relpath(name, hidden))
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.replace(name, place)
+            moved.append(place)
+    except BaseException:
+        for place in moved:
+            with contextlib.suppress(OSError):
+                os.unlink(place)
+        raise
+
+
+def _target(path: Any) -> str | None:
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    name = os.fspath(path)
+    if not isinstance(name, str) or not name or is_url(name):
+        return None
+    target = os.path.realpath(os.path.expanduser(name))
+    try:
+        kind = os.stat(target)
+    except OSError:
+        kind = None
+    if kind is not None and not (stat.S_ISREG(kind.st_mode) and os.access(target, os.W_OK)):
+        return None
+    folder = os.path.dirname(target)
+    return target if os.path.isdir(folder) and os.access(folder, os.W_OK) and os.path.basename(name) else None
+
+
+def _flush(path: str) -> None:
+    """Have the system write a file, or the entries of a folder, to the disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
