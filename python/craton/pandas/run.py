@@ -20,7 +20,6 @@ from craton.plan.size import estimated_rows
 from craton.plan.sources import FileSource, SharedSource
 from craton.plan.stages import optimize
 
-
 #: How the kernel tells an error of the operating system within an error of its own.
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 
@@ -39,9 +38,7 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     optimized = optimize(results.substitute(plan))
     scanned = sum(estimated_rows(op) for op in topological(optimized) if isinstance(op, Scan))
     try:
-        run_all(
-            [attach(lower(optimized))], expected_rows=scanned, describe=lambda: f"writing, from ~{scanned:,} rows"
-        )
+        run_all([attach(lower(optimized))], expected_rows=scanned, describe=lambda: f"writing, from ~{scanned:,} rows")
     except (pl.exceptions.PolarsError, OSError) as error:
         let_pandas_explain([optimized], error)
         if isinstance(error, pl.exceptions.PolarsError) and (code := _SYSTEM_ERROR.search(str(error))):
