@@ -1,5 +1,7 @@
 """Types of the native module, built from ``crates/py``."""
 
+from collections.abc import Buffer
+
 __version__: str
 """The version of the workspace that the module was built from; equal to the package's."""
 
@@ -30,3 +32,71 @@ def content_hash(data: bytes, /) -> bytes:
     >>> content_hash(b"craton").hex()
     '3437de2148c34605fe9e6ac139f6c010'
     """
+
+def argsort(keys: Buffer, descending: bool, rows: Buffer, /) -> None:
+    """Write the row numbers that sort 64-bit keys; equal keys keep their order.
+
+    A radix sort of as many passes as the keys' range needs, on all threads; the interpreter is released. Neither buffer
+    may be touched meanwhile.
+
+    Parameters
+    ----------
+    keys : buffer of int64
+        Contiguous.
+    descending : bool
+        Whether the greatest key comes first. Equal keys keep their order all the same.
+    rows : writable buffer of uint32
+        Where the row numbers go; as long as ``keys``.
+
+    Raises
+    ------
+    ValueError
+        If the buffers are not of one length, or not contiguous.
+    OverflowError
+        If there are 2**32 - 1 keys or more.
+    """
+
+class JoinMap:
+    """The rows of one side of a join by their key, each key's rows in their order.
+
+    Parameters
+    ----------
+    keys : buffer of int64
+        Contiguous; not to be written to until the constructor returns.
+
+    Raises
+    ------
+    OverflowError
+        If there are 2**32 - 1 keys or more.
+    """
+
+    def __new__(cls, keys: Buffer, /) -> JoinMap: ...
+    def probe(self, keys: Buffer, keep: bool, /) -> Matches:
+        """Find the matches of the other side's rows, in the order of these rows, each one's in their order.
+
+        Parameters
+        ----------
+        keys : buffer of int64
+            The keys of the side that probes; contiguous, not to be written to meanwhile.
+        keep : bool
+            Whether rows without a match are kept, with 2**32 - 1 for the row of the map's side.
+        """
+
+class Matches:
+    """Pairs of matching rows, in order."""
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+    def write(self, ours: Buffer, theirs: Buffer, /) -> None:
+        """Write the row numbers of the side that probed, and of the map's side.
+
+        Parameters
+        ----------
+        ours, theirs : writable buffer of uint32
+            Two buffers, each as long as there are pairs; not to be touched meanwhile.
+
+        Raises
+        ------
+        ValueError
+            If a buffer is of another length, or not contiguous, or both are one.
+        """

@@ -3,6 +3,8 @@
 //! This is the only crate that knows Python. It converts arguments, lets go of the interpreter around long
 //! work, and maps errors; whatever it does beyond that belongs into a pure crate.
 
+mod rows;
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -34,5 +36,8 @@ fn content_hash<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Boun
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(content_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::argsort, module)?)?;
+    module.add_class::<rows::JoinMap>()?;
+    module.add_class::<rows::Matches>()?;
     Ok(())
 }

@@ -1,0 +1,118 @@
+//! `craton._native`: row numbers of sorted and joined rows.
+
+use craton_rows::{JoinMap as Map, MOST_ROWS, Matches as Pairs};
+use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+
+/// The items of a buffer.
+///
+/// # Safety
+///
+/// Nobody writes to the buffer while the slice lives.
+unsafe fn items<'a, T: Element>(buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
+    if !buffer.is_c_contiguous() {
+        return Err(PyValueError::new_err("the buffer is not contiguous"));
+    }
+    if buffer.item_count() == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the buffer is contiguous, PyBuffer has checked type and alignment, and holds the memory while it lives.
+    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<T>(), buffer.item_count()) })
+}
+
+/// The items of a buffer, to be written.
+///
+/// # Safety
+///
+/// Nobody else reads or writes the buffer while the slice lives.
+#[allow(clippy::mut_from_ref)]
+unsafe fn items_mut<'a, T: Element>(buffer: &'a PyBuffer<T>) -> PyResult<&'a mut [T]> {
+    if buffer.readonly() || !buffer.is_c_contiguous() {
+        return Err(PyValueError::new_err("the buffer is read-only or not contiguous"));
+    }
+    if buffer.item_count() == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: as in `items`, and the buffer may be written.
+    Ok(unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast::<T>(), buffer.item_count()) })
+}
+
+fn few_enough(count: usize) -> PyResult<()> {
+    if count < MOST_ROWS {
+        return Ok(());
+    }
+    Err(PyOverflowError::new_err(format!("{count} rows are more than row numbers of 32 bits tell apart")))
+}
+
+/// Write the row numbers of the sorted keys; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(keys, descending, rows, /)", signature = (keys, descending, rows, /))]
+pub fn argsort(py: Python<'_>, keys: PyBuffer<i64>, descending: bool, rows: PyBuffer<u32>) -> PyResult<()> {
+    few_enough(keys.item_count())?;
+    if keys.item_count() != rows.item_count() {
+        return Err(PyValueError::new_err(format!(
+            "argsort() has {} keys and room for {} row numbers",
+            keys.item_count(),
+            rows.item_count()
+        )));
+    }
+    // SAFETY: the contract of the function forbids to touch the buffers meanwhile.
+    let (keys, rows) = unsafe { (items(&keys)?, items_mut(&rows)?) };
+    py.detach(|| craton_rows::argsort(keys, descending, rows));
+    Ok(())
+}
+
+/// The rows of one side of a join by their key; see the stub for the contract.
+#[pyclass(frozen, module = "craton._native")]
+pub struct JoinMap(Map);
+
+#[pymethods]
+impl JoinMap {
+    #[new]
+    #[pyo3(text_signature = "(keys, /)", signature = (keys, /))]
+    fn new(py: Python<'_>, keys: PyBuffer<i64>) -> PyResult<Self> {
+        few_enough(keys.item_count())?;
+        // SAFETY: the contract of the class forbids to write to the buffer meanwhile.
+        let keys = unsafe { items(&keys)? };
+        Ok(Self(py.detach(|| Map::new(keys))))
+    }
+
+    #[pyo3(text_signature = "(keys, keep, /)", signature = (keys, keep, /))]
+    fn probe(&self, py: Python<'_>, keys: PyBuffer<i64>, keep: bool) -> PyResult<Matches> {
+        few_enough(keys.item_count())?;
+        // SAFETY: the contract of the method forbids to write to the buffer meanwhile.
+        let keys = unsafe { items(&keys)? };
+        Ok(Matches(py.detach(|| self.0.probe(keys, keep))))
+    }
+}
+
+/// Pairs of matching rows; see the stub for the contract.
+#[pyclass(frozen, module = "craton._native")]
+pub struct Matches(Pairs);
+
+#[pymethods]
+impl Matches {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    #[pyo3(text_signature = "(ours, theirs, /)", signature = (ours, theirs, /))]
+    fn write(&self, py: Python<'_>, ours: PyBuffer<u32>, theirs: PyBuffer<u32>) -> PyResult<()> {
+        if (ours.item_count(), theirs.item_count()) != (self.0.len(), self.0.len()) {
+            return Err(PyValueError::new_err(format!(
+                "there are {} pairs and room for {} and {}",
+                self.0.len(),
+                ours.item_count(),
+                theirs.item_count()
+            )));
+        }
+        if ours.item_count() > 0 && ours.buf_ptr() == theirs.buf_ptr() {
+            return Err(PyValueError::new_err("both sides are one buffer"));
+        }
+        // SAFETY: the contract of the method forbids to touch the buffers meanwhile, and they are two.
+        let (ours, theirs) = unsafe { (items_mut(&ours)?, items_mut(&theirs)?) };
+        py.detach(|| self.0.write(ours, theirs));
+        Ok(())
+    }
+}
