@@ -9,13 +9,14 @@ so, and 6.4 s with the kernel's ``maintain_order``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 
 import polars as pl
 
 from craton.lower.expressions import IMPLEMENTATIONS, lower_aggregate, lower_expr
+from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
 from craton.plan.expr import Column, Expr, Window, walk
 from craton.plan.functions import FUNCTIONS, Kind
@@ -37,18 +38,23 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.order import observed_order
+from craton.plan.size import estimated_rows
 from craton.plan.sources import FileSource, MemorySource, SharedSource
 
 HIDDEN = "\x00order"
 
+#: A side of this many rows is joined as a whole, however few rows come of it.
+MOST_SIDE_ROWS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """A column to sort by to get the logical order."""
+    """A column to sort by to get the logical order; ``number`` if its type is one of numbers."""
 
     name: str
     descending: bool = False
     nulls_last: bool = True
+    number: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +67,30 @@ class Lowered:
     frame: pl.LazyFrame
     order: tuple[OrderKey, ...] = ()
 
-    def physical(self) -> pl.LazyFrame:
-        """The rows in logical order."""
+    def physical(self, columns: Iterable[str], *, first_only: bool = False) -> pl.LazyFrame:
+        """The rows in logical order.
+
+        Parameters
+        ----------
+        columns
+            The columns that are wanted.
+        first_only
+            Whether no more than the first rows are looked at.
+        """
         if not self.order:
             return self.frame
-        return self.frame.sort(
-            [key.name for key in self.order],
-            descending=[key.descending for key in self.order],
-            nulls_last=[key.nulls_last for key in self.order],
-        )
+        return _sorted(self.frame, self.order, columns, first_only=first_only)
+
+
+def _sorted(
+    frame: pl.LazyFrame, keys: Sequence[OrderKey], columns: Iterable[str], *, first_only: bool = False
+) -> pl.LazyFrame:
+    """The rows sorted, stably. The kernel knows how to find the first rows without sorting all."""
+    names = tuple(key.name for key in keys)
+    descending, nulls_last = tuple(key.descending for key in keys), tuple(key.nulls_last for key in keys)
+    if first_only or not all(key.number for key in keys):
+        return frame.sort(names, descending=list(descending), nulls_last=list(nulls_last), maintain_order=True)
+    return row_sort(names, descending, nulls_last, tuple(columns)).lowered(frame)
 
 
 def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
@@ -88,7 +109,7 @@ def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
         With exactly the columns of ``schema(root)``, in order.
     """
     state = _Lowering(observed_order(root, ordered))
-    return state(root).physical().select(list(schema(root)))
+    return state(root).physical(schema(root)).select(list(schema(root)))
 
 
 class _Lowering:
@@ -97,6 +118,7 @@ class _Lowering:
     def __init__(self, observed: dict[Operator, bool]) -> None:
         self._observed = observed
         self._done: dict[Operator, Lowered] = {}
+        self._first_only: set[Operator] = set()
         self._names = itertools.count()
 
     def __call__(self, op: Operator) -> Lowered:
@@ -133,10 +155,10 @@ class _Lowering:
         lowered = self(op.input)
         exprs = [lower_expr(expr).alias(name) for name, expr in op.columns]
         if any(isinstance(node, Window) and node.ordered for _, expr in op.columns for node in walk(expr)):
-            return Lowered(_select(lowered.physical(), op, exprs))
+            return Lowered(_select(lowered.physical(schema(op.input)), op, exprs))
         if not self._observed.get(op, False):
             return Lowered(_select(lowered.frame, op, exprs))
-        keys = [OrderKey(self._hidden(), key.descending, key.nulls_last) for key in lowered.order]
+        keys = [replace(key, name=self._hidden()) for key in lowered.order]
         carried = [pl.col(key.name).alias(new.name) for key, new in zip(lowered.order, keys, strict=True)]
         return Lowered(_select(lowered.frame, op, exprs + carried), tuple(keys))
 
@@ -147,18 +169,20 @@ class _Lowering:
 
     @_lower.register
     def _row_number(self, op: RowNumber) -> Lowered:
-        return Lowered(self(op.input).physical().with_row_index(op.name))
+        return Lowered(self(op.input).physical(schema(op.input)).with_row_index(op.name))
 
     @_lower.register
     def _attach(self, op: Attach) -> Lowered:
         assert isinstance(op.source, MemorySource)
         beside = op.source.frame.lazy().select(op.columns)
-        return Lowered(pl.concat([self(op.input).physical(), beside], how="horizontal"))
+        return Lowered(pl.concat([self(op.input).physical(schema(op.input)), beside], how="horizontal"))
 
     @_lower.register
     def _join(self, op: Join) -> Lowered:
         left, right = self(op.left), self(op.right)
         observed = self._observed.get(op, False)
+        if observed and _joins_in_order(op) and not left.order and not right.order:
+            return Lowered(self._join_in_order(op, left.frame, right.frame))
         if observed:
             left = self._spelled(left)
             if op.how not in ("semi", "anti"):
@@ -183,6 +207,18 @@ class _Lowering:
         order = right.order + left.order if op.how == "right" else left.order + right.order
         return Lowered(frame, order)
 
+    def _join_in_order(self, op: Join, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
+        sides = []
+        for frame, side, (key,) in ((left, op.left, op.left_on), (right, op.right, op.right_on)):
+            name = key.name if isinstance(key, Column) else self._hidden()
+            keyed = frame if isinstance(key, Column) else frame.with_columns(lower_expr(key).alias(name))
+            sides.append((tuple(schema(side)), name, keyed))
+        if op.how == "right":
+            sides.reverse()
+        (ours, our_key, our_frame), (theirs, their_key, their_frame) = sides
+        join = ordered_join(ours, theirs, our_key, their_key, op.how != "inner", op.nulls_equal)
+        return join.lowered(our_frame, their_frame)
+
     def _spelled(self, lowered: Lowered) -> Lowered:
         """The same rows with their order spelled out in columns."""
         if lowered.order:
@@ -199,13 +235,13 @@ class _Lowering:
         row: str | None = None
         if by_order or (observed and not op.sort and op.keys):
             row = self._hidden()
-            frame = lowered.physical().with_row_index(row)
+            frame = lowered.physical(schema(op.input)).with_row_index(row)
         exprs = [_aggregate_expr(call, row).alias(name) for name, call in op.aggregates]
         if not op.keys:
             return Lowered(frame.select(exprs))
         order: tuple[OrderKey, ...] = ()
         if observed and op.sort:
-            order = tuple(OrderKey(name) for name, _ in op.keys)
+            order = tuple(OrderKey(name, number=is_number(expr.dtype)) for name, expr in op.keys)
         elif observed:
             first = self._hidden()
             exprs.append(pl.col(row).min().alias(first))  # type: ignore[arg-type]
@@ -218,24 +254,29 @@ class _Lowering:
         lowered = self(op.input)
         if not self._observed.get(op, False):
             return Lowered(lowered.frame)
-        by = [lower_expr(key.expr) for key in op.keys] + [pl.col(key.name) for key in lowered.order]
-        frame = lowered.frame.sort(
-            by,
-            descending=[key.descending for key in op.keys] + [key.descending for key in lowered.order],
-            nulls_last=[key.nulls_last for key in op.keys] + [key.nulls_last for key in lowered.order],
-            maintain_order=not lowered.order,
-        )
-        return Lowered(frame)
+        frame, keys = lowered.frame, []
+        for key in op.keys:
+            name = key.expr.name if isinstance(key.expr, Column) else self._hidden()
+            if not isinstance(key.expr, Column):
+                frame = frame.with_columns(lower_expr(key.expr).alias(name))
+            keys.append(OrderKey(name, key.descending, key.nulls_last, is_number(key.expr.dtype)))
+        keys += lowered.order
+        return Lowered(_sorted(frame, keys, schema(op), first_only=op in self._first_only))
 
     @_lower.register
     def _slice(self, op: Slice) -> Lowered:
-        return Lowered(self(op.input).physical().slice(op.offset, op.length))
+        first_only = op.length is not None
+        below = op.input
+        while first_only and isinstance(below, (Project, Sort)):
+            self._first_only.add(below)
+            below = below.input
+        return Lowered(self(op.input).physical(schema(op.input), first_only=first_only).slice(op.offset, op.length))
 
     @_lower.register
     def _distinct(self, op: Distinct) -> Lowered:
         lowered = self(op.input)
         observed = self._observed.get(op, False)
-        frame = lowered.frame if op.keep == "any" and not observed else lowered.physical()
+        frame = lowered.frame if op.keep == "any" and not observed else lowered.physical(schema(op.input))
         keep = op.keep if not (op.keep == "any" and observed) else "first"
         return Lowered(frame.unique(list(op.subset) or None, keep=keep, maintain_order=observed))
 
@@ -245,14 +286,14 @@ class _Lowering:
         names = list(schema(op))
         parts = [self(part) for part in op.parts]
         if observed:
-            return Lowered(pl.concat([part.physical().select(names) for part in parts]))
+            return Lowered(pl.concat([part.physical(names).select(names) for part in parts]))
         return Lowered(pl.union([part.frame.select(names) for part in parts]))
 
     @_lower.register
     def _unpivot(self, op: Unpivot) -> Lowered:
         observed = self._observed.get(op, False)
         lowered = self(op.input)
-        frame = lowered.physical() if observed else lowered.frame
+        frame = lowered.physical(schema(op.input)) if observed else lowered.frame
         concat: Callable[[list[pl.LazyFrame]], pl.LazyFrame] = pl.concat if observed else pl.union  # type: ignore[assignment]
         return Lowered(
             concat(
@@ -262,6 +303,15 @@ class _Lowering:
                 ]
             )
         )
+
+
+def _joins_in_order(op: Join) -> bool:
+    """Whether a join is made in order from the start: on one whole number, of sides that are not far larger than it."""
+    if op.how not in ("inner", "left", "right") or len(op.left_on) != 1:
+        return False
+    left, right = op.left_on[0].dtype, op.right_on[0].dtype
+    most = 4 * estimated_rows(op) + MOST_SIDE_ROWS
+    return left == right and is_whole_number(left) and all(estimated_rows(side) <= most for side in op.inputs)
 
 
 def _aggregate_expr(call: AggregateCall, row: str | None) -> pl.Expr:
