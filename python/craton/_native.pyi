@@ -56,6 +56,28 @@ def argsort(keys: Buffer, descending: bool, rows: Buffer, /) -> None:
         If there are 2**32 - 1 keys or more.
     """
 
+def gather(values: Buffer, rows: Buffer, out: Buffer, /) -> None:
+    """Write the values of some rows, in the order of the row numbers, on all threads.
+
+    The interpreter is released; no buffer may be touched meanwhile.
+
+    Parameters
+    ----------
+    values : buffer of uint8, uint16, uint32 or uint64
+        A column's values.
+    rows : buffer of uint32
+        Row numbers, each below the number of values.
+    out : writable buffer
+        Of the type of ``values``, as long as ``rows``.
+
+    Raises
+    ------
+    ValueError
+        If ``out`` is not as long as ``rows``, or a buffer is not contiguous.
+    BufferError
+        If the types of the buffers are others.
+    """
+
 class JoinMap:
     """The rows of one side of a join by their key, each key's rows in their order.
 

@@ -37,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(content_hash, module)?)?;
     module.add_function(wrap_pyfunction!(rows::argsort, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;
     Ok(())

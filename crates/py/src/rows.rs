@@ -63,6 +63,41 @@ pub fn argsort(py: Python<'_>, keys: PyBuffer<i64>, descending: bool, rows: PyBu
     Ok(())
 }
 
+/// Write the values of some rows; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(values, rows, out, /)", signature = (values, rows, out, /))]
+pub fn gather(py: Python<'_>, values: &Bound<'_, PyAny>, rows: PyBuffer<u32>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+    if let (Ok(values), Ok(out)) = (PyBuffer::<u8>::get(values), PyBuffer::<u8>::get(out)) {
+        return gather_items(py, &values, &rows, &out);
+    }
+    if let (Ok(values), Ok(out)) = (PyBuffer::<u16>::get(values), PyBuffer::<u16>::get(out)) {
+        return gather_items(py, &values, &rows, &out);
+    }
+    if let (Ok(values), Ok(out)) = (PyBuffer::<u32>::get(values), PyBuffer::<u32>::get(out)) {
+        return gather_items(py, &values, &rows, &out);
+    }
+    gather_items(py, &PyBuffer::<u64>::get(values)?, &rows, &PyBuffer::<u64>::get(out)?)
+}
+
+fn gather_items<T: Element + Send + Sync>(
+    py: Python<'_>,
+    values: &PyBuffer<T>,
+    rows: &PyBuffer<u32>,
+    out: &PyBuffer<T>,
+) -> PyResult<()> {
+    if rows.item_count() != out.item_count() {
+        return Err(PyValueError::new_err(format!(
+            "gather() has {} row numbers and room for {} values",
+            rows.item_count(),
+            out.item_count()
+        )));
+    }
+    // SAFETY: the contract of the function forbids to touch the buffers meanwhile.
+    let (values, rows, out) = unsafe { (items(values)?, items(rows)?, items_mut(out)?) };
+    py.detach(|| craton_rows::gather(values, rows, out));
+    Ok(())
+}
+
 /// The rows of one side of a join by their key; see the stub for the contract.
 #[pyclass(frozen, module = "craton._native")]
 pub struct JoinMap(Map);

@@ -7,11 +7,14 @@
 //! - [`argsort`] sorts by radix, least significant digit first, which is stable by its nature;
 //! - [`JoinMap`] keeps the rows of each key in their order, and is probed in order.
 //!
-//! Nothing but row numbers comes out: gathering the columns is the caller's. Work is spread over rayon's threads.
+//! Nothing but row numbers comes out; [`gather`] fetches columns of plain values by them, other columns are the
+//! caller's. Work is spread over rayon's threads.
 
+mod gather;
 mod join;
 mod radix;
 
+pub use gather::gather;
 pub use join::{JoinMap, Matches, NO_ROW};
 pub use radix::argsort;
 

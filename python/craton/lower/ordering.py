@@ -17,6 +17,10 @@ import polars as pl
 from craton import _native
 
 Keys = np.ndarray[Any, np.dtype[np.int64]]
+Rows = np.ndarray[Any, np.dtype[np.uint32]]
+
+#: Stands for no row in a left join's row numbers.
+NO_ROW = 2**32 - 1
 
 #: Fewer rows than this are left to the kernel: starting takes longer than sorting them.
 FEWEST_ROWS = 4096
@@ -70,7 +74,7 @@ class RowSort:
             ).select(self.kept)
         rows = np.empty(frame.height, dtype=np.uint32)
         _native.argsort(keys, False, rows)
-        return frame.select(pl.col(self.kept).gather(pl.Series(rows)))
+        return _gather(frame, self.kept, rows)
 
 
 row_sort = lru_cache(maxsize=256)(RowSort)
@@ -178,13 +182,8 @@ class OrderedJoin:
         matches = _native.JoinMap(_keys(right_keys)).probe(_keys(left_keys), self.keep)
         left_rows, right_rows = np.empty(len(matches), np.uint32), np.empty(len(matches), np.uint32)
         matches.write(left_rows, right_rows)
-        return pl.concat(
-            [
-                left.select(pl.col(self.left).gather(pl.Series(left_rows))),
-                right.select(pl.col(self.right).gather(pl.Series(right_rows), null_on_oob=self.keep)),
-            ],
-            how="horizontal",
-        )
+        theirs = _gather(right, self.right, right_rows, missing=self.keep)
+        return _gather(left, self.left, left_rows).hstack(theirs)
 
 
 ordered_join = lru_cache(maxsize=256)(OrderedJoin)
@@ -192,3 +191,25 @@ ordered_join = lru_cache(maxsize=256)(OrderedJoin)
 
 def _keys(column: pl.Series) -> Keys:
     return np.ascontiguousarray(column.to_physical().cast(pl.Int64).to_numpy())
+
+
+def _gather(frame: pl.DataFrame, names: tuple[str, ...], rows: Rows, *, missing: bool = False) -> pl.DataFrame:
+    """Columns by row numbers; ``missing`` if there may be row numbers that stand for none."""
+    if missing and not (rows == NO_ROW).any():
+        missing = False
+    numbers = pl.Series(rows)
+    return pl.DataFrame({name: _gathered(frame.get_column(name), rows, numbers, missing) for name in names})
+
+
+def _gathered(column: pl.Series, rows: Rows, numbers: pl.Series, missing: bool) -> pl.Series:
+    physical = column.to_physical()
+    if missing or column.null_count() or not (physical.dtype.is_integer() or physical.dtype.is_float()):
+        return column.to_frame().select(pl.all().gather(numbers, null_on_oob=missing)).to_series()
+    values = physical.to_numpy()
+    out = np.empty(len(rows), dtype=values.dtype)
+    words = np.dtype(f"u{values.itemsize}")
+    if values.itemsize > 8:
+        return column.gather(numbers)
+    _native.gather(values.view(words), rows, out.view(words))
+    gathered = pl.Series(column.name, out)
+    return gathered if column.dtype == physical.dtype else gathered.cast(column.dtype)

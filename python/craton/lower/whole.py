@@ -38,13 +38,17 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.order import observed_order
-from craton.plan.size import estimated_rows
+from craton.plan.size import distinct_share, estimated_rows
 from craton.plan.sources import FileSource, MemorySource, SharedSource
 
 HIDDEN = "\x00order"
 
 #: A side of this many rows is joined as a whole, however few rows come of it.
 MOST_SIDE_ROWS = 1_000_000
+
+#: Rows are sorted to be grouped from this number on, where this share of a sample's keys is distinct.
+MANY_ROWS = 100_000
+MANY_GROUPS = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +250,17 @@ class _Lowering:
             first = self._hidden()
             exprs.append(pl.col(row).min().alias(first))  # type: ignore[arg-type]
             order = (OrderKey(first),)
+        if observed and not by_order and _groups_by_sorting(op):
+            return Lowered(self._group_by_sorting(op, frame, exprs))
         keys = [lower_expr(expr).alias(name) for name, expr in op.keys]
         return Lowered(frame.group_by(keys).agg(exprs), order)
+
+    def _group_by_sorting(self, op: Aggregate, frame: pl.LazyFrame, exprs: list[pl.Expr]) -> pl.LazyFrame:
+        ((name, key),) = op.keys
+        assert isinstance(key, Column)
+        sorting = row_sort((key.name,), (False,), (True,), tuple(schema(op.input)))
+        rows = sorting.lowered(frame).set_sorted(key.name, nulls_last=True)
+        return rows.group_by(pl.col(key.name).alias(name), maintain_order=True).agg(exprs)
 
     @_lower.register
     def _sort(self, op: Sort) -> Lowered:
@@ -312,6 +325,16 @@ def _joins_in_order(op: Join) -> bool:
     left, right = op.left_on[0].dtype, op.right_on[0].dtype
     most = 4 * estimated_rows(op) + MOST_SIDE_ROWS
     return left == right and is_whole_number(left) and all(estimated_rows(side) <= most for side in op.inputs)
+
+
+def _groups_by_sorting(op: Aggregate) -> bool:
+    """Whether rows are sorted to be grouped: groups that are wanted in order are so small that hashing does not pay."""
+    if not op.sort or len(op.keys) != 1:
+        return False
+    key = op.keys[0][1]
+    if not is_whole_number(key.dtype) or estimated_rows(op.input) < MANY_ROWS:
+        return False
+    return (distinct_share(op.input, key) or 0.0) >= MANY_GROUPS
 
 
 def _aggregate_expr(call: AggregateCall, row: str | None) -> pl.Expr:

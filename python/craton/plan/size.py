@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from craton.plan.expr import Call, Expr, conjuncts
+from craton.plan.expr import Call, Column, Expr, conjuncts
 from craton.plan.operators import (
     Aggregate,
     Attach,
@@ -24,9 +24,14 @@ from craton.plan.operators import (
     Sort,
     Union,
     Unpivot,
+    schema,
 )
+from craton.plan.sources import MemorySource
 
 UNKNOWN_ROWS = 1_000_000
+
+#: Rows of data in memory that are looked at to tell how many distinct values it has.
+SAMPLED_ROWS = 100_000
 _SELECTIVITY = {
     "eq": 0.1,
     "is_in": 0.2,
@@ -68,6 +73,46 @@ def estimate(op: Operator) -> Estimate:
 def estimated_rows(op: Operator) -> int:
     """The number of rows that an operator is expected to produce."""
     return int(estimate(op).rows)
+
+
+def distinct_share(op: Operator, key: Expr) -> float | None:
+    """The distinct values of a key as a share of the rows, by a sample of the data in memory that it comes from.
+
+    ``None`` where the key does not come from data in memory. A sample sees values as distinct that occur again elsewhere:
+    near 1 the number of values is only known to be far greater than :data:`SAMPLED_ROWS`.
+    """
+    while isinstance(key, Column):
+        match op:
+            case Scan():
+                return _sampled(op.source, key.name) if isinstance(op.source, MemorySource) else None
+            case Project():
+                key = dict(op.columns)[key.name]
+            case Join() if key.name in schema(op.right):
+                op = op.right
+                continue
+            case Join():
+                op = op.left
+                continue
+            case Filter() | Sort() | Slice() | RowNumber():
+                pass
+            case _:
+                return None
+        if key.name == getattr(op, "name", None) and isinstance(op, RowNumber):
+            return 1.0
+        op = op.input
+    return None
+
+
+_samples: WeakKeyDictionary[MemorySource, dict[str, float]] = WeakKeyDictionary()
+
+
+def _sampled(source: MemorySource, name: str) -> float:
+    known = _samples.setdefault(source, {})
+    if name not in known:
+        column = source.frame.get_column(name)
+        rows = column.gather_every(max(1, len(column) // SAMPLED_ROWS))
+        known[name] = rows.n_unique() / max(1, len(rows))
+    return known[name]
 
 
 def selectivity(predicate: Expr) -> float:
