@@ -1,6 +1,9 @@
 """Types of the native module, built from ``crates/py``."""
 
-from collections.abc import Buffer
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 __version__: str
 """The version of the workspace that the module was built from; equal to the package's."""
@@ -33,7 +36,7 @@ def content_hash(data: bytes, /) -> bytes:
     '3437de2148c34605fe9e6ac139f6c010'
     """
 
-def argsort(keys: Buffer, descending: bool, rows: Buffer, /) -> None:
+def argsort(keys: NDArray[np.int64], descending: bool, rows: NDArray[np.uint32], /) -> None:
     """Write the row numbers that sort 64-bit keys; equal keys keep their order.
 
     A radix sort of as many passes as the keys' range needs, on all threads; the interpreter is released. Neither buffer
@@ -56,7 +59,7 @@ def argsort(keys: Buffer, descending: bool, rows: Buffer, /) -> None:
         If there are 2**32 - 1 keys or more.
     """
 
-def gather(values: Buffer, rows: Buffer, out: Buffer, /) -> None:
+def gather(values: NDArray[Any], rows: NDArray[np.uint32], out: NDArray[Any], /) -> None:
     """Write the values of some rows, in the order of the row numbers, on all threads.
 
     The interpreter is released; no buffer may be touched meanwhile.
@@ -92,8 +95,8 @@ class JoinMap:
         If there are 2**32 - 1 keys or more.
     """
 
-    def __new__(cls, keys: Buffer, /) -> JoinMap: ...
-    def probe(self, keys: Buffer, keep: bool, /) -> Matches:
+    def __new__(cls, keys: NDArray[np.int64], /) -> JoinMap: ...
+    def probe(self, keys: NDArray[np.int64], keep: bool, /) -> Matches:
         """Find the matches of the other side's rows, in the order of these rows, each one's in their order.
 
         Parameters
@@ -109,7 +112,7 @@ class Matches:
 
     def __len__(self) -> int:
         """Return the number of pairs."""
-    def write(self, ours: Buffer, theirs: Buffer, /) -> None:
+    def write(self, ours: NDArray[np.uint32], theirs: NDArray[np.uint32], /) -> None:
         """Write the row numbers of the side that probed, and of the map's side.
 
         Parameters

@@ -18,7 +18,7 @@ import polars as pl
 from craton.lower.expressions import IMPLEMENTATIONS, lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
-from craton.plan.expr import Column, Expr, Window, walk
+from craton.plan.expr import Column, Expr, Window, dtype_of, walk
 from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.operators import (
     Aggregate,
@@ -38,6 +38,7 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.order import observed_order
+from craton.plan.rules.prune import needed_columns
 from craton.plan.size import distinct_share, estimated_rows
 from craton.plan.sources import FileSource, MemorySource, SharedSource
 
@@ -112,15 +113,16 @@ def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
     polars.LazyFrame
         With exactly the columns of ``schema(root)``, in order.
     """
-    state = _Lowering(observed_order(root, ordered))
+    state = _Lowering(observed_order(root, ordered), needed_columns(root))
     return state(root).physical(schema(root)).select(list(schema(root)))
 
 
 class _Lowering:
-    """The pass ``f(operator, recurse)``, with the observed orders as its state; shared operators lower once."""
+    """The pass ``f(operator, recurse)``, with what is seen of each operator as its state; shared operators lower once."""
 
-    def __init__(self, observed: dict[Operator, bool]) -> None:
+    def __init__(self, observed: dict[Operator, bool], needed: dict[Operator, set[str]]) -> None:
         self._observed = observed
+        self._needed = needed
         self._done: dict[Operator, Lowered] = {}
         self._first_only: set[Operator] = set()
         self._names = itertools.count()
@@ -130,6 +132,11 @@ class _Lowering:
         if done is None:
             done = self._done[op] = self._lower(op)
         return done
+
+    def _columns(self, op: Operator) -> tuple[str, ...]:
+        """The columns of an operator that something above it reads: its frame has these at least."""
+        names = tuple(schema(op))
+        return tuple(name for name in names if name in self._needed[op]) or names[:1]
 
     def _hidden(self) -> str:
         return f"{HIDDEN}{next(self._names)}"
@@ -157,14 +164,16 @@ class _Lowering:
     @_lower.register
     def _project(self, op: Project) -> Lowered:
         lowered = self(op.input)
-        exprs = [lower_expr(expr).alias(name) for name, expr in op.columns]
-        if any(isinstance(node, Window) and node.ordered for _, expr in op.columns for node in walk(expr)):
-            return Lowered(_select(lowered.physical(schema(op.input)), op, exprs))
+        wanted = self._columns(op)
+        computed = [expr for name, expr in op.columns if name in wanted]
+        exprs = [lower_expr(expr).alias(name) for name, expr in op.columns if name in wanted]
+        if any(isinstance(node, Window) and node.ordered for expr in computed for node in walk(expr)):
+            return Lowered(_select(lowered.physical(self._columns(op.input)), computed, exprs))
         if not self._observed.get(op, False):
-            return Lowered(_select(lowered.frame, op, exprs))
+            return Lowered(_select(lowered.frame, computed, exprs))
         keys = [replace(key, name=self._hidden()) for key in lowered.order]
         carried = [pl.col(key.name).alias(new.name) for key, new in zip(lowered.order, keys, strict=True)]
-        return Lowered(_select(lowered.frame, op, exprs + carried), tuple(keys))
+        return Lowered(_select(lowered.frame, computed, exprs + carried), tuple(keys))
 
     @_lower.register
     def _filter(self, op: Filter) -> Lowered:
@@ -173,19 +182,20 @@ class _Lowering:
 
     @_lower.register
     def _row_number(self, op: RowNumber) -> Lowered:
-        return Lowered(self(op.input).physical(schema(op.input)).with_row_index(op.name))
+        return Lowered(self(op.input).physical(self._columns(op.input)).with_row_index(op.name))
 
     @_lower.register
     def _attach(self, op: Attach) -> Lowered:
         assert isinstance(op.source, MemorySource)
         beside = op.source.frame.lazy().select(op.columns)
-        return Lowered(pl.concat([self(op.input).physical(schema(op.input)), beside], how="horizontal"))
+        return Lowered(pl.concat([self(op.input).physical(self._columns(op.input)), beside], how="horizontal"))
 
     @_lower.register
     def _join(self, op: Join) -> Lowered:
         left, right = self(op.left), self(op.right)
         observed = self._observed.get(op, False)
-        if observed and _joins_in_order(op) and not left.order and not right.order:
+        in_memory = all(map(_is_in_memory, op.inputs))
+        if (observed or in_memory) and _joins_in_order(op) and not left.order and not right.order:
             return Lowered(self._join_in_order(op, left.frame, right.frame))
         if observed:
             left = self._spelled(left)
@@ -216,7 +226,8 @@ class _Lowering:
         for frame, side, (key,) in ((left, op.left, op.left_on), (right, op.right, op.right_on)):
             name = key.name if isinstance(key, Column) else self._hidden()
             keyed = frame if isinstance(key, Column) else frame.with_columns(lower_expr(key).alias(name))
-            sides.append((tuple(schema(side)), name, keyed))
+            wanted = self._needed[op]
+            sides.append((tuple(column for column in schema(side) if column in wanted), name, keyed))
         if op.how == "right":
             sides.reverse()
         (ours, our_key, our_frame), (theirs, their_key, their_frame) = sides
@@ -239,13 +250,14 @@ class _Lowering:
         row: str | None = None
         if by_order or (observed and not op.sort and op.keys):
             row = self._hidden()
-            frame = lowered.physical(schema(op.input)).with_row_index(row)
-        exprs = [_aggregate_expr(call, row).alias(name) for name, call in op.aggregates]
+            frame = lowered.physical(self._columns(op.input)).with_row_index(row)
+        wanted = self._columns(op)
+        exprs = [_aggregate_expr(call, row).alias(name) for name, call in op.aggregates if name in wanted]
         if not op.keys:
             return Lowered(frame.select(exprs))
         order: tuple[OrderKey, ...] = ()
         if observed and op.sort:
-            order = tuple(OrderKey(name, number=is_number(expr.dtype)) for name, expr in op.keys)
+            order = tuple(OrderKey(name, number=is_number(dtype_of(expr))) for name, expr in op.keys)
         elif observed:
             first = self._hidden()
             exprs.append(pl.col(row).min().alias(first))  # type: ignore[arg-type]
@@ -258,7 +270,7 @@ class _Lowering:
     def _group_by_sorting(self, op: Aggregate, frame: pl.LazyFrame, exprs: list[pl.Expr]) -> pl.LazyFrame:
         ((name, key),) = op.keys
         assert isinstance(key, Column)
-        sorting = row_sort((key.name,), (False,), (True,), tuple(schema(op.input)))
+        sorting = row_sort((key.name,), (False,), (True,), self._columns(op.input))
         rows = sorting.lowered(frame).set_sorted(key.name, nulls_last=True)
         return rows.group_by(pl.col(key.name).alias(name), maintain_order=True).agg(exprs)
 
@@ -272,9 +284,9 @@ class _Lowering:
             name = key.expr.name if isinstance(key.expr, Column) else self._hidden()
             if not isinstance(key.expr, Column):
                 frame = frame.with_columns(lower_expr(key.expr).alias(name))
-            keys.append(OrderKey(name, key.descending, key.nulls_last, is_number(key.expr.dtype)))
+            keys.append(OrderKey(name, key.descending, key.nulls_last, is_number(dtype_of(key.expr))))
         keys += lowered.order
-        return Lowered(_sorted(frame, keys, schema(op), first_only=op in self._first_only))
+        return Lowered(_sorted(frame, keys, self._columns(op), first_only=op in self._first_only))
 
     @_lower.register
     def _slice(self, op: Slice) -> Lowered:
@@ -283,20 +295,22 @@ class _Lowering:
         while first_only and isinstance(below, (Project, Sort)):
             self._first_only.add(below)
             below = below.input
-        return Lowered(self(op.input).physical(schema(op.input), first_only=first_only).slice(op.offset, op.length))
+        return Lowered(
+            self(op.input).physical(self._columns(op.input), first_only=first_only).slice(op.offset, op.length)
+        )
 
     @_lower.register
     def _distinct(self, op: Distinct) -> Lowered:
         lowered = self(op.input)
         observed = self._observed.get(op, False)
-        frame = lowered.frame if op.keep == "any" and not observed else lowered.physical(schema(op.input))
+        frame = lowered.frame if op.keep == "any" and not observed else lowered.physical(self._columns(op.input))
         keep = op.keep if not (op.keep == "any" and observed) else "first"
         return Lowered(frame.unique(list(op.subset) or None, keep=keep, maintain_order=observed))
 
     @_lower.register
     def _union(self, op: Union) -> Lowered:
         observed = self._observed.get(op, False)
-        names = list(schema(op))
+        names = self._columns(op)
         parts = [self(part) for part in op.parts]
         if observed:
             return Lowered(pl.concat([part.physical(names).select(names) for part in parts]))
@@ -306,13 +320,16 @@ class _Lowering:
     def _unpivot(self, op: Unpivot) -> Lowered:
         observed = self._observed.get(op, False)
         lowered = self(op.input)
-        frame = lowered.physical(schema(op.input)) if observed else lowered.frame
+        frame = lowered.physical(self._columns(op.input)) if observed else lowered.frame
+        wanted = self._needed[op]
+        keep = [name for name in op.keep if name in wanted]
+        values = op.values if op.value in wanted else op.values[:1] * len(op.values)
         concat: Callable[[list[pl.LazyFrame]], pl.LazyFrame] = pl.concat if observed else pl.union  # type: ignore[assignment]
         return Lowered(
             concat(
                 [
-                    frame.select(*op.keep, pl.lit(i, pl.UInt32).alias(op.variable), pl.col(name).alias(op.value))
-                    for i, name in enumerate(op.values)
+                    frame.select(*keep, pl.lit(i, pl.UInt32).alias(op.variable), pl.col(name).alias(op.value))
+                    for i, name in enumerate(values)
                 ]
             )
         )
@@ -322,9 +339,16 @@ def _joins_in_order(op: Join) -> bool:
     """Whether a join is made in order from the start: on one whole number, of sides that are not far larger than it."""
     if op.how not in ("inner", "left", "right") or len(op.left_on) != 1:
         return False
-    left, right = op.left_on[0].dtype, op.right_on[0].dtype
+    left, right = dtype_of(op.left_on[0]), dtype_of(op.right_on[0])
     most = 4 * estimated_rows(op) + MOST_SIDE_ROWS
     return left == right and is_whole_number(left) and all(estimated_rows(side) <= most for side in op.inputs)
+
+
+def _is_in_memory(op: Operator) -> bool:
+    """Whether rows are in memory as they are, so that nothing would be gained by joining them as they come."""
+    while isinstance(op, Project):
+        op = op.input
+    return isinstance(op, Scan) and isinstance(op.source, MemorySource) and op.predicate is None
 
 
 def _groups_by_sorting(op: Aggregate) -> bool:
@@ -332,7 +356,7 @@ def _groups_by_sorting(op: Aggregate) -> bool:
     if not op.sort or len(op.keys) != 1:
         return False
     key = op.keys[0][1]
-    if not is_whole_number(key.dtype) or estimated_rows(op.input) < MANY_ROWS:
+    if not is_whole_number(dtype_of(key)) or estimated_rows(op.input) < MANY_ROWS:
         return False
     return (distinct_share(op.input, key) or 0.0) >= MANY_GROUPS
 
@@ -343,8 +367,8 @@ def _aggregate_expr(call: AggregateCall, row: str | None) -> pl.Expr:
     return lower_aggregate(call)
 
 
-def _select(frame: pl.LazyFrame, op: Project, exprs: list[pl.Expr]) -> pl.LazyFrame:
-    if all(not _reads_rows(expr) for _, expr in op.columns):
+def _select(frame: pl.LazyFrame, computed: list[Expr], exprs: list[pl.Expr]) -> pl.LazyFrame:
+    if all(not _reads_rows(expr) for expr in computed):
         # Only constants (or no columns): Polars would return one row.
         names = [expr.meta.output_name() for expr in exprs]
         return frame.with_columns(exprs).select(names)

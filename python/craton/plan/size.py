@@ -83,23 +83,19 @@ def distinct_share(op: Operator, key: Expr) -> float | None:
     """
     while isinstance(key, Column):
         match op:
-            case Scan():
-                return _sampled(op.source, key.name) if isinstance(op.source, MemorySource) else None
+            case Scan(source=MemorySource()):
+                return _sampled(op.source, key.name)  # type: ignore[arg-type]
             case Project():
-                key = dict(op.columns)[key.name]
-            case Join() if key.name in schema(op.right):
-                op = op.right
-                continue
+                key = dict(op.columns)[key.name]  # type: ignore[attr-defined]
+                op = op.input
             case Join():
-                op = op.left
-                continue
+                op = op.left if key.name in schema(op.left) else op.right
+            case RowNumber(name=key.name):
+                return 1.0
             case Filter() | Sort() | Slice() | RowNumber():
-                pass
+                op = op.input
             case _:
                 return None
-        if key.name == getattr(op, "name", None) and isinstance(op, RowNumber):
-            return 1.0
-        op = op.input
     return None
 
 
