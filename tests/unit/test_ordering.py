@@ -1,0 +1,128 @@
+"""Sorting and joining by row numbers: compared with the kernel's own stable sorts and ordered joins."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from craton import _native
+from craton.lower import ordering
+from craton.lower.ordering import ordered_join, row_sort
+
+KINDS = {
+    pl.Int8: st.integers(-128, 127),
+    pl.Int64: st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)),
+    pl.UInt32: st.integers(0, 2**32 - 1),
+    pl.UInt64: st.integers(0, 2**64 - 1),
+    pl.Boolean: st.booleans(),
+    pl.Float64: st.one_of(st.sampled_from([0.0, -0.0, 1.5, -1.5]), st.floats()),
+    pl.Float32: st.floats(width=32),
+    pl.Date: st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)),
+    pl.Datetime("us"): st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1)),
+    pl.String: st.text("ab", max_size=2),
+}
+
+
+@pytest.fixture(autouse=True)
+def few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "FEWEST_ROWS", 0)
+
+
+@st.composite
+def columns(draw: st.DrawFn, rows: int) -> pl.Series:
+    kind = draw(st.sampled_from(list(KINDS)))
+    values = KINDS[kind]
+    items = draw(st.lists(st.none() | values if draw(st.booleans()) else values, min_size=rows, max_size=rows))
+    return pl.Series(items, dtype=kind)
+
+
+@st.composite
+def sortings(draw: st.DrawFn) -> tuple[pl.DataFrame, int, list[bool], list[bool]]:
+    rows, keys = draw(st.integers(0, 12)), draw(st.integers(1, 3))
+    frame = pl.DataFrame({f"k{i}": draw(columns(rows)) for i in range(keys)})
+    flags = st.lists(st.booleans(), min_size=keys, max_size=keys)
+    return frame.with_row_index("row"), keys, draw(flags), draw(flags)
+
+
+@given(sortings())
+@settings(max_examples=300, deadline=None)
+def test_sorts_as_the_kernel_does(sorting: tuple[pl.DataFrame, int, list[bool], list[bool]]) -> None:
+    frame, keys, descending, nulls_last = sorting
+    names = tuple(f"k{i}" for i in range(keys))
+    got = row_sort(names, tuple(descending), tuple(nulls_last), tuple(frame.columns)).lowered(frame.lazy())
+    expected = frame.sort(names, descending=descending, nulls_last=nulls_last, maintain_order=True)
+    assert_frame_equal(got.collect(engine="streaming"), expected)
+
+
+@st.composite
+def sides(draw: st.DrawFn) -> tuple[pl.DataFrame, pl.DataFrame]:
+    kind = draw(st.sampled_from([kind for kind in KINDS if ordering.is_whole_number(pl.Series([], dtype=kind).dtype)]))
+    pool = draw(st.lists(KINDS[kind], min_size=1, max_size=4))
+    key = st.sampled_from(pool) | st.none() if draw(st.booleans()) else st.sampled_from(pool)
+    left, right = draw(st.lists(key, max_size=12)), draw(st.lists(key, max_size=12))
+    return (
+        pl.DataFrame(
+            {"k": pl.Series(left, dtype=kind), "s": pl.Series(map(str, left), dtype=pl.String)}
+        ).with_row_index("a"),
+        pl.DataFrame(
+            {"j": pl.Series(right, dtype=kind), "f": pl.Series(range(len(right)), dtype=pl.Float32)}
+        ).with_row_index("b"),
+    )
+
+
+@given(sides(), st.booleans(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_joins_as_the_kernel_does(both: tuple[pl.DataFrame, pl.DataFrame], keep: bool, nulls_equal: bool) -> None:
+    left, right = both
+    join = ordered_join(tuple(left.columns), tuple(right.columns), "k", "j", keep, nulls_equal)
+    expected = left.join(
+        right,
+        left_on="k",
+        right_on="j",
+        how="left" if keep else "inner",
+        nulls_equal=nulls_equal,
+        coalesce=False,
+        maintain_order="left_right",
+    )
+    assert_frame_equal(join.lowered(left.lazy(), right.lazy()).collect(engine="streaming"), expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_gathers_items_of_every_size(size: int) -> None:
+    values = np.arange(1000).astype(f"u{size}")
+    rows = np.random.default_rng(0).integers(0, 1000, 70_000).astype(np.uint32)
+    out = np.empty(len(rows), dtype=values.dtype)
+    _native.gather(values, rows, out)
+    np.testing.assert_array_equal(out, values[rows])
+
+
+def test_equal_steps_are_one_object() -> None:
+    # The kernel runs a step once that several plans of one run share, if it is the same object in all of them.
+    assert row_sort(("k",), (False,), (True,), ("k",)) is row_sort(("k",), (False,), (True,), ("k",))
+    assert ordered_join(("k",), ("j",), "k", "j", True, False) is ordered_join(("k",), ("j",), "k", "j", True, False)
+
+
+def test_bad_buffers_are_refused() -> None:
+    keys, rows = np.arange(10), np.empty(9, dtype=np.uint32)
+    with pytest.raises(ValueError, match="10 keys and room for 9 row numbers"):
+        _native.argsort(keys, False, rows)
+    with pytest.raises(ValueError, match="not contiguous"):
+        _native.argsort(keys[::2], False, rows[:5])
+    with pytest.raises(BufferError):
+        _native.argsort(keys.astype(np.int32), False, rows)  # type: ignore[arg-type]
+    frozen = np.empty(10, dtype=np.uint32)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        _native.argsort(keys, False, frozen)
+    matches = _native.JoinMap(keys).probe(keys, False)
+    both = np.empty(10, dtype=np.uint32)
+    with pytest.raises(ValueError, match="one buffer"):
+        matches.write(both, both)
+    with pytest.raises(ValueError, match="room for 9"):
+        matches.write(rows, both)
