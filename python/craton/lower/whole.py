@@ -9,6 +9,7 @@ so, and 6.4 s with the kernel's ``maintain_order``.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatchmethod
@@ -37,7 +38,7 @@ from craton.plan.operators import (
     Unpivot,
     schema,
 )
-from craton.plan.order import observed_order
+from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import distinct_share, estimated_rows
 from craton.plan.sources import FileSource, MemorySource, SharedSource
@@ -113,16 +114,20 @@ def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
     polars.LazyFrame
         With exactly the columns of ``schema(root)``, in order.
     """
-    state = _Lowering(observed_order(root, ordered), needed_columns(root))
+    readers = Counter(child for op in topological(root) for child in op.inputs)
+    state = _Lowering(observed_order(root, ordered), needed_columns(root), readers)
     return state(root).physical(schema(root)).select(list(schema(root)))
 
 
 class _Lowering:
     """The pass ``f(operator, recurse)``, with what is seen of each operator as its state; shared operators lower once."""
 
-    def __init__(self, observed: dict[Operator, bool], needed: dict[Operator, set[str]]) -> None:
+    def __init__(
+        self, observed: dict[Operator, bool], needed: dict[Operator, set[str]], readers: Counter[Operator]
+    ) -> None:
         self._observed = observed
         self._needed = needed
+        self._readers = readers
         self._done: dict[Operator, Lowered] = {}
         self._first_only: set[Operator] = set()
         self._names = itertools.count()
@@ -130,7 +135,11 @@ class _Lowering:
     def __call__(self, op: Operator) -> Lowered:
         done = self._done.get(op)
         if done is None:
-            done = self._done[op] = self._lower(op)
+            done = self._lower(op)
+            if self._readers[op] > 1 and isinstance(op, (Join, Aggregate, Distinct)):
+                # The kernel finds what two readers share only while they ask for the same columns of it.
+                done = replace(done, frame=done.frame.cache())
+            self._done[op] = done
         return done
 
     def _columns(self, op: Operator) -> tuple[str, ...]:
