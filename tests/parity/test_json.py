@@ -139,7 +139,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", ["a", "date", "made_at", "x_time", "Timestamp2", "modified", "datetime", "1", "a b.c"])
+@pytest.mark.parametrize("name", ["a", "date", "made_at", "1"])
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.filterwarnings("ignore")
 def test_kinds(write, monkeypatch, name, kind):

@@ -141,29 +141,7 @@ def _times(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
         return _offset(name, left, right, dtype)
     if isinstance(left, pd.offsets.BaseOffset):
         return _offset(name, right, left, dtype)
-    one = left if isinstance(left, Value) else literal(left, columns[0])
-    other = right if isinstance(right, Value) else literal(right, columns[0])
-    kinds = kind_of(one.dtype) + kind_of(other.dtype)
-    if name in ("add", "sub") and kinds in ("MM", "Mm", "mM", "mm"):
-        target = physical(dtype)
-        unit = target.time_unit  # type: ignore[attr-defined]
-        sides = [_in_unit(item, unit) for item in (one, other)]
-        return Value(Call(name, (sides[0], sides[1]), target), dtype, nulls=one.nulls or other.nulls)
-    raise Unsupported(f"{name} of {one.dtype} and {other.dtype}")
-
-
-def _in_unit(value: Value, unit: str) -> Expr:
-    kind = value.physical
-    if kind.time_unit == unit:  # type: ignore[attr-defined]
-        return value.expr
-    if isinstance(value.expr, Literal):
-        target = pl.Duration(unit) if isinstance(kind, pl.Duration) else pl.Datetime(unit, kind.time_zone)  # type: ignore[attr-defined,arg-type]
-        return Literal(value.expr.value, target)
-    if unit == "ns":
-        raise Unsupported("a cast to nanoseconds that may overflow")
-    if isinstance(kind, pl.Duration):
-        return Call("cast", (value.expr,), pl.Duration(unit))  # type: ignore[arg-type]
-    return Call("cast", (value.expr,), pl.Datetime(unit, kind.time_zone))  # type: ignore[attr-defined,arg-type]
+    raise Unsupported(f"{name} of points or spans of time, which pandas checks for overflow")
 
 
 _STEPS = (
