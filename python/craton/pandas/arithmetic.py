@@ -17,7 +17,7 @@ from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
 from craton.pandas.questions import happens
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Expr, Literal
+from craton.plan.expr import Call, Literal
 
 
 def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> Value:
