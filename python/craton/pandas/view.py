@@ -129,7 +129,7 @@ class IndexSpec:
 
     def __post_init__(self) -> None:
         for value in self.values:
-            if value is not None and isinstance(value.expr, Carried):
+            if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
                 raise Unsupported("row labels that are Python objects")
 
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
