@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 import warnings
 
 import numpy as np
 import pandas
 import pytest
 from support import check
-
-import craton
-import craton.pandas as cp
 
 FRAME = pandas.DataFrame(
     {
@@ -101,7 +97,9 @@ def test_bad_csv_row(tmp_path, where, row):
 
 
 @pytest.mark.parametrize("where", [1, 50, 20_000])
-@pytest.mark.parametrize("row", ['{"a":1', "rubbish", '{"a":1}}', '{"a":}', '{"a":1e999}', '{"a":99999999999999999999}'])
+@pytest.mark.parametrize(
+    "row", ['{"a":1', "rubbish", '{"a":1}}', '{"a":}', '{"a":1e999}', '{"a":99999999999999999999}']
+)
 def test_bad_json_row(tmp_path, where, row):
     path = tmp_path / "x.json"
     path.write_text('{"a":1,"b":"x"}\n' * where + row + "\n" + '{"a":1,"b":"x"}\n' * 3)
@@ -252,8 +250,29 @@ def test_mismatched_operands(tmp_path, name):
 @pytest.mark.parametrize("column", ["k", "f", "s", "t", "b", "big", "c"])
 @pytest.mark.parametrize(
     "dtype",
-    ["int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "bool", "str", "datetime64[ns]", "Int8", "Int64"]
-    + ["UInt8", "Float32", "boolean", "string", "category", "timedelta64[s]", "int8[pyarrow]", "double[pyarrow]", "no"],
+    [
+        "int8",
+        "uint8",
+        "int32",
+        "int64",
+        "uint64",
+        "float32",
+        "float64",
+        "bool",
+        "str",
+        "datetime64[ns]",
+        "Int8",
+        "Int64",
+        "UInt8",
+        "Float32",
+        "boolean",
+        "string",
+        "category",
+        "timedelta64[s]",
+        "int8[pyarrow]",
+        "double[pyarrow]",
+        "no",
+    ],
 )
 def test_casts(column, dtype):
     with warnings.catch_warnings():
@@ -264,8 +283,21 @@ def test_casts(column, dtype):
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "Int8", "Int64", "UInt64"])
 @pytest.mark.parametrize(
     "values",
-    [[1.5, 2.0], [1.0, np.nan], [1.0, np.inf], [1e20, 1.0], [-1.0, 2.0], [127.0, 128.0], [2.0**63], [-0.0], ["1", "x"]]
-    + [["300"], ["1.5"], [None, "1"], ["99999999999999999999"]],
+    [
+        [1.5, 2.0],
+        [1.0, np.nan],
+        [1.0, np.inf],
+        [1e20, 1.0],
+        [-1.0, 2.0],
+        [127.0, 128.0],
+        [2.0**63],
+        [-0.0],
+        ["1", "x"],
+        ["300"],
+        ["1.5"],
+        [None, "1"],
+        ["99999999999999999999"],
+    ],
     ids=str,
 )
 def test_overflow_on_cast(dtype, values):
@@ -279,8 +311,21 @@ def test_overflow_on_cast(dtype, values):
 @pytest.mark.parametrize("downcast", [None, "integer", "signed", "unsigned", "float", "no"])
 @pytest.mark.parametrize(
     "values",
-    [[1, 300], [-1, 2], [2**40, 1], [1.0, 2.0], [1.5, 2.0], [1.0, np.nan], [np.inf, 1.0], [1e300, 1.0], ["1", "300"]]
-    + [["1", "x"], ["1.5", None], [True, False], ["99999999999999999999"]],
+    [
+        [1, 300],
+        [-1, 2],
+        [2**40, 1],
+        [1.0, 2.0],
+        [1.5, 2.0],
+        [1.0, np.nan],
+        [np.inf, 1.0],
+        [1e300, 1.0],
+        ["1", "300"],
+        ["1", "x"],
+        ["1.5", None],
+        [True, False],
+        ["99999999999999999999"],
+    ],
     ids=str,
 )
 def test_to_numeric(downcast, values):

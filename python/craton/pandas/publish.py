@@ -60,15 +60,23 @@ def published(path: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def published_folder(path: str) -> Iterator[str]:
+def published_folder(path: Any) -> Iterator[Any]:
     """Where to write the files that are to stand in a folder, which may hold others already.
+
+    Parameters
+    ----------
+    path
+        What the user gave. Anything but the path of a folder, or of nothing yet, is handed through.
 
     Yields
     ------
     str
         The folder to write to. Its files are moved into place together, after the last was written.
     """
-    target = os.path.realpath(path)
+    target = _target_folder(path)
+    if target is None:
+        yield path
+        return
     parent = os.path.dirname(target)
     os.makedirs(parent, exist_ok=True)
     hidden = os.path.join(parent, f"{HIDDEN}{uuid.uuid4().hex}")
@@ -78,13 +86,29 @@ def published_folder(path: str) -> Iterator[str]:
         files = [os.path.join(folder, name) for folder, _, names in os.walk(hidden) for name in names]
         for name in files:
             _flush(name)
-        if not os.path.exists(target):
-            os.replace(hidden, target)
-        else:
+        if os.path.exists(target):
             _move(hidden, files, target)
+        elif files:
+            os.replace(hidden, target)
         _flush(parent)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _target_folder(path: Any) -> str | None:
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    name = os.fspath(path)
+    if not isinstance(name, str) or is_url(name):
+        return None
+    name = os.path.expanduser(name)
+    try:
+        os.lstat(name)
+    except FileNotFoundError:
+        return os.path.realpath(name)
+    except (OSError, ValueError):  # writing there fails
+        return None
+    return os.path.realpath(name) if os.path.isdir(name) else None
 
 
 def _move(hidden: str, files: list[str], target: str) -> None:
