@@ -353,6 +353,18 @@ def test_dates_beyond_their_range():
     check(lambda pd, a: a.iloc[1:] + pandas.Timedelta(days=1), last)
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("date", ["2262-01-01", "1677-10-01", "290000-01-01"])
+@pytest.mark.parametrize(
+    "step", [{"years": 1}, {"months": -6}, {"days": 200}, {"years": 8000}, {"microseconds": 1}], ids=str
+)
+def test_calendar_steps(unit, date, step):
+    if unit == "ns" and date.startswith("29"):
+        return
+    series = pandas.Series(np.array([date], dtype=f"M8[{unit}]"))
+    check(lambda pd, s: s + pd.DateOffset(**step), series, native=None)
+
+
 def test_calls_that_pandas_refuses():
     fails(lambda pd, f: f["f"].groupby(f["k"], as_index=False), FRAME)
     fails(lambda pd, f: f["f"].groupby(as_index=False), FRAME)

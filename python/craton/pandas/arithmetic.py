@@ -31,10 +31,9 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
             raise Unsupported("a missing value as operand")
         if kinds <= set("biuf") and kind_of(dtype) in "biuf":
             return _numbers(name, left, right, dtype)
-        if kinds <= set("mM"):
-            return _times(name, left, right, dtype)
         if kinds == {"T"} and name == "add":
             return _concatenation(left, right, dtype)
+        # Points and spans of time too: pandas checks them for overflow.
         raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
     except Unsupported:
         if kind_of(dtype) == "O" or not _meet(name, left, right):
@@ -129,55 +128,6 @@ def _divided(one: Value, other: Value, dtype: DtypeObj) -> Value:
     assert isinstance(other.expr, Literal)
     divisor = target.type(other.expr.value)
     return batched("ufunc", "divide", [replace(dividend, source=None)], dtype, (COLUMN, divisor))
-
-
-def _times(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
-    columns = [item for item in (left, right) if isinstance(item, Value)]
-    if any(family(column.dtype) != "numpy" for column in columns) or family(dtype) != "numpy":
-        raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
-    if any(not column.definite for column in columns):
-        raise Unsupported("a column whose dtype depends on the data")
-    if isinstance(right, pd.offsets.BaseOffset):
-        return _offset(name, left, right, dtype)
-    if isinstance(left, pd.offsets.BaseOffset):
-        return _offset(name, right, left, dtype)
-    raise Unsupported(f"{name} of points or spans of time, which pandas checks for overflow")
-
-
-_STEPS = (
-    ("years", "y"),
-    ("months", "mo"),
-    ("weeks", "w"),
-    ("days", "d"),
-    ("hours", "h"),
-    ("minutes", "m"),
-    ("seconds", "s"),
-    ("microseconds", "us"),
-)
-
-
-def _offset(name: str, column: Value, offset: Any, dtype: DtypeObj) -> Value:
-    """A calendar step such as ``DateOffset(months=3)``: the day is clipped to the month's length, as pandas does it."""
-    if type(offset) is not pd.DateOffset or column.dtype != dtype or name not in ("add", "sub"):
-        raise Unsupported(f"a step by {type(offset).__name__}")
-    if getattr(column.physical, "time_zone", None) is not None or offset.normalize:
-        raise Unsupported("a calendar step of wall times, or one that normalizes")
-    steps = dict(offset.kwds)
-    if not steps or set(steps) - {key for key, _ in _STEPS} or any(type(value) is not int for value in steps.values()):
-        raise Unsupported(f"a step by {offset!r}")
-    signs = {value > 0 for value in steps.values() if value}
-    if len(signs) > 1:
-        raise Unsupported("a step both forwards and backwards")
-    if "microseconds" in steps and column.physical.time_unit == "ms":  # type: ignore[attr-defined]
-        raise Unsupported("a step finer than the column")
-    count = offset.n if name == "add" else -offset.n
-    text = "".join(f"{abs(value * count)}{suffix}" for key, suffix in _STEPS if (value := steps.get(key)))
-    if not text:
-        return column
-    if (signs == {True}) != (count > 0):
-        text = "-" + text
-    expr = Call("dt_offset", (column.expr,), column.physical, options=(("by", text),))
-    return Value(expr, dtype, nulls=column.nulls)
 
 
 def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:
