@@ -227,6 +227,8 @@ TEXTS = {
     "number keys": b'{"1":1.5,"2":"x"}\n',
     "date keys": b'{"2020-01-01":1.5,"2020-01-02":"x"}\n',
     "slash key": b'{"a\\/b":1.5}\n{"a/b":2.5}\n',
+    "late depth": b'{"a":1}\n' * 300 + b'{"a":' * 500 + b"1" + b"}" * 500 + b"\n",
+    "late great depth": b'{"a":1}\n' * 300 + b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}\n",
     "single quotes": b"{'a':1}\n",
 }
 

@@ -268,7 +268,7 @@ def _inferred(path: str, known: list[str], escapes: bool) -> tuple[tuple[str, st
     """The keys and kinds that the kernel finds in all lines."""
     try:
         schema = pl.scan_ndjson(path, infer_schema_length=None).collect_schema()
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, OSError, RecursionError) as error:
         raise Unsupported(f"a file that pandas should read: {error}") from error
     if any(dtype not in _INFERRED for dtype in schema.values()):
         raise Unsupported("values of several kinds, or nested")
