@@ -268,9 +268,9 @@ def _inferred(path: str, known: list[str], escapes: bool) -> tuple[tuple[str, st
     """The keys and kinds that the kernel finds in all lines."""
     try:
         schema = pl.scan_ndjson(path, infer_schema_length=None).collect_schema()
-    except (pl.exceptions.PolarsError, OSError, RecursionError) as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise Unsupported(f"a file that pandas should read: {error}") from error
-    if any(dtype not in _INFERRED for dtype in schema.values()):
+    if any(dtype.is_nested() or dtype not in _INFERRED for dtype in schema.values()):
         raise Unsupported("values of several kinds, or nested")
     names = [*known, *_in_order(path, [name for name in schema if name not in known], escapes)]
     return tuple((name, _INFERRED[schema[name]]) for name in names)
