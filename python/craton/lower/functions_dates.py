@@ -15,11 +15,6 @@ def _part(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return (part + shift if shift else part).cast(spec.dtype)
 
 
-@lowers("dt_offset")
-def _offset(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].dt.offset_by(spec.option("by"))
-
-
 @lowers("dt_parse")
 def _parse(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """Datetimes from text that is known to have the format."""

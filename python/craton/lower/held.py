@@ -85,8 +85,11 @@ class HeldFiles:
             os.close(self._descriptors.pop())
 
     def __del__(self) -> None:
-        if getattr(self, "_process", None) == os.getpid():
-            self._close()
+        try:
+            if getattr(self, "_process", None) == os.getpid():
+                self._close()
+        except AttributeError:  # the interpreter is going down, and modules with it
+            return
 
 
 def _state(path: str) -> Version | None:

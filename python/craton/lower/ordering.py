@@ -183,7 +183,8 @@ class OrderedJoin:
         left_rows, right_rows = np.empty(len(matches), np.uint32), np.empty(len(matches), np.uint32)
         matches.write(left_rows, right_rows)
         theirs = _gather(right, self.right, right_rows, missing=self.keep)
-        return _gather(left, self.left, left_rows).hstack(theirs)
+        ours = _gather(left, self.left, left_rows)
+        return pl.DataFrame([*ours, *theirs])  # one of them may have no columns
 
 
 ordered_join = lru_cache(maxsize=256)(OrderedJoin)

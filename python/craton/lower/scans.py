@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import polars as pl
 
+from craton.lower.json_lines import scan_json_lines
 from craton.lower.remote import scan_remote
 from craton.plan.sources import FileSource
 
 
-def scan_files(source: FileSource, row_number: str | None) -> pl.LazyFrame:
+def scan_files(source: FileSource, row_number: str | None, wanted: Collection[str]) -> pl.LazyFrame:
     """A lazy scan of a file source with the columns that the source declares.
+
+    Parameters
+    ----------
+    source
+        The files.
+    row_number
+        The name of an extra first column that numbers the rows, if there is to be one.
+    wanted
+        The columns that are needed; the scan may have more.
 
     Raises
     ------
@@ -41,6 +52,8 @@ def scan_files(source: FileSource, row_number: str | None) -> pl.LazyFrame:
                 **options,
             )
         case "ndjson":
-            return pl.scan_ndjson(paths, schema=dict(source.columns), **common, **options)
+            (path,) = paths
+            frame = scan_json_lines(path, dict(source.columns), options["parsed"], wanted)
+            return frame if row_number is None else frame.with_row_index(row_number)
         case _:
             raise NotImplementedError(f"no scan of {source.format} files")

@@ -19,7 +19,7 @@ import polars as pl
 from craton.lower.expressions import IMPLEMENTATIONS, lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
-from craton.plan.expr import Column, Expr, Window, dtype_of, walk
+from craton.plan.expr import Column, Expr, Window, dtype_of, roots, walk
 from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.operators import (
     Aggregate,
@@ -163,7 +163,8 @@ class _Lowering:
         elif isinstance(op.source, SharedSource):
             frame = op.source.frame.with_row_index(op.row_number) if op.row_number else op.source.frame
         elif isinstance(op.source, FileSource):
-            frame = scan_files(op.source, op.row_number)
+            read = set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
+            frame = scan_files(op.source, op.row_number, read)
         else:
             raise NotImplementedError(f"no scan of {type(op.source).__name__}")
         if op.predicate is not None:

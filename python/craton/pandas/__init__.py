@@ -14,6 +14,7 @@ from craton.pandas.feather import read_feather
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
 from craton.pandas.inherit import CountedAccessor, inherit_deferred
+from craton.pandas.json_lines import read_json
 from craton.pandas.memory_data import from_arrow, from_polars
 from craton.pandas.parquet import read_parquet
 from craton.pandas.parsing import to_datetime, to_numeric
@@ -52,6 +53,7 @@ __all__ = [
     "merge",
     "read_csv",
     "read_feather",
+    "read_json",
     "read_parquet",
     "read_table",
     "to_datetime",

@@ -17,7 +17,7 @@ from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
 from craton.pandas.questions import happens
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Expr, Literal
+from craton.plan.expr import Call, Literal
 
 
 def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> Value:
@@ -31,10 +31,9 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
             raise Unsupported("a missing value as operand")
         if kinds <= set("biuf") and kind_of(dtype) in "biuf":
             return _numbers(name, left, right, dtype)
-        if kinds <= set("mM"):
-            return _times(name, left, right, dtype)
         if kinds == {"T"} and name == "add":
             return _concatenation(left, right, dtype)
+        # Points and spans of time too: pandas checks them for overflow.
         raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
     except Unsupported:
         if kind_of(dtype) == "O" or not _meet(name, left, right):
@@ -129,77 +128,6 @@ def _divided(one: Value, other: Value, dtype: DtypeObj) -> Value:
     assert isinstance(other.expr, Literal)
     divisor = target.type(other.expr.value)
     return batched("ufunc", "divide", [replace(dividend, source=None)], dtype, (COLUMN, divisor))
-
-
-def _times(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
-    columns = [item for item in (left, right) if isinstance(item, Value)]
-    if any(family(column.dtype) != "numpy" for column in columns) or family(dtype) != "numpy":
-        raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
-    if any(not column.definite for column in columns):
-        raise Unsupported("a column whose dtype depends on the data")
-    if isinstance(right, pd.offsets.BaseOffset):
-        return _offset(name, left, right, dtype)
-    if isinstance(left, pd.offsets.BaseOffset):
-        return _offset(name, right, left, dtype)
-    one = left if isinstance(left, Value) else literal(left, columns[0])
-    other = right if isinstance(right, Value) else literal(right, columns[0])
-    kinds = kind_of(one.dtype) + kind_of(other.dtype)
-    if name in ("add", "sub") and kinds in ("MM", "Mm", "mM", "mm"):
-        target = physical(dtype)
-        unit = target.time_unit  # type: ignore[attr-defined]
-        sides = [_in_unit(item, unit) for item in (one, other)]
-        return Value(Call(name, (sides[0], sides[1]), target), dtype, nulls=one.nulls or other.nulls)
-    raise Unsupported(f"{name} of {one.dtype} and {other.dtype}")
-
-
-def _in_unit(value: Value, unit: str) -> Expr:
-    kind = value.physical
-    if kind.time_unit == unit:  # type: ignore[attr-defined]
-        return value.expr
-    if isinstance(value.expr, Literal):
-        target = pl.Duration(unit) if isinstance(kind, pl.Duration) else pl.Datetime(unit, kind.time_zone)  # type: ignore[attr-defined,arg-type]
-        return Literal(value.expr.value, target)
-    if unit == "ns":
-        raise Unsupported("a cast to nanoseconds that may overflow")
-    if isinstance(kind, pl.Duration):
-        return Call("cast", (value.expr,), pl.Duration(unit))  # type: ignore[arg-type]
-    return Call("cast", (value.expr,), pl.Datetime(unit, kind.time_zone))  # type: ignore[attr-defined,arg-type]
-
-
-_STEPS = (
-    ("years", "y"),
-    ("months", "mo"),
-    ("weeks", "w"),
-    ("days", "d"),
-    ("hours", "h"),
-    ("minutes", "m"),
-    ("seconds", "s"),
-    ("microseconds", "us"),
-)
-
-
-def _offset(name: str, column: Value, offset: Any, dtype: DtypeObj) -> Value:
-    """A calendar step such as ``DateOffset(months=3)``: the day is clipped to the month's length, as pandas does it."""
-    if type(offset) is not pd.DateOffset or column.dtype != dtype or name not in ("add", "sub"):
-        raise Unsupported(f"a step by {type(offset).__name__}")
-    if getattr(column.physical, "time_zone", None) is not None or offset.normalize:
-        raise Unsupported("a calendar step of wall times, or one that normalizes")
-    steps = dict(offset.kwds)
-    if not steps or set(steps) - {key for key, _ in _STEPS} or any(type(value) is not int for value in steps.values()):
-        raise Unsupported(f"a step by {offset!r}")
-    signs = {value > 0 for value in steps.values() if value}
-    if len(signs) > 1:
-        raise Unsupported("a step both forwards and backwards")
-    if "microseconds" in steps and column.physical.time_unit == "ms":  # type: ignore[attr-defined]
-        raise Unsupported("a step finer than the column")
-    count = offset.n if name == "add" else -offset.n
-    text = "".join(f"{abs(value * count)}{suffix}" for key, suffix in _STEPS if (value := steps.get(key)))
-    if not text:
-        return column
-    if (signs == {True}) != (count > 0):
-        text = "-" + text
-    expr = Call("dt_offset", (column.expr,), column.physical, options=(("by", text),))
-    return Value(expr, dtype, nulls=column.nulls)
 
 
 def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:

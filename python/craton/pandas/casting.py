@@ -124,11 +124,8 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
         if not masked:
             outside = Call("fill_null", (outside, Literal(True, pl.Boolean())), pl.Boolean())
         if masked:
-            whole = Call(
-                "eq",
-                (clean.expr, Call("cast", (Call("cast", (clean.expr,), pl.Int64()),), clean.physical)),
-                pl.Boolean(),
-            )
+            rounded_off = Call("round", (clean.expr,), clean.physical, (("decimals", 0),))
+            whole = Call("eq", (clean.expr, rounded_off), pl.Boolean())
             outside = Call("or", (outside, Call("not", (whole,), pl.Boolean())), pl.Boolean())
         if happens(held, outside):
             raise Unsupported("values that the integers do not hold: pandas words the error")

@@ -85,6 +85,13 @@ def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return series.cast(physical(dtype)).to_numpy()
 
 
+def to_objects(series: pl.Series) -> np.ndarray[Any, Any]:
+    """A column as the Python objects that pyarrow makes of it, None where a value is missing."""
+    result = np.empty(len(series), dtype=object)
+    result[:] = series.to_list()
+    return result
+
+
 def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
     if dtype.storage == "pyarrow":
         chunked = pa.chunked_array(series.to_arrow())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any, Protocol
+
+import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.csv_inference import TextScan, collect, remembered
+from craton.pandas.csv_inference import collect, remembered
 
 _SHAPES = {
     "date": r"[12]\d{3}-\d{2}-\d{2}",
@@ -33,6 +36,16 @@ DATE_FORMATS = {
 }
 
 
+class Texts(Protocol):
+    """A scan of fields that are text."""
+
+    def frame(self) -> pl.LazyFrame:
+        """The scan."""
+
+    def text(self, field: Any) -> pl.Expr:
+        """A field's text."""
+
+
 def date_format_of(values: Sequence[str]) -> str:
     """The form in which the first of some dates is written.
 
@@ -48,7 +61,7 @@ def date_format_of(values: Sequence[str]) -> str:
     raise Unsupported("dates that are not in an ISO form")
 
 
-def dates_everywhere(scan: TextScan, field: int, form: str) -> bool:
+def dates_everywhere(scan: Texts, field: Any, form: str) -> bool:
     """Whether every value of a field is a date in a form."""
 
     def compute() -> bool:

@@ -12,11 +12,11 @@ import pandas as pd
 import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
-from craton.pandas.convert import Array, from_array, to_array
+from craton.pandas.convert import Array, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
-from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.view import Carried, IndexSpec, Value, View, column_names, index_labels
 from craton.plan.expr import Call, Column
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, Scan, Sort, schema
 from craton.plan.sources import MemorySource
@@ -43,20 +43,33 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
             if (source := _asked(value, view.base))
         )
     )
-    named = [_with_result_names(view) for view in views]
+    named = [_with_result_names(_uncarried(view)) for view in views]
     frames = execute([*(view.base for view, _ in named), *map(null_count, sources)])
     counts = frames[len(views) :]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     results = []
-    for (view, names), frame in zip(named, frames, strict=False):
-        arrays = []
+    for view, (_, names), frame in zip(views, named, frames, strict=False):
+        arrays: list[Array] = []
         for value, name in zip((*view.index.values, *view.values), names, strict=True):
+            if isinstance(value.expr, Carried):
+                arrays.append(to_objects(frame.get_column(name)))
+                continue
             # Nulls of its own promote in to_array.
             dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
             arrays.append(to_array(frame.get_column(name), dtype))
         count = len(view.index.values)
         results.append((arrays[count:], make_index(view.index, arrays[:count], frame.height)))
     return results
+
+
+def _uncarried(view: View) -> View:
+    """The same view with the columns of Python objects as plain columns: only its own arrays are made of it."""
+    if not any(isinstance(value.expr, Carried) for value in view.values):
+        return view
+    values = [
+        replace(value, expr=value.expr.column) if isinstance(value.expr, Carried) else value for value in view.values
+    ]
+    return view.with_values(values)
 
 
 def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:

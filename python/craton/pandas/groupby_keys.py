@@ -114,7 +114,17 @@ class Grouped:
 
     def template(self, selection: Any) -> Any:
         """The group-by that pandas makes of a template of the object."""
-        frame: Any = series_like(self.held) if self.whole_series else frame_like(self.held)
+        held = self.held
+        if selection is not None and not self.whole_series:  # Python objects that nobody asks for are in nobody's way
+            wanted = selection if isinstance(selection, list) else [selection]
+            held = held.take(
+                [
+                    i
+                    for i, value in enumerate(held.values)
+                    if family(value.dtype) != "object" or held.labels[i] in wanted
+                ]
+            )
+        frame: Any = series_like(held) if self.whole_series else frame_like(held)
         by = [
             key.name if key.column is not None else pd.Series(sample(key.value.dtype), index=frame.index, name=key.name)
             for key in self.keys

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from craton.errors import Unsupported
 from craton.pandas.native import native
 
 
@@ -52,4 +53,6 @@ class SeriesGrouping:
         from craton.pandas.groupby import group
         from craton.pandas.groupby_keys import Options
 
+        if not as_index:
+            raise Unsupported("as_index=False: pandas words the error")
         return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))

@@ -51,7 +51,7 @@ def published(path: Any) -> Iterator[Any]:
         yield written
         if os.path.exists(written):
             if os.path.exists(target):
-                shutil.copymode(target, written)
+                _resemble(written, target)
             _flush(written)
             os.replace(written, target)
             _flush(folder)
@@ -60,15 +60,23 @@ def published(path: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def published_folder(path: str) -> Iterator[str]:
+def published_folder(path: Any) -> Iterator[Any]:
     """Where to write the files that are to stand in a folder, which may hold others already.
+
+    Parameters
+    ----------
+    path
+        What the user gave. Anything but the path of a folder, or of nothing yet, is handed through.
 
     Yields
     ------
     str
         The folder to write to. Its files are moved into place together, after the last was written.
     """
-    target = os.path.realpath(path)
+    target = _target_folder(path)
+    if target is None:
+        yield path
+        return
     parent = os.path.dirname(target)
     os.makedirs(parent, exist_ok=True)
     hidden = os.path.join(parent, f"{HIDDEN}{uuid.uuid4().hex}")
@@ -78,13 +86,29 @@ def published_folder(path: str) -> Iterator[str]:
         files = [os.path.join(folder, name) for folder, _, names in os.walk(hidden) for name in names]
         for name in files:
             _flush(name)
-        if not os.path.exists(target):
-            os.replace(hidden, target)
-        else:
+        if os.path.exists(target):
             _move(hidden, files, target)
+        elif files:
+            os.replace(hidden, target)
         _flush(parent)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _target_folder(path: Any) -> str | None:
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    name = os.fspath(path)
+    if not isinstance(name, str) or is_url(name):
+        return None
+    name = os.path.expanduser(name)
+    try:
+        os.lstat(name)
+    except FileNotFoundError:
+        return os.path.realpath(name)
+    except (OSError, ValueError):  # writing there fails
+        return None
+    return os.path.realpath(name) if os.path.isdir(name) else None
 
 
 def _move(hidden: str, files: list[str], target: str) -> None:
@@ -103,20 +127,38 @@ def _move(hidden: str, files: list[str], target: str) -> None:
 
 
 def _target(path: Any) -> str | None:
+    """The regular file that is written, or ``None`` for what is written in place.
+
+    That is also a file of several names, all of which are to lead to the new rows, and one of another user, who is to
+    keep it.
+    """
     if not isinstance(path, (str, os.PathLike)):
         return None
     name = os.fspath(path)
     if not isinstance(name, str) or not name or is_url(name):
         return None
-    target = os.path.realpath(os.path.expanduser(name))
     try:
+        target = os.path.realpath(os.path.expanduser(name))
         kind = os.stat(target)
-    except OSError:
-        kind = None
-    if kind is not None and not (stat.S_ISREG(kind.st_mode) and os.access(target, os.W_OK)):
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError):  # a name that is too long, links in a circle: writing there fails
         return None
+    else:
+        owned = kind.st_uid == os.geteuid() if hasattr(os, "geteuid") else True
+        if not (stat.S_ISREG(kind.st_mode) and kind.st_nlink == 1 and owned and os.access(target, os.W_OK)):
+            return None
     folder = os.path.dirname(target)
     return target if os.path.isdir(folder) and os.access(folder, os.W_OK) and os.path.basename(name) else None
+
+
+def _resemble(written: str, target: str) -> None:
+    """Give a file the mode, and where it may be the group, of the one that it replaces."""
+    shutil.copymode(target, written)
+    group = os.stat(target).st_gid
+    if group != os.stat(written).st_gid:
+        with contextlib.suppress(OSError):
+            os.chown(written, -1, group)
 
 
 def _flush(path: str) -> None:

@@ -47,10 +47,11 @@ def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     named |= named.pop("kwargs", {}) if name in ("eval", "query") else {}
     if named.pop("kwargs", None) or named.pop("args", None):
         raise Unsupported("extra arguments")
+    defaults = {key: parameter.default for key, parameter in signature.parameters.items()}
     return {
         key: value
         for key, value in named.items()
-        if not (value is signature.parameters[key].default or _same(value, signature.parameters[key].default))
+        if key not in defaults or not (value is defaults[key] or _same(value, defaults[key]))
     }
 
 

@@ -107,6 +107,9 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
     result: Any = self
     for node in statements(expr):
         if not isinstance(node, ast.Assign):
+            if named.get("inplace") is True:
+                raise Unsupported("no assignment: pandas words the error")
+            in_place(self, named, "eval")
             return evaluate(node)
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             raise Unsupported("an assignment of this kind")

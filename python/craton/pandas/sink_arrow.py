@@ -45,9 +45,13 @@ def write_parquet(
     """
     import pyarrow.parquet as pq
 
-    if compression not in _COMPRESSIONS:
+    if not isinstance(compression, (str, type(None))) or compression not in _COMPRESSIONS:
         raise Unsupported(f"compression {compression!r}")
+    if group is not None and (type(group) is not int or group < 1):
+        raise Unsupported(f"row groups of {group!r} rows")
     rows, schema = _schema(frame, index)
+    if frame.attrs:
+        schema = schema.with_metadata({**schema.metadata, b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()})
     if partitions:
         _write_folder(rows, schema, path, compression, partitions, group)
     elif isinstance(path, str) and compression in _KERNEL and not any(map(_dictionary, schema)):
@@ -107,6 +111,8 @@ def write_feather(frame: Any, path: Any, compression: str | None, size: int | No
     codec = "lz4" if compression is None else compression
     if codec not in ("lz4", "zstd", "uncompressed"):
         raise Unsupported(f"compression {compression!r}")
+    if size is not None and (type(size) is not int or size < 1):
+        raise Unsupported(f"batches of {size!r} rows")
     options = pa.ipc.IpcWriteOptions(compression=None if codec == "uncompressed" else codec)
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         write_batches(
@@ -156,12 +162,12 @@ def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
     described = json.loads(metadata[b"pandas"])
     if stored is not None:
         described["index_columns"] = [_range(stored)]
-    metadata[b"pandas"] = json.dumps(described).encode()
     if frame.attrs:
-        try:
-            metadata[b"PANDAS_ATTRS"] = json.dumps(frame.attrs).encode()
-        except (TypeError, ValueError) as error:
-            raise Unsupported("attrs that pandas words an error for") from error
+        described["attributes"] = frame.attrs
+    try:
+        metadata[b"pandas"] = json.dumps(described).encode()
+    except (TypeError, ValueError) as error:
+        raise Unsupported("attrs that pandas words an error for") from error
     rows, schema = _columns_first(rows, schema.with_metadata(metadata))
     return rows, schema
 

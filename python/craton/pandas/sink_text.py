@@ -8,8 +8,10 @@ one column at a time.
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,11 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
         raise Unsupported(f"to_csv with {', '.join(sorted(unknown))}")
     if given.get("mode", "w") != "w":
         raise Unsupported(f"mode {given['mode']!r}")
+    size = given.get("chunksize")
+    if size is not None and (type(size) is not int or size < 1):
+        raise Unsupported(f"chunks of {size!r} rows")
+    if path is None and given.get("compression") not in (None, "infer"):
+        raise Unsupported("compressed text that is returned")
     columns = given.get("columns")
     if columns is not None:
         if (
@@ -86,7 +93,7 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
     except Exception as error:
         raise Unsupported(f"pandas should write this: {error}") from error
     width = len(rows.view.values)
-    size = given.get("chunksize") or _CHUNK_CELLS // width or 1
+    size = size or _CHUNK_CELLS // width or 1
     text = _Text(rows, options) if _plain(rows, options) else None
     start = 0
 
@@ -174,10 +181,11 @@ class _Text:
         self._rows = rows
         self._separator: str = options.get("sep", ",")
         missing = options.get("na_rep", "")
-        special = set(missing) & {self._separator, '"', "\n", "\r"}
+        quoted = _quoted_characters(self._separator)
+        special = set(missing) & set(quoted)
         self._missing = '"' + missing.replace('"', '""') + '"' if special else missing
         self._numbered = bool(options.get("index", True)) and rows.view.index.kind == "default"
-        self._special = f"[{''.join(chr(92) + c for c in (self._separator, chr(34)))}\r\n]"
+        self._special = f"[{''.join(pl.escape_regex(character) for character in quoted)}]"
         self._formats = {
             "na_rep": missing,
             "float_format": None,
@@ -224,6 +232,18 @@ class _Text:
             return column
         quoted = '"' + column.str.replace_all('"', '""', literal=True) + '"'
         return pl.select(pl.when(special).then(quoted).otherwise(column)).to_series()
+
+
+@lru_cache
+def _quoted_characters(separator: str) -> str:
+    """The characters for which Python quotes a field: a lone carriage return is one of them in some versions only."""
+
+    def quotes(character: str) -> bool:
+        text = io.StringIO()
+        csv.writer(text, delimiter=separator, lineterminator="\n").writerow([f"x{character}", "x"])
+        return text.getvalue().startswith('"')
+
+    return "".join(filter(quotes, (separator, '"', "\n", "\r")))
 
 
 def _floats(column: pl.Series) -> pl.Series:

@@ -7,6 +7,7 @@ plan that is streamed into it, or pandas, for small frames and where a call fall
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any
@@ -35,11 +36,12 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[...,
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         fallback = getattr(base, name)
         label = f"{base.__name__}.{name}"
-        first = fallback.__code__.co_varnames[1]
+        signature = inspect.signature(fallback)
+        first = list(signature.parameters)[1]
 
         @functools.wraps(fallback)
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside_pandas():
+            if inside_pandas() or not _fits(signature, (self, *args), kwargs):
                 return fallback(self, *args, **kwargs)
             args = (kwargs.pop(first), *args) if not args and first in kwargs else args
             path, rest = (args[0], args[1:]) if args else (None, ())
@@ -55,10 +57,8 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[...,
             if kwargs.get("mode", "w") != "w":
                 return write(path)
             if kwargs.get("partition_cols"):
-                if not isinstance(path, (str, os.PathLike)) or "://" in os.fspath(path):
-                    return write(path)
-                with published_folder(os.path.expanduser(os.fspath(path))) as hidden:
-                    return write(hidden)
+                with published_folder(path) as written:
+                    return write(written)
             with published(path) as written:
                 if written is path and isinstance(path, (str, os.PathLike)) and not stays_in_pandas(self):
                     return dispatch(label, _in_place, fallback, self, (path, *rest), kwargs)
@@ -68,6 +68,14 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[...,
         return wrapper
 
     return decorate
+
+
+def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _in_place(*args: Any, **kwargs: Any) -> None:

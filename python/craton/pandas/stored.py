@@ -17,8 +17,8 @@ import polars as pl
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import DtypeObj, physical, with_missing
-from craton.pandas.view import IndexSpec, Value, View
+from craton.pandas.dtypes import BOOL, OBJECT, DtypeObj, physical, with_missing
+from craton.pandas.view import Carried, IndexSpec, Value, View
 from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Scan
 
@@ -96,10 +96,14 @@ def stored_value(base: Scan, name: str, dtype: DtypeObj, missing: int | None) ->
         How many values are missing; ``None`` if that is not known.
     """
     column = base.column(name)
+    nulls = missing is None or missing > 0
+    if dtype == BOOL and nulls and missing is not None:
+        return Value(Carried(column), OBJECT)
+    if dtype == OBJECT and isinstance(column.dtype, (pl.Date, pl.Decimal)):
+        return Value(Carried(column), OBJECT)
     expected = physical(dtype)
     if expected != column.dtype:
         raise Unsupported(f"column {name!r} of {column.dtype} as {dtype}")
-    nulls = missing is None or missing > 0
     floating = column.dtype.is_float() and isinstance(dtype, np.dtype)
     if not nulls or with_missing(dtype) == dtype:
         return Value(column, dtype, nulls, nans=floating)

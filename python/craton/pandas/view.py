@@ -23,6 +23,37 @@ from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, 
 ROW = "__row__"
 
 
+class Carried(Expr):
+    """A column of Python objects, that a view hands through and no plan holds.
+
+    The rows of it are chosen with the others, and it becomes an array when a frame is looked at. It has no digest, so
+    that whatever would compute with it, or put it beside other rows, refuses.
+    """
+
+    __slots__ = ("column",)
+
+    column: Column
+
+    def __init__(self, column: Column) -> None:
+        object.__setattr__(self, "column", column)
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The physical dtype."""
+        return self.column.dtype
+
+    @property
+    def digest(self) -> bytes:  # type: ignore[override]
+        """Refused."""
+        raise Unsupported(f"Python objects in column {self.column.name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Carried) and self.column == other.column
+
+    def __hash__(self) -> int:
+        return hash(self.column)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """One column: an expression, the pandas dtype that it has for the user, and what is known of missing values.
@@ -68,6 +99,8 @@ class Value:
 
     def at(self, name: str) -> Value:
         """The same column, when its expression has become a column of the base."""
+        if isinstance(self.expr, Carried):
+            raise Unsupported(f"Python objects in column {self.expr.column.name!r}")
         return replace(self, expr=Column(name, self.physical))
 
 
@@ -93,6 +126,11 @@ class IndexSpec:
     values: tuple[Value, ...] = ()
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
+                raise Unsupported("row labels that are Python objects")
 
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
         """The same labels under other names."""

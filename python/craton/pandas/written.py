@@ -78,7 +78,12 @@ def rows_of(obj: Any, *, index: bool = True) -> Rows:
     if not index and held.index.values:
         held = replace(held, index=IndexSpec())
     held = resolved(held)
-    return rows_over(held.with_values([value.clean if is_float(value.dtype) else value for value in held.values]))
+    labels = replace(held.index, values=tuple(map(_clean, held.index.values)))
+    return rows_over(replace(held, index=labels, values=tuple(map(_clean, held.values))))
+
+
+def _clean(value: Value) -> Value:
+    return value.clean if is_float(value.dtype) else value
 
 
 def rows_over(held: View) -> Rows:

@@ -67,7 +67,7 @@ declare(Kind.ROWWISE, "batch", "concat_str")
 
 # --- strings and dates
 declare(Kind.ROWWISE, "str_contains", "str_starts_with", "str_ends_with", "str_slice", "str_len", "str_replace")
-declare(Kind.ROWWISE, "dt_part", "dt_offset", "dt_parse")
+declare(Kind.ROWWISE, "dt_part", "dt_parse")
 
 # --- more aggregates (reductions, value_counts, describe)
 declare(Kind.AGGREGATE, "order_statistics")

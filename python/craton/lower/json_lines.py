@@ -1,0 +1,67 @@
+"""JSON lines as Polars scans, with the numbers that pandas reads.
+
+The kernel rounds a decimal number correctly, pandas' default parser does not: it adds the integer part to the first
+fifteen decimals times a power of ten. Where a column holds such numbers their text is cut out of the lines, and that
+parser reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+_LINE = "line"
+
+
+def scan_json_lines(
+    path: str, columns: Mapping[str, pl.DataType], parsed: Collection[str], wanted: Collection[str]
+) -> pl.LazyFrame:
+    """A lazy scan of a file that holds one flat object a line, and nothing else.
+
+    Parameters
+    ----------
+    path
+        The file.
+    columns
+        The dtype of each key that there is.
+    parsed
+        The keys of numbers that pandas' parser reads.
+    wanted
+        The keys that are needed; the others are not looked at.
+    """
+    kept = {name: dtype for name, dtype in columns.items() if name in wanted} or dict(columns)
+    plain = {name: dtype for name, dtype in kept.items() if name not in parsed}
+    texts = [name for name in kept if name in parsed]
+    sides = []
+    if plain:
+        sides.append(pl.scan_ndjson(path, schema=plain))
+    if texts:
+        sides.append(scan_numbers(path, texts))
+    return pl.concat(sides, how="horizontal") if len(sides) > 1 else sides[0]
+
+
+def scan_numbers(path: str, names: Sequence[str]) -> pl.LazyFrame:
+    """The numbers of some keys as pandas' parser reads them."""
+    return pl.scan_lines(path, name=_LINE).select(
+        number_text(name).map_batches(_numbers, return_dtype=pl.Float64(), is_elementwise=True).alias(name)
+        for name in names
+    )
+
+
+def scan_number_texts(path: str, names: Sequence[str]) -> pl.LazyFrame:
+    """The numbers of some keys as they are written."""
+    return pl.scan_lines(path, name=_LINE).select(number_text(name).alias(name) for name in names)
+
+
+def number_text(name: str) -> pl.Expr:
+    """The text of the number behind a key, within a line."""
+    return pl.col(_LINE).str.extract(rf'"{pl.escape_regex(name)}"[ \t\r]*:[ \t\r]*([-+0-9.eE]+)')
+
+
+def _numbers(texts: pl.Series) -> pl.Series:
+    listed = ",".join(texts.fill_null("null").to_list())
+    values = np.array(pd.io.json.ujson_loads(f"[{listed}]"), dtype="float64")
+    return pl.Series(texts.name, values, dtype=pl.Float64, nan_to_null=True)
