@@ -205,6 +205,8 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
             raise Unsupported(f"{name} on {item.dtype}, whose values a plan does not compute with")
         if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
             raise Unsupported(f"{name} with a calendar step")
+        if name in LOGIC and not isinstance(item, Value) and not _logical(item):
+            raise Unsupported(f"{name} with a {type(item).__name__}")
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
@@ -218,6 +220,13 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
         if name in LOGIC and not _same_logic(left, right):
             raise
         return by_batch(name, left, right, dtype)
+
+
+def _logical(scalar: Any) -> bool:
+    """Whether pandas takes a scalar as an operand of ``&`` whatever the column holds."""
+    if isinstance(scalar, np.timedelta64):  # a number to NumPy
+        return False
+    return scalar is None or scalar is pd.NA or isinstance(scalar, (bool, int, float, np.bool_, np.number))
 
 
 def _same_logic(left: Any, right: Any) -> bool:
