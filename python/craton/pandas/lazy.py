@@ -39,6 +39,7 @@ class LazyManager:
             manager = block_manager(arrays, index, view.labels)
         obj.__dict__["_mgr"] = manager
         del obj.__dict__["_view"]
+        obj.__dict__["_origin"] = (_fingerprint(manager), _identities(view))
         keep_unchanged(manager)  # the buffers are shared with the result that is remembered
         obj.__dict__["_shared"] = manager.copy(deep=False)
         if not inside_pandas():
@@ -210,10 +211,31 @@ def _fingerprint(manager: Any) -> tuple[Any, ...]:
     )
 
 
+def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
+    """What each column is, by content: the same for a column and for the Series that was taken from its frame.
+
+    That holds whether they have been run since or not; what was written to in place is nothing that is known.
+    """
+    state = obj.__dict__
+    if "_view" in state:
+        return _identities(current(state))
+    origin, scan = state.get("_origin"), state.get("_scan")
+    if origin is None and scan is None:
+        return []
+    now = _fingerprint(obj._mgr)
+    if origin is not None and now == origin[0]:
+        return origin[1]  # type: ignore[no-any-return]
+    return _identities(scan[2]) if scan is not None and now == scan[0] else []
+
+
+def _identities(held: View) -> list[tuple[bytes, bytes]]:
+    return [(held.base.digest, value.expr.digest) for value in held.values]
+
+
 def replace_state(obj: Any, new: View) -> None:
     """Make an object hold another view: what an assignment in place does."""
     state = obj.__dict__
-    for name in ("_mgr", "_scan", "_shared", "_peeks"):
+    for name in ("_mgr", "_scan", "_shared", "_origin", "_peeks"):
         state.pop(name, None)
     state["_view"] = new
     if isinstance(obj, pd.Series):
