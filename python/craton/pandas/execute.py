@@ -241,7 +241,7 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
         column, nulls, nans = from_array(pattern.format(i), array)
         series.append(column)
         values.append(Value(Column(column.name, column.dtype), array.dtype, nulls, nans))
-    return series, IndexSpec(spec.kind, tuple(values), spec.names)
+    return series, IndexSpec(spec.kind, tuple(values), spec.names, spec.freq)
 
 
 def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:

@@ -17,7 +17,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj
-from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window
+from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, schema
 
 ROW = "__row__"
@@ -188,8 +188,10 @@ class View:
         """
         if self.index.freq is None:
             return self
-        base = self.base
+        base, labels = self.base, roots(self.index.values[0].expr)
         while isinstance(base, (Project, RowNumber, Slice, Attach)):
+            if isinstance(base, Attach) and labels <= set(base.columns):
+                return self  # the labels were given to these rows
             base = base.input
         return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
 
