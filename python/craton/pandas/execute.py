@@ -128,7 +128,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "default":
         return pd.RangeIndex(rows, name=spec.names[0])
     if spec.kind == "multi":
-        return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
+        return _multi_index(spec, arrays)
     if spec.kind == "range":
         labels = pd.RangeIndex(0)._shallow_copy(np.asarray(arrays[0]))  # type: ignore[attr-defined]
         return labels.rename(spec.names[0])  # type: ignore[no-any-return]
@@ -137,6 +137,20 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
         with contextlib.suppress(ValueError):  # the rows are others now
             index.freq = _frequency_of(index, spec.freq)
     return index
+
+
+def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
+    """The labels over the levels that they had, whose order and frequencies pandas keeps; or over levels made anew."""
+    codes = []
+    for level, array in zip(spec.levels, arrays, strict=bool(spec.levels)):
+        codes.append(level.get_indexer(array) if level.dtype == array.dtype and level.is_unique else None)
+        if codes[-1] is None or ((codes[-1] < 0) & ~pd.isna(array)).any():
+            break
+    else:
+        if codes:
+            names = list(spec.names)
+            return pd.MultiIndex(levels=spec.levels, codes=codes, names=names, verify_integrity=False)
+    return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
 
 
 def _frequency_of(index: Any, freq: Any) -> Any:
@@ -215,7 +229,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
     source = MemorySource.of(frame)
     base = Scan(source, tuple(frame.columns))
-    spec = IndexSpec(spec.kind, tuple(values[: len(levels)]), spec.names, spec.freq)
+    spec = replace(spec, values=tuple(values[: len(levels)]))
     return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
 
 
@@ -241,14 +255,14 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
         column, nulls, nans = from_array(pattern.format(i), array)
         series.append(column)
         values.append(Value(Column(column.name, column.dtype), array.dtype, nulls, nans))
-    return series, IndexSpec(spec.kind, tuple(values), spec.names, spec.freq)
+    return series, replace(spec, values=tuple(values))
 
 
 def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     names = tuple(index.names)
     if isinstance(index, pd.MultiIndex):
-        levels = [index.get_level_values(i)._values for i in range(index.nlevels)]
-        return levels, IndexSpec("multi", (None,) * len(levels), names)  # type: ignore[arg-type]
+        levels = [index._get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
+        return levels, IndexSpec("multi", (None,) * len(levels), names, levels=tuple(index.levels))  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):
         if index.start == 0 and index.step == 1:
             return [], IndexSpec("default", (), names)

@@ -96,8 +96,10 @@ def _report(kind: str) -> None:
     name = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
+        if module == "pandas._testing" or module.startswith("pandas._testing."):
+            return  # a comparison
         if module.startswith("pandas.") and not module.startswith("pandas.tests"):
-            name = frame.f_code.co_name
+            name = name if module == "pandas.util._decorators" else frame.f_code.co_name
         elif not module.startswith("craton."):
             break
         frame = frame.f_back  # type: ignore[assignment]

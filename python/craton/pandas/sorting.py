@@ -88,7 +88,7 @@ def sorted_by_index(
         ups = directions(ascending, len(levels))
     keys = [held.index.values[i] for i in levels]
     result = sorted_rows(held, keys, ups, na_position)
-    return replace(result, index=IndexSpec()) if ignore_index else result
+    return replace(result, index=IndexSpec() if ignore_index else replace(result.index, levels=()))
 
 
 def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: bool) -> View:

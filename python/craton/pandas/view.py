@@ -87,12 +87,15 @@ class IndexSpec:
     freq
         The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back, times k, where the rows are every
         k-th of it.
+    levels
+        The levels that a MultiIndex in memory had, in the order that it had them; none where they are made anew.
     """
 
     kind: OneOf["default", "range", "labels", "multi"] = "default"
     values: tuple[Value, ...] = ()
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
+    levels: tuple[pd.Index, ...] = field(default=(), compare=False)
 
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
         """The same labels under other names."""
