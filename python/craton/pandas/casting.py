@@ -30,6 +30,8 @@ def dtype_named(dtype: Any) -> DtypeObj:
     Unsupported
         If pandas knows none: it words the error.
     """
+    if isinstance(dtype, type) and issubclass(dtype, pd.api.extensions.ExtensionDtype):
+        raise Unsupported("the class of a dtype")
     try:
         return pandas_dtype(dtype)  # type: ignore[no-any-return]
     except TypeError as error:

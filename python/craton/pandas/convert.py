@@ -12,7 +12,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from craton.errors import Unsupported
 from craton.pandas.dtypes import OBJECT, DtypeObj, family, physical, with_missing
 
 Array: TypeAlias = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
@@ -139,8 +138,8 @@ def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
         arrow = pa.array(array, from_pandas=True)
     series = pl.from_arrow(arrow)  # type: ignore[assignment]
     series = series.rename(name)
-    if family(dtype) == "masked" and series.dtype.is_float() and series.is_nan().any():
-        raise Unsupported("NaN that is not missing in a nullable dtype")
+    if family(dtype) == "masked" and series.dtype.is_float():
+        series = series.fill_nan(None)
     if series.dtype != kind:
         series = series.cast(kind)
     return series, bool(series.null_count()), False

@@ -44,6 +44,7 @@ COMPARISON = {
 }
 LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_ORDERED = frozenset(["lt", "le", "gt", "ge"])
 _OPERATORS = ARITHMETIC | COMPARISON | LOGIC
 _FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
@@ -60,7 +61,15 @@ def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) ->
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        if name in _ORDERED:  # which pandas refuses value by value
+            _OPERATORS[name](*(_one(item) if isinstance(item, pd.Series) else item for item in operands))
         return _OPERATORS[name](*operands).dtype  # type: ignore[no-any-return]
+
+
+def _one(empty: pd.Series) -> pd.Series:
+    """A Series with one value of the dtype of an empty one, if its kind has an obvious one."""
+    kind = kind_of(empty.dtype)
+    return pd.Series(["a" if kind == "T" else 1], dtype=empty.dtype) if kind in "Tiuf" else empty
 
 
 def probe(name: str, left: Any, right: Any) -> DtypeObj:

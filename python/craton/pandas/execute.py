@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.arrays import FloatingArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
+from craton.errors import Unsupported
 from craton.pandas.convert import Array, from_array, to_array
 from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.run import execute
@@ -223,6 +225,8 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for name, array in zip(names, [*levels, *columns], strict=True):
+        if _tells_nan(array):
+            raise Unsupported("NaN that is not missing in a nullable dtype")
         column, nulls, nans = from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
@@ -231,6 +235,11 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     base = Scan(source, tuple(frame.columns))
     spec = replace(spec, values=tuple(values[: len(levels)]))
     return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
+
+
+def _tells_nan(array: Any) -> bool:
+    """Whether a nullable float array holds NaN where it is not missing, which a plan can't carry."""
+    return isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any())  # type: ignore[attr-defined]
 
 
 def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], IndexSpec]:

@@ -164,6 +164,8 @@ def assigned(held: View, label: Any, value: Any) -> View:
         raise Unsupported("assignment of this kind")
     if not held.values and held.index.kind == "default":
         raise Unsupported("a frame without columns")
+    if getattr(value, "ndim", 1) > 1 or len(held.positions(label)) > 1:
+        raise Unsupported("several columns")
     held, column = column_for(held, value)
     return with_column(held, label, column)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from typing import Literal as OneOf
 
+import numpy as np
 import pandas as pd
 import polars as pl
 
@@ -136,8 +137,8 @@ class View:
             return []
         if isinstance(found, slice):
             return list(range(len(self.values)))[found]
-        if isinstance(found, int):
-            return [found]
+        if isinstance(found, (int, np.integer)):
+            return [int(found)]
         return [i for i, hit in enumerate(found) if hit]
 
     def position(self, label: Hashable) -> int:
