@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 import pandas as pd
+from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
 from craton import events, fallbacks
@@ -142,8 +143,11 @@ def view(obj: Any) -> View:
     Raises
     ------
     Unsupported
-        If it holds a dtype that a plan can't carry, or is of a class of the user's.
+        If it holds a dtype that a plan can't carry, or is of a class of the user's; or if pandas is told to tell NaN from NA
+        in nullable dtypes, which plans don't.
     """
+    if not is_nan_na():
+        raise Unsupported("future.distinguish_nan_and_na is set")
     state = obj.__dict__
     if "_view" in state:
         return current(state)

@@ -275,6 +275,8 @@ class SeriesSelection:
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, tuple) or held.index.kind == "multi":
             raise Unsupported("a key of several levels")
+        if getattr(key, "ndim", 1) > 1 or (isinstance(key, list) and any(isinstance(item, slice) for item in key)):
+            raise Unsupported("a key that pandas refuses")
         if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
         return LocIndexer("loc", self)[key]
