@@ -145,7 +145,8 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
     """The labels over the levels that they had, whose order and frequencies pandas keeps; or over levels made anew."""
     codes = []
     for level, array in zip(spec.levels, arrays, strict=bool(spec.levels)):
-        codes.append(level.get_indexer(array) if level.dtype == array.dtype and level.is_unique else None)
+        fits = level.dtype == array.dtype or (level.dtype.kind in "iu" and array.dtype == np.dtype("float64"))
+        codes.append(level.get_indexer(array) if fits and level.is_unique else None)
         if codes[-1] is None or ((codes[-1] < 0) & ~pd.isna(array)).any():
             break
     else:
