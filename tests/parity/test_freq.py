@@ -32,6 +32,9 @@ FRAME = pandas.DataFrame(
         lambda df: df[df.a > 0],
         lambda df: df.sort_values("b", kind="stable"),
         lambda df: df.sort_values("a", kind="stable"),
+        lambda df: df.reset_index(drop=True).set_axis(df.index),
+        lambda df: df.sort_values("a").set_axis(df.index).head(2),
+        lambda df: df.loc[list(df.index)],
     ],
 )
 def test_freq(program):

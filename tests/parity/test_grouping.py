@@ -315,3 +315,17 @@ def test_classes():
         )
 
     check(program, FRAME)
+
+
+def looked_at(take):
+    def program(pd, df):
+        key = take(df)
+        str(key)
+        return df.groupby(key).sum(), df.groupby([key, lambda label: label % 2]).sum()
+
+    return program
+
+
+@pytest.mark.parametrize("take", [lambda df: df["a"], lambda df: df["a"] + 0, lambda df: df["a"].rename("z")])
+def test_a_frames_own_column_stays_its_own_when_it_was_looked_at(take):
+    check(looked_at(take), pandas.DataFrame({"a": [1, 1, 2], "b": [1, 2, 3], "c": [4, 5, 6]}), native=None)

@@ -499,3 +499,51 @@ def test_select_dtypes(kinds):
 ])  # fmt: skip
 def test_more_selection(indexed, call):
     check(lambda pd, df: call(df), indexed, native=None)
+
+
+@pytest.mark.parametrize("program", [
+    lambda pd, df: df.eval("a + b", engine="python", parser="python"), lambda pd, df: df.query("a > 1", parser="python"),
+    lambda pd, df: df.eval("x1 + a", resolvers=[{"x1": df.b}]), lambda pd, df: df.eval("a * s"), lambda pd, df: df.query("d < 20200102"),
+    lambda pd, df: pd.eval("df.a + df.b"), lambda pd, df: df.set_axis(list("aabcd")[: len(df.columns)], axis=1).query("b > 0"),
+])  # fmt: skip
+def test_query_and_eval_as_pandas_does(program):
+    days = pandas.date_range("2020-01-01", periods=3)
+    check(program, pandas.DataFrame({"a": [1, 2, 3], "b": [4.0, 5.0, 6.0], "s": list("xyz"), "d": days}), native=None)
+
+
+def setting(target, rows, value, columns=None):
+    def program(pd, df):
+        obj = df["a"] + 0 if target == "series" else df.assign(z=0)
+        held = obj.loc if target == "loc" else obj
+        held[rows if columns is None else (rows, columns)] = value
+        return obj
+
+    return program
+
+
+@pytest.mark.parametrize("value", [float("nan"), pandas.NA])
+@pytest.mark.parametrize("rows", [[False] * 3, [True, False, False]])
+def test_a_missing_value_in_some_or_no_rows(rows, value):
+    frame = pandas.DataFrame({"a": [1, 2, 3], "b": [4, 5, 6]})
+    for program in (
+        setting("series", rows, value),
+        setting("frame", rows, value),
+        setting("loc", rows, value),
+        setting("loc", rows, value, "a"),
+        setting("loc", rows, value, ["a", "b"]),
+    ):
+        check(program, frame, native=None)
+
+
+def test_one_row_has_the_dtype_of_its_columns():
+    frame = pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5], "c": ["x", "y"]})
+    check(lambda pd, df: (df.loc[0, ["a"]], df.loc[1, ["a", "b"]], df.loc[0, "a":"b"], df.loc[1]), frame)
+
+
+@pytest.mark.parametrize("program", [
+    lambda pd, df: df.loc["bar":"baz"], lambda pd, df: df.sort_index(), lambda pd, df: df[df.v > 1].index.levels[0].tolist(),
+    lambda pd, df: df.loc["qux"], lambda pd, df: df.loc["baz"].loc[1],
+])  # fmt: skip
+def test_levels_in_an_order_of_their_own(program):
+    index = pandas.MultiIndex([["foo", "bar", "baz", "qux"], [1, 0]], [[0, 1, 1, 2, 3], [0, 0, 1, 0, 1]], names=[1, 0])
+    check(program, pandas.DataFrame({"v": range(5)}, index=index), native=None)

@@ -182,9 +182,9 @@ class OrderedJoin:
         matches = _native.JoinMap(_keys(right_keys)).probe(_keys(left_keys), self.keep)
         left_rows, right_rows = np.empty(len(matches), np.uint32), np.empty(len(matches), np.uint32)
         matches.write(left_rows, right_rows)
-        theirs = _gather(right, self.right, right_rows, missing=self.keep)
         ours = _gather(left, self.left, left_rows)
-        return pl.DataFrame([*ours, *theirs])  # one of them may have no columns
+        theirs = _gather(right, self.right, right_rows, missing=self.keep)
+        return pl.DataFrame([*ours.iter_columns(), *theirs.iter_columns()])  # of one side there may be none
 
 
 ordered_join = lru_cache(maxsize=256)(OrderedJoin)

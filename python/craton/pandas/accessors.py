@@ -19,9 +19,10 @@ class LazyAccessor:
     Mixed into a subclass of pandas' accessor class, so that ``isinstance`` holds; pandas' ``__init__`` does not run.
     """
 
-    def __init__(self, series: Any) -> None:
+    def __init__(self: Any, series: Any) -> None:
         object.__setattr__(self, "_series", series)
         object.__setattr__(self, "_own", None)
+        self._freeze()
 
     def _pandas(self: Any) -> Any:
         """Pandas' accessor of the materialised Series."""
@@ -73,8 +74,11 @@ def member_property(accessor: str, name: str, function: Callable[[Any], Any], do
     def getter(self: Any) -> Any:
         return dispatch(label, function, fallback, self, (), {})
 
+    def setter(self: Any, value: Any) -> None:
+        setattr(self._pandas(), name, value)  # pandas words the error
+
     getter.__craton_native__ = function  # type: ignore[attr-defined]
-    return property(getter, doc=doc)
+    return property(getter, setter, doc=doc)
 
 
 def document(method: Any, original: Any) -> Any:

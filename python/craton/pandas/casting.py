@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from pandas.api.types import pandas_dtype
+from pandas.core.dtypes.dtypes import NumpyEADtype
 
 from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
@@ -30,10 +31,13 @@ def dtype_named(dtype: Any) -> DtypeObj:
     Unsupported
         If pandas knows none: it words the error.
     """
+    if isinstance(dtype, type) and issubclass(dtype, pd.api.extensions.ExtensionDtype):
+        raise Unsupported("the class of a dtype")
     try:
-        return pandas_dtype(dtype)  # type: ignore[no-any-return]
+        named = pandas_dtype(dtype)
     except TypeError as error:
         raise Unsupported(f"no dtype: {error}") from error
+    return named.numpy_dtype if isinstance(named, NumpyEADtype) else named  # type: ignore[no-any-return]
 
 
 def cast(held: View, value: Value, dtype: DtypeObj) -> Value:

@@ -52,7 +52,7 @@ def physical(dtype: DtypeObj) -> pl.DataType:
     if isinstance(dtype, np.dtype):
         if dtype.name in _NUMPY and dtype.isnative:
             return _NUMPY[dtype.name]
-        if dtype.kind in "mM":
+        if dtype.kind in "mM" and dtype.isnative:
             unit = np.datetime_data(dtype)[0]
             if unit in ("s", "ms", "us", "ns"):
                 kind = pl.Datetime if dtype.kind == "M" else pl.Duration

@@ -44,6 +44,7 @@ COMPARISON = {
 }
 LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_ORDERED = frozenset(["lt", "le", "gt", "ge"])
 _OPERATORS = ARITHMETIC | COMPARISON | LOGIC
 _FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
@@ -60,7 +61,15 @@ def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) ->
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        if name in _ORDERED:  # which pandas refuses value by value
+            _OPERATORS[name](*(_one(item) if isinstance(item, pd.Series) else item for item in operands))
         return _OPERATORS[name](*operands).dtype  # type: ignore[no-any-return]
+
+
+def _one(empty: pd.Series) -> pd.Series:
+    """A Series with one value of the dtype of an empty one, if its kind has an obvious one."""
+    kind = kind_of(empty.dtype)
+    return pd.Series(["a" if kind == "T" else 1], dtype=empty.dtype) if kind in "Tiuf" else empty
 
 
 def probe(name: str, left: Any, right: Any) -> DtypeObj:
@@ -205,6 +214,8 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
             raise Unsupported(f"{name} on {item.dtype}, whose values a plan does not compute with")
         if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
             raise Unsupported(f"{name} with a calendar step")
+        if name in LOGIC and not isinstance(item, Value) and not _logical(item):
+            raise Unsupported(f"{name} with a {type(item).__name__}")
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
@@ -218,6 +229,13 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
         if name in LOGIC and not _same_logic(left, right):
             raise
         return by_batch(name, left, right, dtype)
+
+
+def _logical(scalar: Any) -> bool:
+    """Whether pandas takes a scalar as an operand of ``&`` whatever the column holds."""
+    if isinstance(scalar, np.timedelta64):  # a number to NumPy
+        return False
+    return scalar is None or scalar is pd.NA or isinstance(scalar, (bool, int, float, np.bool_, np.number))
 
 
 def _same_logic(left: Any, right: Any) -> bool:

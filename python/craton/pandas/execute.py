@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.arrays import FloatingArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
+from craton.errors import Unsupported
 from craton.pandas.convert import Array, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.run import execute
@@ -141,7 +143,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "default":
         return pd.RangeIndex(rows, name=spec.names[0])
     if spec.kind == "multi":
-        return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
+        return _multi_index(spec, arrays)
     if spec.kind == "range":
         labels = pd.RangeIndex(0)._shallow_copy(np.asarray(arrays[0]))  # type: ignore[attr-defined]
         return labels.rename(spec.names[0])  # type: ignore[no-any-return]
@@ -150,6 +152,21 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
         with contextlib.suppress(ValueError):  # the rows are others now
             index.freq = _frequency_of(index, spec.freq)
     return index
+
+
+def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
+    """The labels over the levels that they had, whose order and frequencies pandas keeps; or over levels made anew."""
+    codes = []
+    for level, array in zip(spec.levels, arrays, strict=bool(spec.levels)):
+        fits = level.dtype == array.dtype or (level.dtype.kind in "iu" and array.dtype == np.dtype("float64"))
+        codes.append(level.get_indexer(array) if fits and level.is_unique else None)
+        if codes[-1] is None or ((codes[-1] < 0) & ~pd.isna(array)).any():
+            break
+    else:
+        if codes:
+            names = list(spec.names)
+            return pd.MultiIndex(levels=spec.levels, codes=codes, names=names, verify_integrity=False)
+    return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
 
 
 def _frequency_of(index: Any, freq: Any) -> Any:
@@ -222,14 +239,21 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for name, array in zip(names, [*levels, *columns], strict=True):
+        if _tells_nan(array):
+            raise Unsupported("NaN that is not missing in a nullable dtype")
         column, nulls, nans = from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
     source = MemorySource.of(frame)
     base = Scan(source, tuple(frame.columns))
-    spec = IndexSpec(spec.kind, tuple(values[: len(levels)]), spec.names, spec.freq)
+    spec = replace(spec, values=tuple(values[: len(levels)]))
     return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
+
+
+def _tells_nan(array: Any) -> bool:
+    """Whether a nullable float array holds NaN where it is not missing, which a plan can't carry."""
+    return isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any())  # type: ignore[attr-defined]
 
 
 def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], IndexSpec]:
@@ -254,14 +278,14 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
         column, nulls, nans = from_array(pattern.format(i), array)
         series.append(column)
         values.append(Value(Column(column.name, column.dtype), array.dtype, nulls, nans))
-    return series, IndexSpec(spec.kind, tuple(values), spec.names)
+    return series, replace(spec, values=tuple(values))
 
 
 def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     names = tuple(index.names)
     if isinstance(index, pd.MultiIndex):
-        levels = [index.get_level_values(i)._values for i in range(index.nlevels)]
-        return levels, IndexSpec("multi", (None,) * len(levels), names)  # type: ignore[arg-type]
+        levels = [index._get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
+        return levels, IndexSpec("multi", (None,) * len(levels), names, levels=tuple(index.levels))  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):
         if index.start == 0 and index.step == 1:
             return [], IndexSpec("default", (), names)

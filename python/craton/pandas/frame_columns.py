@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_hashable, is_list_like, is_scalar
+from pandas.core.common import is_bool_indexer
 
 from craton.errors import Unsupported
 from craton.pandas.lazy import lazy, replace_state, view
@@ -40,13 +41,15 @@ class FrameColumns:
             if len(found) == 1:
                 from craton.pandas.series import Series
 
-                return lazy(Series, held.series(held.values[found[0]], key), self)
+                return lazy(Series, held.series(held.values[found[0]], held.labels[found[0]]), self)
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, (pd.DataFrame, dict, set)):
             raise Unsupported(f"a key of type {type(key).__name__}")
         if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
+        if is_list_like(key) and is_bool_indexer(key):
+            raise Unsupported("a mask of objects")
         return chosen_columns(self, held, lambda frame: frame[key])
 
     @native(pd.DataFrame)

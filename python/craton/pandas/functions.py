@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -12,6 +14,7 @@ import pandas as pd
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted
 from craton.pandas.native import reader, stays_in_pandas
+from craton.pandas.query import variables
 
 _GIVING = frozenset(
     [
@@ -46,11 +49,20 @@ def function(name: str) -> Callable[..., Any] | None:
 
     @functools.wraps(theirs)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if name == "eval":
+            with contextlib.suppress(TypeError):  # pandas words it
+                args, kwargs = (), _with_variables(theirs, args, kwargs)
         if name.startswith("read_") or any(_planned(value) for value in (*args, *kwargs.values())):
             return counted(*args, **kwargs)
         return crafted(theirs(*args, **kwargs))
 
     return wrapper
+
+
+def _with_variables(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``eval`` with the caller's variables, which pandas would look for by counting frames."""
+    named = dict(inspect.signature(theirs).bind(*args, **kwargs).arguments)
+    return {**named, "local_dict": variables(dict(named)), "global_dict": {}}
 
 
 def _planned(value: Any) -> bool:

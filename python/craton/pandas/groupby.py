@@ -237,7 +237,7 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
-    if func in KERNELS:
+    if isinstance(func, str) and func in KERNELS:
         return NATIVE[func](self, *args, **kwargs)
     if args or not isinstance(func, str) or func not in NAMES:
         raise Unsupported("transform with a Python function")

@@ -14,7 +14,7 @@ from craton.pandas.align import aligned
 from craton.pandas.dtypes import family
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.groupby_template import ask, frame_like, frozen, index_like, sample, series_like
-from craton.pandas.lazy import view
+from craton.pandas.lazy import column_identities, view
 from craton.pandas.view import Value, View
 
 
@@ -158,15 +158,22 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     if level is not None:
         if by is not None:
             raise Unsupported("by and level together")
-        keys = [_level(held, _level_number(held, one)) for one in (level if isinstance(level, list) else [level])]
+        levels = level if isinstance(level, list) else [level]
+        if len(levels) > 1 and held.index.kind != "multi":
+            raise Unsupported("several levels of an index of one")
+        keys = [_level(held, _level_number(held, one)) for one in levels]
     else:
         every = by if isinstance(by, list) else [by]
+        own = [own_column(obj, one) for one in every]
         for _ in range(2):  # the second time all are over one base
-            for one in every:
-                if isinstance(one, pd.Series):
+            for one, column in zip(every, own, strict=True):
+                if isinstance(one, pd.Series) and column is None:
                     held, _other = aligned(held, view(one))
         try:
-            keys = [_key(held, one, single) for one in every]
+            keys = [
+                _key(held, one, single) if column is None else Key(held.values[column], one.name, column=column)
+                for one, column in zip(every, own, strict=True)
+            ]
         except KeyError:
             if isinstance(by, list) and len(by) == count_rows(held):
                 raise Unsupported("a list as long as the frame that names no columns: a value for each row") from None
@@ -181,6 +188,30 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
     state = Grouped(held, tuple(keys), options, (0,) if single else positions, single, single)
     return state if all(key.value.definite for key in keys) else state.settled()
+
+
+def own_column(obj: Any, key: Any) -> int | None:
+    """Where a Series stands among the columns of the frame that it was taken from; None if it is of something else.
+
+    A group-by leaves its frame's own column out of the results, and no other Series.
+    """
+    if not isinstance(obj, pd.DataFrame) or not isinstance(key, pd.Series) or not is_hashable(key.name):
+        return None
+    mine, theirs = column_identities(obj), column_identities(key)
+    if not mine or not theirs:
+        return None
+    labels = obj.columns
+    found = labels.get_indexer_for([key.name]) if key.name in labels else []
+    return int(found[0]) if len(found) == 1 and mine[found[0]] == theirs[0] else None
+
+
+def with_own_columns(obj: Any, by: Any) -> Any:
+    """Keys that are columns of a frame, taken from it once more: pandas knows them by their memory."""
+    every = by if isinstance(by, list) else [by]
+    own = [own_column(obj, one) for one in every]
+    _ = obj._mgr
+    taken = [one if column is None else obj[one.name] for one, column in zip(every, own, strict=True)]
+    return taken if isinstance(by, list) else taken[0]
 
 
 def _key(held: View, by: Any, single: bool) -> Key:
@@ -210,6 +241,8 @@ def _key(held: View, by: Any, single: bool) -> Key:
 
 
 def _level_number(held: View, level: Any) -> int:
+    if held.index.kind != "multi" and not (level in (0, -1) or level == held.index.names[0]):
+        raise Unsupported("a level that there is not")
     return int(ask(lambda: index_like(held)._get_level_number(level)))
 
 

@@ -10,10 +10,16 @@ from craton.errors import Unsupported
 from craton.pandas.native import native
 
 
+def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.groupby_keys import with_own_columns
+
+    return pd.DataFrame.groupby(self, with_own_columns(self, by), *args, **kwargs)
+
+
 class FrameGrouping:
     """Methods of DataFrame."""
 
-    @native(pd.DataFrame)
+    @native(pd.DataFrame, fallback=_in_pandas)
     def groupby(
         self: Any,
         by: Any = None,

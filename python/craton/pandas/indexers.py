@@ -8,12 +8,13 @@ What is in memory is set there, in place: that costs no more than the plan would
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_integer, is_list_like
+from pandas.api.types import is_integer, is_iterator, is_list_like
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
@@ -21,6 +22,7 @@ from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, is_lazy, plain_pandas
 from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, taken
 from craton.pandas.setting import set_by_label, set_by_position
+from craton.pandas.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
 
@@ -35,8 +37,11 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
         return dispatch(f"{_base(self.obj)}.loc", _loc_get, _LocIndexer.__getitem__, self, (key,), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if is_lazy(self.obj):
-            dispatch(f"{_base(self.obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
+        if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
+            warn_of_chaining(self.obj, SETTING_ITEM)
+        obj = self.obj  # so that pandas, which counts references, does not warn again
+        if is_lazy(obj):
+            dispatch(f"{_base(obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
             return
         with plain_pandas():
             compute(*(key if isinstance(key, tuple) else (key,)), value)
@@ -50,8 +55,11 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
         return dispatch(f"{_base(self.obj)}.iloc", _iloc_get, _iLocIndexer.__getitem__, self, (key,), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if is_lazy(self.obj):
-            dispatch(f"{_base(self.obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
+        if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
+            warn_of_chaining(self.obj, SETTING_ITEM)
+        obj = self.obj
+        if is_lazy(obj):
+            dispatch(f"{_base(obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
             return
         with plain_pandas():
             compute(*(key if isinstance(key, tuple) else (key,)), value)
@@ -84,7 +92,10 @@ def _split(self: Any, key: Any) -> tuple[Any, Any]:
 
 
 def _called(obj: Any, key: Any) -> Any:
-    return key(obj) if callable(key) else key
+    key = key(obj) if callable(key) else key
+    if is_iterator(key):  # which can be read only once
+        raise Unsupported("a key that is an iterator")
+    return key
 
 
 def _columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any], key: Any) -> Any:
@@ -109,7 +120,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
         found = by_label(held, rows)
         if isinstance(found, int):
             return _row(
-                obj, found, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0][columns], columns
+                obj, found, lambda few: few.iloc[0] if everything(columns) else few.loc[:, columns].iloc[0], columns
             )
         held = found
     return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)

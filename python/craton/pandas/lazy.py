@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 import pandas as pd
+from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
 from craton import events, fallbacks
@@ -39,6 +40,7 @@ class LazyManager:
             manager = block_manager(arrays, index, view.labels)
         obj.__dict__["_mgr"] = manager
         del obj.__dict__["_view"]
+        obj.__dict__["_origin"] = (_fingerprint(manager), _identities(view))
         keep_unchanged(manager)  # the buffers are shared with the result that is remembered
         obj.__dict__["_shared"] = manager.copy(deep=False)
         if not inside_pandas():
@@ -95,8 +97,10 @@ def _report(kind: str) -> None:
     name = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
+        if module == "pandas._testing" or module.startswith("pandas._testing."):
+            return  # a comparison
         if module.startswith("pandas.") and not module.startswith("pandas.tests"):
-            name = frame.f_code.co_name
+            name = name if module == "pandas.util._decorators" else frame.f_code.co_name
         elif not module.startswith("craton."):
             break
         frame = frame.f_back  # type: ignore[assignment]
@@ -139,8 +143,11 @@ def view(obj: Any) -> View:
     Raises
     ------
     Unsupported
-        If it holds a dtype that a plan can't carry, or is of a class of the user's.
+        If it holds a dtype that a plan can't carry, or is of a class of the user's; or if pandas is told to tell NaN from NA
+        in nullable dtypes, which plans don't.
     """
+    if not is_nan_na():
+        raise Unsupported("future.distinguish_nan_and_na is set")
     state = obj.__dict__
     if "_view" in state:
         return current(state)
@@ -210,10 +217,31 @@ def _fingerprint(manager: Any) -> tuple[Any, ...]:
     )
 
 
+def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
+    """What each column is, by content: the same for a column and for the Series that was taken from its frame.
+
+    That holds whether they have been run since or not; what was written to in place is nothing that is known.
+    """
+    state = obj.__dict__
+    if "_view" in state:
+        return _identities(current(state))
+    origin, scan = state.get("_origin"), state.get("_scan")
+    if origin is None and scan is None:
+        return []
+    now = _fingerprint(obj._mgr)
+    if origin is not None and now == origin[0]:
+        return origin[1]  # type: ignore[no-any-return]
+    return _identities(scan[2]) if scan is not None and now == scan[0] else []
+
+
+def _identities(held: View) -> list[tuple[bytes, bytes]]:
+    return [(held.base.digest, value.expr.digest) for value in held.values]
+
+
 def replace_state(obj: Any, new: View) -> None:
     """Make an object hold another view: what an assignment in place does."""
     state = obj.__dict__
-    for name in ("_mgr", "_scan", "_shared", "_peeks"):
+    for name in ("_mgr", "_scan", "_shared", "_origin", "_peeks"):
         state.pop(name, None)
     state["_view"] = new
     if isinstance(obj, pd.Series):

@@ -58,7 +58,9 @@ def stays_in_pandas(obj: Any) -> bool:
     return bool(small) and len(manager.axes[-1]) <= small
 
 
-def native(base: type, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def native(
+    base: type, name: str | None = None, fallback: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the native implementation of a method of a pandas class.
 
     Parameters
@@ -67,36 +69,39 @@ def native(base: type, name: str | None = None) -> Callable[[Callable[..., Any]]
         The pandas class that has the method, for the signature, the docstring and the fallback.
     name
         The method's name, if it is not the function's.
+    fallback
+        What is called on refusal, where pandas' method must get other arguments than the user's.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         method = name or function.__name__
-        fallback = getattr(base, method)
+        theirs = getattr(base, method)
+        refused = fallback or theirs
         label = f"{base.__name__}.{method}"
 
         if assigns(method):
             in_place = method in IN_PLACE
             limit = SET_LIMIT if method == SETTING_ITEM else METHOD_LIMIT
 
-            @functools.wraps(fallback)
+            @functools.wraps(theirs)
             def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
                 if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
                     warn_of_chaining(self, method)
                 if stays_in_pandas(self):
-                    return crafted(fallback(self, *args, **kwargs))
-                return dispatch(label, function, fallback, self, args, kwargs)
+                    return crafted(theirs(self, *args, **kwargs))
+                return dispatch(label, function, refused, self, args, kwargs)
 
         else:
 
-            @functools.wraps(fallback)
+            @functools.wraps(theirs)
             def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
                 if stays_in_pandas(self):
-                    return crafted(fallback(self, *args, **kwargs))
-                return dispatch(label, function, fallback, self, args, kwargs)
+                    return crafted(theirs(self, *args, **kwargs))
+                return dispatch(label, function, refused, self, args, kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
-        if "axis" in fallback.__code__.co_varnames:  # pandas asks for it, and asks the outermost function only
-            wrapper.__signature__ = inspect.signature(fallback)  # type: ignore[attr-defined]
+        if "axis" in theirs.__code__.co_varnames:  # pandas asks for it, and asks the outermost function only
+            wrapper.__signature__ = inspect.signature(theirs)  # type: ignore[attr-defined]
         return wrapper
 
     return decorate

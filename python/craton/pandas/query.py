@@ -21,6 +21,7 @@ from pandas.core.computation.ops import LOCAL_TAG
 from pandas.core.computation.parsing import clean_backtick_quoted_toks, clean_column_name
 
 from craton.errors import Unsupported
+from craton.pandas.dtypes import kind_of
 from craton.pandas.lazy import lazy, view
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
@@ -40,6 +41,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.Invert: operator.invert,
     ast.Not: operator.invert,
@@ -104,6 +106,21 @@ class Evaluator:
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
             raise Unsupported("column labels that are not unique")
         self._columns = {clean_column_name(label): label for label in held.labels if not isinstance(label, int)}
+
+    def evaluated(self, node: ast.AST) -> Any:
+        """The value of an expression.
+
+        Raises
+        ------
+        Unsupported
+            If pandas must evaluate it: its operators know more than Python's, and it words the errors.
+        """
+        try:
+            return self(node)
+        except Unsupported:
+            raise
+        except Exception as error:
+            raise Unsupported(f"{type(error).__name__}: {error}") from error
 
     def __call__(self, node: ast.AST) -> Any:
         """The value of a node."""
@@ -187,6 +204,8 @@ class Evaluator:
             raise Unsupported("an operand that is no Series and no number")
         if not one and not other and isinstance(op, (ast.BitAnd, ast.BitOr)):
             raise Unsupported("logic of constants")
+        if isinstance(op, _ARITHMETIC) and any(_without_numbers(operand) for operand in (left, right)):
+            raise Unsupported("arithmetic of other types than numbers, some of which pandas refuses here")
         return _BINARY[type(op)](left, right)
 
     def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
@@ -200,6 +219,10 @@ class Evaluator:
             raise Unsupported("membership among columns")
         found = left.isin(right)
         return ~found if isinstance(op, (ast.NotEq, ast.NotIn)) else found
+
+
+def _without_numbers(operand: Any) -> bool:
+    return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) not in "biuf"
 
 
 def variables(named: dict[str, Any]) -> dict[str, Any]:

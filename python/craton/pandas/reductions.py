@@ -47,12 +47,14 @@ def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     named |= named.pop("kwargs", {}) if name in ("eval", "query") else {}
     if named.pop("kwargs", None) or named.pop("args", None):
         raise Unsupported("extra arguments")
-    defaults = {key: parameter.default for key, parameter in signature.parameters.items()}
-    return {
-        key: value
-        for key, value in named.items()
-        if key not in defaults or not (value is defaults[key] or _same(value, defaults[key]))
-    }
+    return {key: value for key, value in named.items() if not _at_default(signature, key, value)}
+
+
+def _at_default(signature: inspect.Signature, key: str, value: Any) -> bool:
+    if key not in signature.parameters:  # one of **kwargs
+        return False
+    default = signature.parameters[key].default
+    return value is default or _same(value, default)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -175,7 +175,10 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
     columns = {names[0]: pl.Series(np.asarray(positions, dtype="uint32"))}
     spec = held.index
     if index is not None:
-        series, spec = index_columns(index, "__label{}__")
+        pattern = "__label{}__"
+        while any(pattern.format(i) in schema(held.base) for i in range(index.nlevels)):
+            pattern += "_"
+        series, spec = index_columns(index, pattern)
         columns |= {column.name: column for column in series}
     left = Scan(MemorySource.of(pl.DataFrame(columns)), tuple(columns))
     right = RowNumber(held.base, names[1])
@@ -243,10 +246,10 @@ def by_label(held: View, key: Any) -> View | int:
     positions = numbers.to_numpy()
     if held.index.kind == "multi" or not isinstance(labels, type(numbers.index)):
         return taken(held, positions, numbers.index)
-    if len(positions) == len(labels) and (positions == np.arange(len(labels))).all():
-        return held
-    chosen = taken(held, positions)
     freq = getattr(numbers.index, "freq", None) and held.index.freq
+    if len(positions) == len(labels) and (positions == np.arange(len(labels))).all():
+        return replace(held, index=replace(held.index, freq=freq))
+    chosen = taken(held, positions)
     return replace(chosen, index=replace(chosen.index.renamed(numbers.index.names), freq=freq))
 
 

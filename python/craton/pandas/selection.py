@@ -11,12 +11,13 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_list_like, is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas.counterparts import crafted
 from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.frame_columns import filter_rows
 from craton.pandas.indexers import ILocIndexer, LocIndexer, compute
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, is_lazy, native, plain_pandas, stays_in_pandas
+from craton.pandas.native import dispatch, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
 from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
@@ -80,8 +81,8 @@ def _evaluated(self: Any, name: str, function: Any, args: tuple[Any, ...], kwarg
         known = variables(named)
         return pandas_own(obj, *args, **named, local_dict=known, global_dict={})
 
-    if stays_in_pandas(self):
-        return fallback(self, *args, **kwargs)
+    if stays_in_pandas(self) or inside_pandas():  # pandas' query calls eval
+        return crafted(fallback(self, *args, **kwargs))
     return dispatch(f"DataFrame.{name}", function, fallback, self, args, kwargs)
 
 
@@ -92,7 +93,7 @@ def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
     (node,) = statements(expr.replace("\n", " ").strip())
     if isinstance(node, ast.Assign):
         raise Unsupported("an assignment")
-    mask = evaluate(node)
+    mask = evaluate.evaluated(node)
     if not is_mask(mask):
         raise Unsupported("a result that is no mask")
     held, predicate = masked(view(self), mask)
@@ -110,10 +111,10 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
             if named.get("inplace") is True:
                 raise Unsupported("no assignment: pandas words the error")
             in_place(self, named, "eval")
-            return evaluate(node)
+            return evaluate.evaluated(node)
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             raise Unsupported("an assignment of this kind")
-        value = evaluate(node.value)
+        value = evaluate.evaluated(node.value)
         held = assigned(view(result), node.targets[0].id, value)
         result = lazy(type(self), held, self)
         evaluate = Evaluator(result, evaluate.variables)
@@ -277,6 +278,8 @@ class SeriesSelection:
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, tuple) or held.index.kind == "multi":
             raise Unsupported("a key of several levels")
+        if getattr(key, "ndim", 1) > 1 or (isinstance(key, list) and any(isinstance(item, slice) for item in key)):
+            raise Unsupported("a key that pandas refuses")
         if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
         return LocIndexer("loc", self)[key]

@@ -24,6 +24,7 @@ from craton.pandas.dtypes import DtypeObj, kind_of
 from craton.pandas.execute import count_rows
 from craton.pandas.lazy import view
 from craton.pandas.native import plain_pandas
+from craton.pandas.questions import happens
 from craton.pandas.rows import at_positions, everything, is_mask, label_predicate, masked, positions_of, row_labels
 from craton.pandas.statistics import stand_in
 from craton.pandas.templates import template
@@ -163,6 +164,8 @@ def assigned(held: View, label: Any, value: Any) -> View:
         raise Unsupported("assignment of this kind")
     if not held.values and held.index.kind == "default":
         raise Unsupported("a frame without columns")
+    if getattr(value, "ndim", 1) > 1 or len(held.positions(label)) > 1:
+        raise Unsupported("several columns")
     held, column = column_for(held, value)
     return with_column(held, label, column)
 
@@ -259,6 +262,8 @@ def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, s
     if column.dtype != old.dtype:
         if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
             raise Unsupported(f"a column of {old.dtype} that becomes {column.dtype}")
+        if not happens(held, predicate):
+            raise Unsupported("another dtype for no row")  # how the rows were given decides whether it changes
         old = Value(Call("cast", (old.expr,), pl.Float64()), column.dtype, old.nulls)
     return _where(predicate, constant_of(column._values[:1], old.dtype), old)
 

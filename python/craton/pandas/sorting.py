@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
@@ -88,7 +89,18 @@ def sorted_by_index(
         ups = directions(ascending, len(levels))
     keys = [held.index.values[i] for i in levels]
     result = sorted_rows(held, keys, ups, na_position)
-    return replace(result, index=IndexSpec()) if ignore_index else result
+    levels_in_order = tuple(_in_order(level) for level in result.index.levels)
+    return replace(result, index=IndexSpec() if ignore_index else replace(result.index, levels=levels_in_order))
+
+
+def _in_order(level: pd.Index) -> pd.Index:
+    """A level as pandas leaves it behind: its labels in order, where they have one."""
+    if level.is_monotonic_increasing:
+        return level
+    try:
+        return level.sort_values()
+    except TypeError:
+        return level
 
 
 def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: bool) -> View:

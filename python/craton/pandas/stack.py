@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 import pandas as pd
-from pandas.compat._constants import CHAINED_WARNING_DISABLED, REF_COUNT, REF_COUNT_METHOD
+from pandas.compat._constants import CHAINED_WARNING_DISABLED, REF_COUNT, REF_COUNT_IDX, REF_COUNT_METHOD
 from pandas.core import common
 from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
@@ -55,6 +55,7 @@ IN_PLACE = frozenset(["fillna", "replace", "clip", "interpolate", "where", "mask
 UPDATE = "update"
 
 SET_LIMIT = -1 if CHAINED_WARNING_DISABLED else REF_COUNT
+INDEXER_LIMIT = -1 if CHAINED_WARNING_DISABLED else REF_COUNT_IDX
 METHOD_LIMIT = -1 if CHAINED_WARNING_DISABLED else REF_COUNT_METHOD
 
 _MESSAGES = {

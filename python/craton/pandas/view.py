@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from typing import Literal as OneOf
 
+import numpy as np
 import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj
-from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window
+from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, schema
 
 ROW = "__row__"
@@ -120,12 +121,15 @@ class IndexSpec:
     freq
         The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back, times k, where the rows are every
         k-th of it.
+    levels
+        The levels that a MultiIndex in memory had, in the order that it had them; none where they are made anew.
     """
 
     kind: OneOf["default", "range", "labels", "multi"] = "default"
     values: tuple[Value, ...] = ()
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
+    levels: tuple[pd.Index, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for value in self.values:
@@ -171,8 +175,8 @@ class View:
             return []
         if isinstance(found, slice):
             return list(range(len(self.values)))[found]
-        if isinstance(found, int):
-            return [found]
+        if isinstance(found, (int, np.integer)):
+            return [int(found)]
         return [i for i, hit in enumerate(found) if hit]
 
     def position(self, label: Hashable) -> int:
@@ -226,8 +230,10 @@ class View:
         """
         if self.index.freq is None:
             return self
-        base = self.base
+        base, labels = self.base, roots(self.index.values[0].expr)
         while isinstance(base, (Project, RowNumber, Slice, Attach)):
+            if isinstance(base, Attach) and labels <= set(base.columns):
+                return self  # the labels were given to these rows
             base = base.input
         return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
 

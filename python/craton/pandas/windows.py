@@ -17,7 +17,6 @@ from pandas.api.extensions import no_default
 from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
-from craton.pandas.deprecations import in_place
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.execute import resolved
 from craton.pandas.lazy import lazy, view
@@ -256,7 +255,9 @@ def _carry(base: type, name: str) -> Callable[..., Any]:
             raise Unsupported("more options")
         held = resolved(view(self))
         result = held.with_values([carried(value, name, limit) for value in held.values])
-        inplace = in_place(self, named, name)
+        inplace = named.pop("inplace", False)
+        if not isinstance(inplace, bool):
+            raise Unsupported(f"inplace={inplace!r}")
         new = finished(self, result, inplace)
         return self if inplace else new  # in place too, pandas gives the object back
 
