@@ -21,7 +21,7 @@ from craton.pandas.counterparts import plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.native import inside_pandas
 from craton.pandas.sharing import register
-from craton.pandas.view import View, name_index
+from craton.pandas.view import Carried, View, name_index
 
 
 class LazyManager:
@@ -235,7 +235,10 @@ def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
 
 
 def _identities(held: View) -> list[tuple[bytes, bytes]]:
-    return [(held.base.digest, value.expr.digest) for value in held.values]
+    return [
+        (held.base.digest, (value.expr.column if isinstance(value.expr, Carried) else value.expr).digest)
+        for value in held.values
+    ]
 
 
 def replace_state(obj: Any, new: View) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,19 +18,23 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from pandas._config import using_string_dtype
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj
+from craton.pandas.footers import Footer, local_footer
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import reader
-from craton.pandas.stored import categorical_value, physical_schema, stored_value, stored_view, template_of
+from craton.pandas.stored import categorical_value, physical_schema, remembered_template, stored_value, stored_view
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
 from craton.plan.operators import Filter, Scan
 from craton.plan.sources import FileSource
 
+#: Options of pandas that decide dtypes.
+_OPTIONS = ("mode.string_storage",)
 _KNOWN = {"columns", "filters", "dtype_backend", "engine", "storage_options"}
 
 
@@ -58,7 +63,7 @@ class _Stored:
     """
 
     files: tuple[str, ...]
-    footers: list[Any]
+    footers: list[Footer]
     schema: pa.Schema
     partitions: tuple[str, ...]
     dataset: Any
@@ -77,8 +82,18 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
         sink.seek(0)
         return pd.read_parquet(sink, columns=columns, **named)
 
-    template = template_of(stored.schema, read)
-    rows = sum(footer.num_rows for footer in stored.footers)
+    template = remembered_template(
+        (
+            stored.schema.serialize().to_pybytes(),
+            repr(columns),
+            backend,
+            using_string_dtype(),
+            *map(pd.get_option, _OPTIONS),
+        ),
+        stored.schema,
+        read,
+    )
+    rows = sum(footer.rows for footer in stored.footers)
     base = Scan(source := _source(location, stored, rows, columns, filters), tuple(name for name, _ in source.columns))
     missing = _null_counts(stored.footers)
     values: dict[str, Value] = {}
@@ -103,11 +118,19 @@ def _stored(location: Location) -> _Stored:
 
     try:
         if isinstance(location.filesystem, HttpFiles):
-            footer = pq.read_metadata(location.filesystem.open(location.path))
-            return _Stored((location.path,), [footer], footer.schema.to_arrow_schema(), (), None)
+            footer = Footer.of(pq.read_metadata(location.filesystem.open(location.path)))
+            return _Stored((location.path,), [footer], footer.schema, (), None)
+        if location.filesystem is None and isinstance(location.path, str) and os.path.isfile(location.path):
+            footer = local_footer(location.path)
+            return _Stored((location.path,), [footer], footer.schema, (), None)
         dataset = pq.ParquetDataset(location.path, filesystem=location.filesystem)
         files = tuple(dataset.files)
-        footers = [pq.read_metadata(name, filesystem=location.filesystem) for name in files]
+        footers = [
+            local_footer(name)
+            if location.filesystem is None
+            else Footer.of(pq.read_metadata(name, filesystem=location.filesystem))
+            for name in files
+        ]
         found = dataset.schema
         first = dataset.fragments[0].physical_schema if files else found
     except Unsupported:
@@ -116,7 +139,7 @@ def _stored(location: Location) -> _Stored:
         raise Unsupported(f"files that pandas should open: {error}") from error
     if not files:
         raise Unsupported("no files")
-    if any(not footer.schema.to_arrow_schema().equals(first, check_metadata=False) for footer in footers[1:]):
+    if any(not footer.schema.equals(first, check_metadata=False) for footer in footers[1:]):
         raise Unsupported("files with different schemas")
     partitions = tuple(name for name in found.names if name not in first.names)
     return _Stored(files, footers, pa.schema(list(found), metadata=first.metadata), partitions, dataset)
@@ -190,22 +213,13 @@ def _partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Va
     return Value(Call("map_values", (column, Values.of(keys), codes), pl.Int32()), categories, nulls=False)
 
 
-def _null_counts(footers: Sequence[Any]) -> dict[str, int | None]:
+def _null_counts(footers: Sequence[Footer]) -> dict[str, int | None]:
     """Missing values of each column over all files; ``None`` where a row group does not tell."""
     counts: dict[str, int | None] = {}
     for footer in footers:
-        for i in range(footer.num_columns):
-            name = footer.schema.column(i).path
-            for group in range(footer.num_row_groups):
-                if not footer.row_group(group).num_rows:
-                    continue
-                statistics = footer.row_group(group).column(i).statistics
-                known = counts.setdefault(name, 0)
-                if statistics is None or not statistics.has_null_count or known is None:
-                    counts[name] = None
-                else:
-                    counts[name] = known + statistics.null_count
-            counts.setdefault(name, 0)
+        for name, missing in footer.missing.items():
+            known = counts.setdefault(name, 0)
+            counts[name] = None if known is None or missing is None else known + missing
     return counts
 
 
