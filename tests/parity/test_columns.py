@@ -52,3 +52,12 @@ def test_assignment_is_copy_on_write():
         return other, df
 
     check(program, FRAME)
+
+
+@pytest.mark.parametrize("first", ["s", "ns"])
+def test_equal_scalars_of_different_units(first):
+    def run(pd, df):
+        spans = [pandas.Timedelta(days=1).as_unit(unit) for unit in (first, "s", "ms", "ns")]
+        return [df["a"] * span for span in spans], [df["a"] * span.to_timedelta64() for span in spans]
+
+    check(run, pandas.DataFrame({"a": [1, 2, 3]}), native=None)

@@ -276,3 +276,11 @@ def test_operands_that_are_no_frames_raise_as_in_pandas(wrong):
     frame = pandas.DataFrame({"a": [1, 2]})
     check(lambda pd, df: pd.merge(wrong, df, on="a"), frame, native=None)
     check(lambda pd, df: pd.merge(df, wrong, on="a"), frame, native=None)
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_only_the_rows_of_a_join_are_counted(how):
+    right = pandas.DataFrame({"b": [1.0, 2.0]}, index=[0, 2])
+    check(
+        lambda pd, df, other: len(df.join(other, how=how)), pandas.DataFrame({"a": [1, 2, 3]}, index=[0, 1, 2]), right
+    )

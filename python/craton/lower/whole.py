@@ -241,6 +241,8 @@ class _Lowering:
         if op.how == "right":
             sides.reverse()
         (ours, our_key, our_frame), (theirs, their_key, their_frame) = sides
+        if not ours and not theirs:  # the rows are only counted
+            ours = (our_key,)
         join = ordered_join(ours, theirs, our_key, their_key, op.how != "inner", op.nulls_equal)
         return join.lowered(our_frame, their_frame)
 

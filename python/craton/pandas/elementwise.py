@@ -81,11 +81,15 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
         If pandas would raise or warn: then pandas itself should.
     """
     keys = [(_Typed, item.dtype) if isinstance(item, Value) else item for item in (left, right)]
-    kinds: list[Any] = [type(left), type(right)]
     try:
-        return _probe(name, keys[0], keys[1], *kinds)
+        return _probe(name, keys[0], keys[1], unit_and_type(left), unit_and_type(right))
     except Exception as error:
         raise Unsupported(f"{name}: {error}") from error
+
+
+def unit_and_type(operand: Any) -> Any:
+    """What tells scalars that are equal apart in a cache: they may give different dtypes."""
+    return type(operand), getattr(operand, "unit", None), getattr(operand, "dtype", None)
 
 
 def is_na(scalar: Any) -> bool:

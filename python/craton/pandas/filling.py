@@ -12,7 +12,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
-from craton.pandas.elementwise import binary, is_na, literal
+from craton.pandas.elementwise import binary, is_na, literal, unit_and_type
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import Project
@@ -28,7 +28,7 @@ def _holds(dtype: DtypeObj, scalar: Any, kind: Any) -> bool:
 
 def holds(dtype: DtypeObj, scalar: Any) -> bool:
     """Whether a column of the dtype can hold a scalar without becoming another dtype."""
-    kind: Any = type(scalar)
+    kind = unit_and_type(scalar)
     try:
         return _holds(dtype, scalar, kind)
     except Exception:  # whatever pandas raises, pandas shall raise
