@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -12,11 +13,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from plans import col, compare, scan
 
 from craton.lower import lower
-from craton.plan.expr import Call, Literal
+from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
 from craton.plan.order import topological
 from craton.plan.rules import sideways
 from craton.plan.rules.distinct_counts import compare_distinct_counts
+from craton.plan.rules.memberships import merge_memberships
 from craton.plan.rules.sideways import delay_memberships, restrict_groups
 
 ITEMS = pl.DataFrame(
@@ -141,3 +143,36 @@ def test_a_side_that_has_all_its_keys_is_not_asked():
     groups = Aggregate(items, (("g", col(items, "k")),), ())
     plan = Join(parts, groups, "inner", (col(parts, "pk"),), (col(groups, "g"),))
     assert restrict_groups(plan) == plan
+
+
+def asked(source: pl.DataFrame | Scan, condition: Expr | None, function: str, test: str, value: int) -> Project:
+    """The keys of items whose group passes a test."""
+    items = replace(source, predicate=condition) if isinstance(source, Scan) else scan(source)
+    call = AggregateCall(function, (col(items, "s"),), pl.Int64())
+    groups = Aggregate(items, (("k", col(items, "k")),), (("x", call),))
+    chosen = Filter(groups, Call(test, (col(groups, "x"), Literal(value, pl.Int64())), pl.Boolean()))
+    return Project(chosen, (("value", col(chosen, "k")),))
+
+
+@pytest.mark.parametrize("function", ["min", "max", "sum", "count", "mean"])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("test", ["ge", "lt", "ne"])
+def test_memberships_in_groups_of_the_same_rows_are_one(function, swapped, test):
+    items = scan(ITEMS)
+    late = compare(items, "v", "gt", 2.5)
+    rights = [asked(items, None, "count", "ge", 1), asked(items, late, function, test, 3)]
+    plan: Operator = scan(PARTS)
+    for right in rights[::-1] if swapped else rights:
+        plan = Join(plan, right, "semi", (col(plan, "pk"),), (col(right, "value"),), nulls_equal=True)
+    changed = merge_memberships(plan)
+    assert len([op for op in topological(changed) if isinstance(op, Aggregate)]) == 1
+    assert sorted(rows(changed)) == sorted(rows(plan))
+
+
+def test_memberships_that_count_rows_without_values_stay_apart():
+    items = scan(ITEMS)
+    rights = [asked(items, None, "count", "ge", 1), asked(items, compare(items, "v", "gt", 2.5), "len", "ge", 1)]
+    plan: Operator = scan(PARTS)
+    for right in rights:
+        plan = Join(plan, right, "semi", (col(plan, "pk"),), (col(right, "value"),), nulls_equal=True)
+    assert merge_memberships(plan) == plan

@@ -158,5 +158,9 @@ def test_everything_needed_is_pinned() -> None:
 
 def test_rust_dependencies_are_pinned() -> None:
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["dependencies"]
-    loose = [name for name, spec in workspace.items() if "path" not in spec and not (spec if isinstance(spec, str) else spec["version"]).startswith("=")]
+    loose = [
+        name
+        for name, spec in workspace.items()
+        if "path" not in spec and not (spec if isinstance(spec, str) else spec["version"]).startswith("=")
+    ]
     assert loose == []

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from craton.plan.operators import Operator
 from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.fuse import fuse
+from craton.plan.rules.memberships import merge_memberships
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.rules.sideways import delay_memberships, restrict_groups
@@ -19,7 +20,7 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("unnested", (unnest,)),
     ("pruned", (prune_columns, fuse)),
     ("pushed", (push_predicates, fuse)),
-    ("joined", (compare_distinct_counts, delay_memberships, restrict_groups)),
+    ("joined", (compare_distinct_counts, delay_memberships, merge_memberships, restrict_groups)),
     ("optimized", (prune_columns, fuse)),
 )
 
@@ -32,7 +33,7 @@ def optimize(root: Operator, stage: str = "optimized") -> Operator:
     root
         A plan as the front end built it.
     stage
-        ``logical`` (as built), ``unnested``, ``pruned``, ``pushed`` or ``optimized``.
+        ``logical`` (as built), ``unnested``, ``pruned``, ``pushed``, ``joined`` or ``optimized``.
 
     Raises
     ------

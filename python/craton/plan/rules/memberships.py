@@ -1,0 +1,128 @@
+"""Two memberships in groups of the same rows are one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from craton.plan.expr import Call, Column, Expr, Literal, conjunction, dtype_of, roots, substitute
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
+from craton.plan.order import topological
+
+#: Aggregates that pass over nulls, so that rows can be left out of them by making their values null.
+_PASSING_OVER = {"min", "max", "sum", "count", "mean"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The right side of a membership: columns of some groups of a scan's rows.
+
+    ``keys`` are the keys that the membership asks for, in its order.
+    """
+
+    keys: tuple[Expr, ...]
+    predicate: Expr
+    aggregate: Aggregate
+    scan: Scan
+
+
+def merge_memberships(root: Operator) -> Operator:
+    """Group the same rows once for two memberships by the same keys.
+
+    Before: ``SemiJoin(SemiJoin(L, Filter[f](Aggregate[a by k](X))), Filter[g](Aggregate[b by k](Scan[X where p])))``; after:
+    ``SemiJoin(L, Filter[f and g' and n > 0](Aggregate[a, b', n = count(when p) by k](X)))``, where ``b'`` aggregates
+    ``when(p, value)``.
+
+    Valid for aggregates that pass over nulls: rows that fail ``p`` add nothing to them, and a group of such rows only, which
+    the second membership does not know, has ``n = 0``. Done where both sides group a scan of the same source and nothing else
+    reads the groups.
+    """
+    readers = Counter(child for op in topological(root) for child in op.inputs)
+    done: dict[Operator, Operator] = {}
+
+    def visit(op: Operator) -> Operator:
+        if op not in done:
+            merged = _merged(op, readers)
+            done[op] = (merged or op).with_inputs(tuple(visit(child) for child in (merged or op).inputs))
+        return done[op]
+
+    return visit(root)
+
+
+def _merged(op: Operator, readers: Counter[Operator]) -> Join | None:
+    if not isinstance(op, Join) or op.how != "semi":
+        return None
+    below = op.left
+    if not isinstance(below, Join) or below.how != "semi" or readers[below] != 1:
+        return None
+    if below.left_on != op.left_on or below.nulls_equal != op.nulls_equal:
+        return None
+    whole, part = _groups(below, readers), _groups(op, readers)
+    if whole is None or part is None:
+        return None
+    if whole.scan.predicate is not None:
+        whole, part = part, whole
+    if whole.scan.source != part.scan.source or whole.keys != part.keys or whole.scan.predicate is not None:
+        return None
+    right = _together(whole, part)
+    keys = tuple(Column(name, dtype_of(key)) for (name, _), key in zip(right.columns, whole.keys, strict=True))
+    return replace(below, right=right, right_on=keys)
+
+
+def _groups(join: Join, readers: Counter[Operator]) -> _Groups | None:
+    """What the right side of a semi join asks, if it is of the form that can be merged."""
+    selected = join.right
+    if not isinstance(selected, Project) or not isinstance(selected.input, Filter) or readers[selected] != 1:
+        return None
+    chosen = selected.input
+    groups = chosen.input
+    if not isinstance(groups, Aggregate) or readers[chosen] != 1 or readers[groups] != 1:
+        return None
+    if not isinstance(groups.input, Scan) or groups.input.row_number is not None:
+        return None
+    if any(call.function not in _PASSING_OVER for _, call in groups.aggregates):
+        return None
+    columns, keys = dict(selected.columns), dict(groups.keys)
+    asked = [columns.get(key.name) if isinstance(key, Column) else None for key in join.right_on]
+    found = [keys.get(key.name) if isinstance(key, Column) else None for key in asked]
+    if len(found) != len(keys) or any(key is None for key in found) or len(set(found)) != len(keys):
+        return None
+    return _Groups(tuple(key for key in found if key is not None), chosen.predicate, groups, groups.input)
+
+
+def _together(whole: _Groups, part: _Groups) -> Project:
+    """The keys of the groups that both sides have, in the order in which they are asked for."""
+    condition = part.scan.predicate
+    calls = dict(whole.aggregate.aggregates)
+    renamed: dict[str, Expr] = {}
+    for (name, key), (other, _) in zip(_in_order(whole), _in_order(part), strict=True):
+        renamed[other] = Column(name, dtype_of(key))
+    for name, call in part.aggregate.aggregates:
+        new = f"{name} (of some rows)"
+        args = call.args if condition is None else tuple(_where(condition, arg) for arg in call.args)
+        calls[new] = replace(call, args=args)
+        renamed[name] = Column(new, call.dtype)
+    tests = [whole.predicate, substitute(part.predicate, renamed)]
+    if condition is not None:
+        present = _where(condition, Literal(True, pl.Boolean()))
+        calls["some rows"] = AggregateCall("count", (present,), pl.Int64())
+        some = Column("some rows", pl.Int64())
+        tests.append(Call("gt", (some, Literal(0, pl.Int64())), pl.Boolean()))
+    read = {*whole.scan.columns, *part.scan.columns, *(roots(condition) if condition is not None else ())}
+    scan = replace(whole.scan, columns=tuple(name for name, _ in whole.scan.source.columns if name in read))
+    groups = replace(whole.aggregate, input=scan, aggregates=tuple(calls.items()))
+    keys = tuple((f"value {i}", Column(name, dtype_of(key))) for i, (name, key) in enumerate(_in_order(whole)))
+    return Project(Filter(groups, conjunction(tests)), keys)
+
+
+def _in_order(side: _Groups) -> list[tuple[str, Expr]]:
+    """The names and expressions of a group-by's keys, in the order in which they are asked for."""
+    names = {key: name for name, key in side.aggregate.keys}
+    return [(names[key], key) for key in side.keys]
+
+
+def _where(condition: Expr, value: Expr) -> Expr:
+    dtype = dtype_of(value)
+    return Call("when", (condition, value, Literal(None, dtype)), dtype)
