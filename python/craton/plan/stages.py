@@ -7,6 +7,7 @@ from collections.abc import Callable
 from craton.plan.operators import Operator
 from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.fuse import fuse
+from craton.plan.rules.group_rows import group_by_rows
 from craton.plan.rules.memberships import merge_memberships
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
@@ -20,7 +21,7 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("unnested", (unnest,)),
     ("pruned", (prune_columns, fuse)),
     ("pushed", (push_predicates, fuse)),
-    ("joined", (compare_distinct_counts, delay_memberships, merge_memberships, restrict_groups)),
+    ("joined", (compare_distinct_counts, delay_memberships, merge_memberships, restrict_groups, group_by_rows)),
     ("optimized", (prune_columns, fuse)),
 )
 

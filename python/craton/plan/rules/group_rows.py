@@ -1,0 +1,155 @@
+"""Rows are grouped by the row of a table that many of the keys come from, before they are grouped by the keys."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import polars as pl
+
+from craton.plan.expr import Column, Expr, dtype_of, roots, substitute
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan, schema
+from craton.plan.order import topological
+from craton.plan.size import estimate
+
+#: Smaller tables are left alone: their values are few, and quickly hashed.
+LARGE_TABLE = 100_000
+#: Text among the keys from one table, from which on the rule is worth it.
+MOST_TEXTS = 2
+
+_ROW = "group's row"
+#: What combines the aggregates of parts of a group.
+_COMBINED = {"sum": "sum", "count": "sum", "len": "sum", "min": "min", "max": "max"}
+
+
+def group_by_rows(root: Operator) -> Operator:
+    """Group by row numbers of a large table instead of by texts that come from it, and fetch the texts afterwards.
+
+    Before: ``Aggregate[sum(x) by t.a, t.b, t.c, k](Join(L, T))``; after:
+    ``Aggregate[sum(x) by a, b, c, k](Join[row = row](Aggregate[sum(x) by row, k](Join(L, T[row])), T[row, a, b, c]))``.
+
+    Valid for aggregates that can be computed in parts: rows of a group by row numbers agree in all that comes from ``T``. The
+    joins carry one number instead of the texts, and far fewer rows are grouped by texts. Done where ``T`` is large, joined once,
+    not itself what is aggregated, and gives several texts.
+    """
+    done: dict[Operator, Operator] = {}
+
+    def visit(op: Operator) -> Operator:
+        if op not in done:
+            changed = _by_rows(op) if isinstance(op, Aggregate) else None
+            done[op] = changed or op.with_inputs(tuple(visit(child) for child in op.inputs))
+        return done[op]
+
+    return visit(root)
+
+
+def _by_rows(op: Aggregate) -> Operator | None:
+    if any(call.function not in _COMBINED or call.options for _, call in op.aggregates) or not op.sort:
+        return None
+    if sum(dtype_of(key) == pl.String for _, key in op.keys) < MOST_TEXTS or estimate(op.input).rows < LARGE_TABLE:
+        return None
+    keys, calls, base = _below_projections(op)
+    table = _table_of_texts(base, keys)
+    if table is None:
+        return None
+    if any(_origins(base, arg) & {table, None} for _, call in calls for arg in call.args):
+        return None
+    numbered = _with_row(base, table)
+    if numbered is None:
+        return None
+    fetched = [(name, key) for name, key in keys if _origins(base, key) == {table}]
+    others = tuple(pair for pair in keys if pair not in fetched)
+    row = Column(_ROW, pl.UInt32())
+    parts = Aggregate(numbered, (*others, (_ROW, row)), calls)
+    again = replace(table, columns=_read(base, fetched), predicate=None, row_number=_ROW)
+    asked = Project(again, ((f"{_ROW} again", row), *((name, _at_table(base, key)) for name, key in fetched)))
+    joined = Join(parts, asked, "inner", (row,), (Column(f"{_ROW} again", pl.UInt32()),), nulls_equal=False)
+    combined = tuple(
+        (name, AggregateCall(_COMBINED[call.function], (Column(name, call.dtype),), call.dtype)) for name, call in calls
+    )
+    return Aggregate(joined, tuple((name, joined.column(name)) for name, _ in keys), combined, op.sort)
+
+
+def _below_projections(
+    op: Aggregate,
+) -> tuple[tuple[tuple[str, Expr], ...], tuple[tuple[str, AggregateCall], ...], Operator]:
+    """A group-by's keys and aggregates over what lies below the projections under it."""
+    keys, calls, base = op.keys, op.aggregates, op.input
+    while isinstance(base, Project) and not base.windowed:
+        mapping = dict(base.columns)
+        keys = tuple((name, substitute(key, mapping)) for name, key in keys)
+        calls = tuple(
+            (name, replace(call, args=tuple(substitute(arg, mapping) for arg in call.args))) for name, call in calls
+        )
+        base = base.input
+    return keys, calls, base
+
+
+def _table_of_texts(base: Operator, keys: tuple[tuple[str, Expr], ...]) -> Scan | None:
+    """The large table that several texts among the keys come from, if there is one that is read once."""
+    texts = Counter(
+        origin
+        for _, key in keys
+        if dtype_of(key) == pl.String
+        for origin in (_origins(base, key) if len(_origins(base, key)) == 1 else ())
+        if origin is not None
+    )
+    for table, count in texts.most_common(1):
+        large = (getattr(table.source, "rows", None) or 0) >= LARGE_TABLE
+        if count >= MOST_TEXTS and large and table.row_number is None:
+            return table
+    return None
+
+
+def _origins(op: Operator, expr: Expr) -> set[Scan | None]:
+    """The scans that an expression's columns come from; ``None`` for a column that is computed on the way."""
+    return {found[0] if (found := _origin(op, name)) else None for name in roots(expr)}
+
+
+def _origin(op: Operator, name: str) -> tuple[Scan, str] | None:
+    """The scan that a column comes from through inner joins, and its name there."""
+    while not isinstance(op, Scan):
+        match op:
+            case Project():
+                expr = dict(op.columns)[name]
+                if not isinstance(expr, Column):
+                    return None
+                op, name = op.input, expr.name
+            case Filter():
+                op = op.input
+            case Join(how="inner"):
+                op = op.left if name in schema(op.left) else op.right
+            case _:
+                return None
+    return op, name
+
+
+def _at_table(base: Operator, expr: Expr) -> Expr:
+    """An expression over the columns of the scan that they come from."""
+    found = {name: _origin(base, name) for name in roots(expr)}
+    return substitute(expr, {name: at[0].column(at[1]) for name, at in found.items() if at is not None})
+
+
+def _read(base: Operator, keys: list[tuple[str, Expr]]) -> tuple[str, ...]:
+    return tuple(sorted(set().union(*(roots(_at_table(base, key)) for _, key in keys))))
+
+
+def _with_row(op: Operator, table: Scan) -> Operator | None:
+    """The same rows with the table's row numbers; ``None`` if the table is read more than once, or in some other way."""
+    if op == table:
+        return replace(table, row_number=_ROW)
+    match op:
+        case Project() if not op.windowed:
+            below = _with_row(op.input, table)
+            return None if below is None else Project(below, (*op.columns, (_ROW, Column(_ROW, pl.UInt32()))))
+        case Filter():
+            below = _with_row(op.input, table)
+            return None if below is None else replace(op, input=below)
+        case Join(how="inner"):
+            on_left, on_right = (table in topological(side) for side in op.inputs)
+            below = _with_row(op.left if on_left else op.right, table) if on_left != on_right else None
+            if below is None:
+                return None
+            return replace(op, left=below) if on_left else replace(op, right=below)
+        case _:
+            return None
