@@ -203,14 +203,12 @@ def _gather(frame: pl.DataFrame, names: tuple[str, ...], rows: Rows, *, missing:
 
 
 def _gathered(column: pl.Series, rows: Rows, numbers: pl.Series, missing: bool) -> pl.Series:
-    physical = column.to_physical()
-    if missing or column.null_count() or not (physical.dtype.is_integer() or physical.dtype.is_float()):
+    dtype = column.dtype
+    plain = dtype.is_integer() or dtype.is_float() or dtype.is_temporal()
+    if missing or column.null_count() or not plain or dtype in (pl.Int128, pl.UInt128):
         return column.to_frame().select(pl.all().gather(numbers, null_on_oob=missing)).to_series()
-    values = physical.to_numpy()
+    values = column.to_physical().to_numpy()
     out = np.empty(len(rows), dtype=values.dtype)
     words = np.dtype(f"u{values.itemsize}")
-    if values.itemsize > 8:
-        return column.gather(numbers)
     _native.gather(values.view(words), rows, out.view(words))
-    gathered = pl.Series(column.name, out)
-    return gathered if column.dtype == physical.dtype else gathered.cast(column.dtype)
+    return pl.Series(column.name, out).cast(dtype)
