@@ -78,7 +78,7 @@ impl JoinMap {
         // Bucket and row always fit into one word: there are at most DENSE buckets for each row of 32 bits.
         let row_bits = bits(count.max(1) - 1);
         let sorted: Vec<u64> =
-            sort_rows(keys.len(), range, |row| buckets.of(keys[row]).map_or(0, |bucket| bucket as u64));
+            sort_rows(keys.len(), range, false, |row| buckets.of(keys[row]).map_or(0, |bucket| bucket as u64));
         let mut starts = vec![0; range as usize + 2];
         fill_starts(&sorted, row_bits, &mut starts);
         let mut rows = vec![0; keys.len()];

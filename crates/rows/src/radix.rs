@@ -70,11 +70,13 @@ pub fn argsort(keys: &[i64], descending: bool, rows: &mut [u32]) {
         if descending { distance(keys[row], most) } else { distance(least, keys[row]) }
     };
     let row_bits = bits(keys.len() as u64 - 1);
-    if bits(range) + row_bits <= u64::BITS {
-        let sorted: Vec<u64> = sort_rows(keys.len(), range, offset);
+    // The first digit is not looked at again, so that it need not fit.
+    let kept = bits(range) - Digits::of(range).width;
+    if kept + row_bits <= u64::BITS {
+        let sorted: Vec<u64> = sort_rows(keys.len(), range, true, offset);
         write_rows(&sorted, row_bits, rows);
     } else {
-        let sorted: Vec<(u64, u32)> = sort_rows(keys.len(), range, offset);
+        let sorted: Vec<(u64, u32)> = sort_rows(keys.len(), range, false, offset);
         write_rows(&sorted, row_bits, rows);
     }
 }
@@ -113,23 +115,44 @@ pub(crate) fn row_number(row: usize) -> u32 {
     row as u32
 }
 
+/// How keys are cut into digits.
+struct Digits {
+    passes: u32,
+    width: u32,
+}
+
+impl Digits {
+    /// The fewest digits for keys up to `range`, all as narrow as may be.
+    fn of(range: u64) -> Self {
+        let passes = bits(range).div_ceil(DIGIT_BITS).max(1);
+        Self { passes, width: bits(range).div_ceil(passes).max(1) }
+    }
+}
+
 /// Rows `0..count` as elements, stably sorted by what `offset` gives for each, none of it over `range`.
-pub(crate) fn sort_rows<E: Element>(count: usize, range: u64, offset: impl Fn(usize) -> u64 + Sync) -> Vec<E> {
+///
+/// With `drop_first` the elements hold the offsets without their lowest digit.
+pub(crate) fn sort_rows<E: Element>(
+    count: usize,
+    range: u64,
+    drop_first: bool,
+    offset: impl Fn(usize) -> u64 + Sync,
+) -> Vec<E> {
     assert!(count < MOST_ROWS, "{count} rows are more than row numbers tell apart");
     let row_bits = bits(count.max(1) as u64 - 1);
-    let passes = bits(range).div_ceil(DIGIT_BITS).max(1);
-    let digit_bits = bits(range).div_ceil(passes).max(1);
+    let Digits { passes, width } = Digits::of(range);
+    let dropped = if drop_first { width } else { 0 };
     let mut from: Vec<E> = Vec::new();
     let mut to: Vec<E> = vec![E::default(); count];
     for pass in 0..passes {
-        let digit = Digit { shift: pass * digit_bits, bits: digit_bits };
         if pass == 0 {
-            scatter(count, digit, &mut to, |row| {
+            scatter(count, Digit { shift: 0, bits: width }, &mut to, |row| {
                 let offset = offset(row);
-                (offset, E::new(offset, row_number(row), row_bits))
+                (offset, E::new(offset >> dropped, row_number(row), row_bits))
             });
             from = if passes > 1 { vec![E::default(); count] } else { Vec::new() };
         } else {
+            let digit = Digit { shift: pass * width - dropped, bits: width };
             let input = &from;
             scatter(count, digit, &mut to, |place| (input[place].offset(row_bits), input[place]));
         }

@@ -49,24 +49,28 @@ class RowSort:
         The columns to sort by.
     kept
         The columns that are wanted.
+    numbered
+        A column to be made of the rows' numbers before the sort.
     """
 
     names: tuple[str, ...]
     descending: tuple[bool, ...]
     nulls_last: tuple[bool, ...]
     kept: tuple[str, ...]
+    numbered: str | None = None
 
     def lowered(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """The sorted rows of a frame."""
         schema = frame.collect_schema()
-        return frame.map_batches(self, schema={name: schema[name] for name in self.kept})
+        return frame.map_batches(self, schema={name: schema.get(name, pl.UInt32()) for name in self.kept})
 
     def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort a frame."""
         frame = frame.rechunk()
         keys = _packed(frame, self) if FEWEST_ROWS <= frame.height < 2**32 - 1 else None
         if keys is None:
-            return frame.sort(
+            numbered = frame if self.numbered is None else frame.with_row_index(self.numbered)
+            return numbered.sort(
                 self.names,
                 descending=list(self.descending),
                 nulls_last=list(self.nulls_last),
@@ -74,7 +78,10 @@ class RowSort:
             ).select(self.kept)
         rows = np.empty(frame.height, dtype=np.uint32)
         _native.argsort(keys, False, rows)
-        return _gather(frame, self.kept, rows)
+        gathered = _gather(frame, tuple(name for name in self.kept if name != self.numbered), rows)
+        if self.numbered is None:
+            return gathered
+        return gathered.with_columns(pl.Series(self.numbered, rows)).select(self.kept)
 
 
 row_sort = lru_cache(maxsize=256)(RowSort)

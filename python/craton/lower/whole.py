@@ -89,14 +89,29 @@ class Lowered:
 
 
 def _sorted(
-    frame: pl.LazyFrame, keys: Sequence[OrderKey], columns: Iterable[str], *, first_only: bool = False
+    frame: pl.LazyFrame,
+    keys: Sequence[OrderKey],
+    columns: Iterable[str],
+    *,
+    first_only: bool = False,
+    numbered: str | None = None,
 ) -> pl.LazyFrame:
-    """The rows sorted, stably. The kernel knows how to find the first rows without sorting all."""
+    """The rows sorted, stably. The kernel knows how to find the first rows without sorting all.
+
+    Parameters
+    ----------
+    columns
+        The columns that are wanted.
+    first_only
+        Whether no more than the first rows are looked at.
+    numbered
+        One of them, that is made of the rows' numbers before the sort.
+    """
     names = tuple(key.name for key in keys)
     descending, nulls_last = tuple(key.descending for key in keys), tuple(key.nulls_last for key in keys)
     if first_only or not all(key.number for key in keys):
         return frame.sort(names, descending=list(descending), nulls_last=list(nulls_last), maintain_order=True)
-    return row_sort(names, descending, nulls_last, tuple(columns)).lowered(frame)
+    return row_sort(names, descending, nulls_last, tuple(columns), numbered).lowered(frame)
 
 
 def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
@@ -304,9 +319,10 @@ class _Lowering:
 
     @_lower.register
     def _sort(self, op: Sort) -> Lowered:
-        lowered = self(op.input)
         if not self._observed.get(op, False):
-            return Lowered(lowered.frame)
+            return Lowered(self(op.input).frame)
+        first_only = op in self._first_only
+        numbered, lowered = (None, self(op.input)) if first_only else self._before_numbers(op)
         frame, keys = lowered.frame, []
         for key in op.keys:
             name = key.expr.name if isinstance(key.expr, Column) else self._hidden()
@@ -314,7 +330,17 @@ class _Lowering:
                 frame = frame.with_columns(lower_expr(key.expr).alias(name))
             keys.append(OrderKey(name, key.descending, key.nulls_last, is_number(dtype_of(key.expr))))
         keys += lowered.order
-        return Lowered(_sorted(frame, keys, self._columns(op), first_only=op in self._first_only))
+        return Lowered(_sorted(frame, keys, self._columns(op), first_only=first_only, numbered=numbered))
+
+    def _before_numbers(self, op: Sort) -> tuple[str | None, Lowered]:
+        """The input of a sort without the row numbers that it got last, which the sort gives anyway, and their name."""
+        below = op.input
+        numbers = all(is_number(dtype_of(key.expr)) for key in op.keys)
+        if numbers and self._readers[below] == 1 and isinstance(below, Scan) and below.row_number in self._columns(op):
+            in_memory = isinstance(below.source, MemorySource) and below.predicate is None
+            if in_memory and not any(below.row_number in roots(key.expr) for key in op.keys):
+                return below.row_number, self._lower(replace(below, row_number=None))
+        return None, self(below)
 
     @_lower.register
     def _slice(self, op: Slice) -> Lowered:
