@@ -36,7 +36,9 @@ def content_hash(data: bytes, /) -> bytes:
     '3437de2148c34605fe9e6ac139f6c010'
     """
 
-def argsort(keys: NDArray[np.int64], descending: bool, rows: NDArray[np.uint32], /) -> None:
+def argsort(
+    keys: NDArray[np.int64], descending: bool, rows: NDArray[np.uint32], ordered: NDArray[np.int64] | None = None, /
+) -> None:
     """Write the row numbers that sort 64-bit keys; equal keys keep their order.
 
     A radix sort of as many passes as the keys' range needs, on all threads; the interpreter is released. Neither buffer
@@ -50,6 +52,8 @@ def argsort(keys: NDArray[np.int64], descending: bool, rows: NDArray[np.uint32],
         Whether the greatest key comes first. Equal keys keep their order all the same.
     rows : writable buffer of uint32
         Where the row numbers go; as long as ``keys``.
+    ordered : writable buffer of int64, optional
+        Where the sorted keys go; as long as ``keys``, and another buffer.
 
     Raises
     ------

@@ -47,19 +47,28 @@ fn few_enough(count: usize) -> PyResult<()> {
 
 /// Write the row numbers of the sorted keys; see the stub for the contract.
 #[pyfunction]
-#[pyo3(text_signature = "(keys, descending, rows, /)", signature = (keys, descending, rows, /))]
-pub fn argsort(py: Python<'_>, keys: PyBuffer<i64>, descending: bool, rows: PyBuffer<u32>) -> PyResult<()> {
+#[pyo3(text_signature = "(keys, descending, rows, ordered=None, /)", signature = (keys, descending, rows, ordered=None, /))]
+pub fn argsort(
+    py: Python<'_>,
+    keys: PyBuffer<i64>,
+    descending: bool,
+    rows: PyBuffer<u32>,
+    ordered: Option<PyBuffer<i64>>,
+) -> PyResult<()> {
     few_enough(keys.item_count())?;
-    if keys.item_count() != rows.item_count() {
+    let places = ordered.as_ref().map_or(keys.item_count(), |ordered| ordered.item_count());
+    if keys.item_count() != rows.item_count() || keys.item_count() != places {
         return Err(PyValueError::new_err(format!(
-            "argsort() has {} keys and room for {} row numbers",
+            "argsort() has {} keys and room for {} row numbers and {places} keys",
             keys.item_count(),
             rows.item_count()
         )));
     }
-    // SAFETY: the contract of the function forbids to touch the buffers meanwhile.
+    // SAFETY: the contract of the function forbids to touch the buffers meanwhile, and they are others.
     let (keys, rows) = unsafe { (items(&keys)?, items_mut(&rows)?) };
-    py.detach(|| craton_rows::argsort(keys, descending, rows));
+    // SAFETY: as above.
+    let ordered = ordered.as_ref().map(|ordered| unsafe { items_mut(ordered) }).transpose()?;
+    py.detach(|| craton_rows::sort(keys, descending, rows, ordered));
     Ok(())
 }
 

@@ -57,12 +57,26 @@ impl Element for (u64, u32) {
 ///
 /// If `rows` is not as long as `keys`, or there are [`MOST_ROWS`] or more.
 pub fn argsort(keys: &[i64], descending: bool, rows: &mut [u32]) {
+    sort(keys, descending, rows, None);
+}
+
+/// As [`argsort`], and puts the keys in that order into `ordered`: what was sorted tells most of them without looking
+/// each up.
+///
+/// # Panics
+///
+/// As [`argsort`], and if `ordered` is not as long as `keys`.
+pub fn sort(keys: &[i64], descending: bool, rows: &mut [u32], ordered: Option<&mut [i64]>) {
     assert_eq!(keys.len(), rows.len(), "one row number a key");
+    assert!(ordered.as_ref().is_none_or(|ordered| ordered.len() == keys.len()), "one place a key");
     let Some((least, most, sorted)) = extent(keys) else {
         return;
     };
     if least == most || (sorted && !descending) {
         rows.par_iter_mut().enumerate().for_each(|(row, number)| *number = row_number(row));
+        if let Some(ordered) = ordered {
+            ordered.copy_from_slice(keys);
+        }
         return;
     }
     let range = distance(least, most);
@@ -72,12 +86,23 @@ pub fn argsort(keys: &[i64], descending: bool, rows: &mut [u32]) {
     let row_bits = bits(keys.len() as u64 - 1);
     // The first digit is not looked at again, so that it need not fit.
     let kept = bits(range) - Digits::of(range).width;
+    if bits(range) + row_bits <= u64::BITS {
+        let sorted: Vec<u64> = sort_rows(keys.len(), range, false, offset);
+        write_rows(&sorted, row_bits, rows);
+        if let Some(ordered) = ordered {
+            write_keys(&sorted, row_bits, if descending { (most, true) } else { (least, false) }, ordered);
+        }
+        return;
+    }
     if kept + row_bits <= u64::BITS {
         let sorted: Vec<u64> = sort_rows(keys.len(), range, true, offset);
         write_rows(&sorted, row_bits, rows);
     } else {
         let sorted: Vec<(u64, u32)> = sort_rows(keys.len(), range, false, offset);
         write_rows(&sorted, row_bits, rows);
+    }
+    if let Some(ordered) = ordered {
+        crate::gather(keys, rows, ordered);
     }
 }
 
@@ -233,6 +258,15 @@ fn write_rows<E: Element>(sorted: &[E], row_bits: u32, rows: &mut [u32]) {
     rows.par_iter_mut().with_min_len(PARALLEL_FROM).zip(sorted).for_each(|(row, element)| *row = element.row(row_bits));
 }
 
+/// Writes keys that are `offset` above or, if it says so, below a first one.
+#[allow(clippy::cast_possible_wrap)]
+fn write_keys(sorted: &[u64], row_bits: u32, (first, below): (i64, bool), keys: &mut [i64]) {
+    keys.par_iter_mut().with_min_len(PARALLEL_FROM).zip(sorted).for_each(|(key, &element)| {
+        let offset = element.offset(row_bits) as i64;
+        *key = if below { first.wrapping_sub(offset) } else { first.wrapping_add(offset) };
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +275,10 @@ mod tests {
         for descending in [false, true] {
             let mut rows = vec![0; keys.len()];
             argsort(keys, descending, &mut rows);
+            let (mut again, mut ordered) = (vec![0; keys.len()], vec![0; keys.len()]);
+            sort(keys, descending, &mut again, Some(&mut ordered));
+            assert_eq!(again, rows);
+            assert!(ordered.iter().zip(&rows).all(|(&key, &row)| key == keys[row as usize]));
             let mut expected: Vec<u32> = (0..row_number(keys.len())).collect();
             expected.sort_by(|&a, &b| {
                 let order = keys[a as usize].cmp(&keys[b as usize]);

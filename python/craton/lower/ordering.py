@@ -77,11 +77,22 @@ class RowSort:
                 maintain_order=True,
             ).select(self.kept)
         rows = np.empty(frame.height, dtype=np.uint32)
-        _native.argsort(keys, False, rows)
-        gathered = _gather(frame, tuple(name for name in self.kept if name != self.numbered), rows)
-        if self.numbered is None:
-            return gathered
-        return gathered.with_columns(pl.Series(self.numbered, rows)).select(self.kept)
+        made: dict[str, Any] = {} if self.numbered is None else {self.numbered: rows}
+        key = self.names[0]
+        if key in self.kept and self._is_sorted_by_values_of(frame.get_column(key)):
+            ordered = np.empty(frame.height, dtype=np.int64)
+            _native.argsort(keys, False, rows, ordered)
+            made[key] = ordered
+        else:
+            _native.argsort(keys, False, rows)
+        gathered = _gather(frame, tuple(name for name in self.kept if name not in made), rows)
+        columns = (pl.Series(name, values).cast(frame.schema.get(name, pl.UInt32)) for name, values in made.items())
+        return gathered.with_columns(columns).select(self.kept)
+
+    def _is_sorted_by_values_of(self, key: pl.Series) -> bool:
+        """Whether what is sorted are the values of one column, as :func:`_packed` hands them on."""
+        plain = is_whole_number(key.dtype) and key.null_count() == 0
+        return plain and len(self.names) == 1 and not self.descending[0]
 
 
 row_sort = lru_cache(maxsize=256)(RowSort)
