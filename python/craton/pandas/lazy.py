@@ -48,8 +48,10 @@ class LazyManager:
         return manager
 
 
+#: What only asks for the data; ``__init__`` is that of the object which is made of it.
 _SINKS = frozenset(
     [
+        "__init__",
         "__repr__",
         "_repr_html_",
         "to_string",
