@@ -345,5 +345,7 @@ def test_late_keys_come_in_order_of_appearance(write, monkeypatch):
     monkeypatch.setattr(json_lines, "_SAMPLE_ROWS", 1)
     path = write('{"m":1}\n{"z":1.5,"c":"x"}\n{"a":2,"m":3}\n{"b":"\\"y\\":","z":2,"y":true}\n{"b":null}\n')
     check(lambda pd: pd.read_json(path, lines=True), native=None)
-    path = write('{"m":1}\n{"z":1.5,"c":"x"}\n{"a":2,"m":3}\n{"b":"\\"y\\":w","z":2,"y":1}\n{"b":null}\n', "other.jsonl")
+    path = write(
+        '{"m":1}\n{"z":1.5,"c":"x"}\n{"a":2,"m":3}\n{"b":"\\"y\\":w","z":2,"y":1}\n{"b":null}\n', "other.jsonl"
+    )
     check(lambda pd: pd.read_json(path, lines=True))
