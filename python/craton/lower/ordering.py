@@ -106,9 +106,10 @@ def _packed(frame: pl.DataFrame, order: RowSort) -> Keys | None:
         column = frame.get_column(name)
         if not is_number(column.dtype) or (column.dtype == pl.Float64 and len(order.names) > 1):
             return None
-        numbers, least, most = _numbers(column)
-        if packed is None and len(order.names) == 1 and not descending and column.null_count() == 0:
+        numbers = _numbers(column)
+        if len(order.names) == 1 and not descending and column.null_count() == 0:
             return numbers
+        least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
         width = (most - least + 1).bit_length()
         room -= width
         if room < 0:
@@ -121,26 +122,22 @@ def _packed(frame: pl.DataFrame, order: RowSort) -> Keys | None:
     return packed
 
 
-def _numbers(column: pl.Series) -> tuple[Keys, int, int]:
-    """A column's values as whole numbers in the same order, any number where they are missing; the least and the most."""
+def _numbers(column: pl.Series) -> Keys:
+    """A column's values as whole numbers in the same order; where they are missing, some number among the others."""
     if column.dtype == pl.Float64:
         return _float_numbers(column)
     whole = column.to_physical().cast(pl.Int64)
-    least: Any = whole.min()
-    most: Any = whole.max()
     if whole.null_count():
+        least: Any = whole.min()
         whole = whole.fill_null(least or 0)
-    return whole.to_numpy(), int(least or 0), int(most or 0)
+    return whole.to_numpy()
 
 
-def _float_numbers(column: pl.Series) -> tuple[Keys, int, int]:
+def _float_numbers(column: pl.Series) -> Keys:
     values = column.fill_null(0.0).to_numpy() + 0.0  # one zero
     bits = values.view(np.int64)
     bits[np.isnan(values)] = np.float64(np.nan).view(np.int64)  # one NaN, above all numbers
-    numbers = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
-    if not len(numbers):
-        return numbers, 0, 0
-    return numbers, int(numbers.min()), int(numbers.max())
+    return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
 @dataclass(frozen=True)

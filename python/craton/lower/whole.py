@@ -245,8 +245,9 @@ class _Lowering:
         The kernel puts joins that give both sides' keys into an order of its own. That is better than the program's order
         in a chain, where it sees the sizes of all that is joined, and worse where it tears apart what was joined before.
         """
-        given = {theirs: ours for ours, theirs in _columns_of_one_type(op) if theirs in self._needed[op]}
-        merged = how in ("inner", "left") and op not in self._chained and bool(_columns_of_one_type(op))
+        pairs = _columns_of_one_type(op)
+        given = {theirs: ours for ours, theirs in pairs if theirs in self._needed[op]}
+        merged = how in ("inner", "left") and op not in self._chained and bool(pairs)
         if given and (how == "left" or not all(map(_has_one_form, map(dtype_of, op.left_on)))):
             merged = False
         frame = left.join(
