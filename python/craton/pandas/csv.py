@@ -21,7 +21,7 @@ import polars as pl
 from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.held import HeldFiles
-from craton.pandas.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, remembered, texts_everywhere
+from craton.pandas.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
 from craton.pandas.csv_text import check_blank_lines, check_text, compression_of, open_text
 from craton.pandas.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
 from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
@@ -29,6 +29,7 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import locate
 from craton.pandas.native import plain_pandas, reader
+from craton.pandas.remembered import remembered
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import Scan

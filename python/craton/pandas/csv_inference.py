@@ -7,7 +7,6 @@ together. A column is planned only if every way to cut it gives the same dtype; 
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,9 +16,8 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.kernel.run import run_all
+from craton.pandas.remembered import remembered
 
-#: Files whose inference is remembered.
-_REMEMBERED = 256
 _BOOLEANS = ["True", "true", "TRUE", "False", "false", "FALSE"]
 #: In whatever case, as pandas takes them.
 _ANY_BOOLEANS = [
@@ -129,20 +127,6 @@ def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:
         return run_all([frame], expected_rows=1 << 20, describe=lambda: what)[0]
     except (pl.exceptions.PolarsError, OSError) as error:
         raise Unsupported(f"a file that pandas should read: {error}") from error
-
-
-_known: OrderedDict[Any, Any] = OrderedDict()
-
-
-def remembered(key: Any, compute: Any) -> Any:
-    """What was found out about one state of a file before, or what ``compute()`` finds now."""
-    if key in _known:
-        _known.move_to_end(key)
-        return _known[key]
-    found = _known[key] = compute()
-    while len(_known) > _REMEMBERED:
-        _known.popitem(last=False)
-    return found
 
 
 def facts_of(scan: TextScan, fields: Sequence[int], guesses: Sequence[str]) -> tuple[dict[int, Facts], bool]:

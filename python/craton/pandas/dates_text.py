@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.csv_inference import collect, remembered
+from craton.pandas.csv_inference import collect
+from craton.pandas.remembered import remembered
 
 _SHAPES = {
     "date": r"[12]\d{3}-\d{2}-\d{2}",

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from craton.lower.held import Version, version_of
-
-#: Footers that are kept; those of large files are some megabytes.
-MOST_FOOTERS = 64
+from craton.lower.held import version_of
+from craton.pandas.remembered import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +36,12 @@ class Footer:
         return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), _missing(metadata))
 
 
-_kept: OrderedDict[tuple[str, Version], Footer] = OrderedDict()
-_lock = threading.Lock()
-
-
 def local_footer(path: str) -> Footer:
     """The footer of a local file, kept for as long as the file stays as it is."""
     import pyarrow.parquet as pq
 
-    key = (os.path.abspath(path), version_of(os.stat(path)))
-    with _lock:
-        found = _kept.get(key)
-        if found is not None:
-            _kept.move_to_end(key)
-            return found
-    footer = Footer.of(pq.read_metadata(path))
-    with _lock:
-        _kept[key] = footer
-        while len(_kept) > MOST_FOOTERS:
-            _kept.popitem(last=False)
-    return footer
+    key = ("footer", os.path.abspath(path), version_of(os.stat(path)))
+    return remembered(key, lambda: Footer.of(pq.read_metadata(path)))
 
 
 def _missing(metadata: Any) -> dict[str, int | None]:

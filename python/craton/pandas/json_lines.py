@@ -25,7 +25,7 @@ from craton.errors import Unsupported
 from craton.lower.held import HeldFiles
 from craton.lower.json_lines import scan_json_lines, scan_number_texts, scan_numbers
 from craton.pandas.csv import ROW_BYTES
-from craton.pandas.csv_inference import collect, remembered
+from craton.pandas.csv_inference import collect
 from craton.pandas.csv_text import compression_of, open_text
 from craton.pandas.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
 from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
@@ -33,6 +33,7 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import locate
 from craton.pandas.native import plain_pandas, reader
+from craton.pandas.remembered import remembered
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, options
 from craton.plan.operators import Scan

@@ -27,7 +27,8 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import reader
-from craton.pandas.stored import categorical_value, physical_schema, remembered_template, stored_value, stored_view
+from craton.pandas.remembered import remembered
+from craton.pandas.stored import categorical_value, physical_schema, stored_value, stored_view, template_of
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
 from craton.plan.operators import Filter, Scan
@@ -82,16 +83,9 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
         sink.seek(0)
         return pd.read_parquet(sink, columns=columns, **named)
 
-    template = remembered_template(
-        (
-            stored.schema.serialize().to_pybytes(),
-            repr(columns),
-            backend,
-            using_string_dtype(),
-            *map(pd.get_option, _OPTIONS),
-        ),
-        stored.schema,
-        read,
+    decided_by = (stored.schema.serialize().to_pybytes(), repr(columns), backend, using_string_dtype())
+    template = remembered(
+        ("template", *decided_by, *map(pd.get_option, _OPTIONS)), lambda: template_of(stored.schema, read)
     )
     rows = sum(footer.rows for footer in stored.footers)
     base = Scan(source := _source(location, stored, rows, columns, filters), tuple(name for name, _ in source.columns))

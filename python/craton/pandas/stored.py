@@ -7,8 +7,7 @@ tell.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,9 +23,6 @@ from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Scan
 
 Reader = Callable[[pa.Table], pd.DataFrame]
-
-#: Templates that are kept, each a few kilobytes.
-MOST_TEMPLATES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +83,6 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
     for i, name in enumerate(levels):
         dtypes[name] = frame.index.get_level_values(i).dtype
     return Template(frame, dtypes, levels)
-
-
-_templates: OrderedDict[Hashable, Template] = OrderedDict()
-
-
-def remembered_template(key: Hashable, schema: pa.Schema, read: Reader) -> Template:
-    """As :func:`template_of`, asked once for each key, which stands for the schema and all that the reader does."""
-    found = _templates.get(key)
-    if found is None:
-        found = _templates[key] = template_of(schema, read)
-        while len(_templates) > MOST_TEMPLATES:
-            _templates.popitem(last=False)
-    return found
 
 
 def stored_value(base: Scan, name: str, dtype: DtypeObj, missing: int | None) -> Value:
