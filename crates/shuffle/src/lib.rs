@@ -1,0 +1,1 @@
+//! Stable hashing of rows, and partitioning of batches by hash or range.

@@ -1,0 +1,108 @@
+//! Ranges of a segment, and their names.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::segment::{Segment, SegmentId};
+
+/// A range of bytes in a segment, as other processes understand it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BufferRef {
+    /// Which segment.
+    pub segment: SegmentId,
+    /// Bytes from its start.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+type Release = Box<dyn FnOnce() + Send + Sync>;
+
+/// A range of a segment with one owner; dropping it gives the range back.
+///
+/// While it is not shared (not in an `Arc`), its owner may write to it. Afterwards nobody does.
+pub struct Extent {
+    segment: Arc<Segment>,
+    offset: usize,
+    length: usize,
+    release: Option<Release>,
+}
+
+impl Extent {
+    /// The range `offset .. offset + length` of `segment`; `release` runs when the extent is dropped.
+    ///
+    /// # Panics
+    /// When the range does not lie in the segment.
+    #[must_use]
+    pub fn new(segment: Arc<Segment>, offset: usize, length: usize, release: Option<Release>) -> Self {
+        assert!(offset.checked_add(length).is_some_and(|end| end <= segment.len()), "extent outside its segment");
+        Self { segment, offset, length, release }
+    }
+
+    /// The segment it lies in.
+    #[must_use]
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// Bytes from the segment's start.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The first byte.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        // SAFETY: the range was checked to lie in the mapping when the extent was made.
+        unsafe { self.segment.as_ptr().add(self.offset) }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the mapping lives as long as `self.segment`, and nobody writes to a shared extent.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.length) }
+    }
+
+    /// The bytes, to be written; `None` when the segment is mapped for reading only.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        self.segment.is_writable().then(|| {
+            // SAFETY: mapped writable, inside the mapping, and `&mut self` says that nobody else has this extent.
+            unsafe { std::slice::from_raw_parts_mut(self.as_ptr().cast_mut(), self.length) }
+        })
+    }
+
+    /// Its name for other processes.
+    #[must_use]
+    pub fn reference(&self) -> BufferRef {
+        BufferRef { segment: self.segment.id(), offset: self.offset as u64, length: self.length as u64 }
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        if let Some(release) = self.release.take() {
+            release();
+        }
+    }
+}
+
+impl fmt::Debug for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Extent").field(&self.reference()).finish()
+    }
+}

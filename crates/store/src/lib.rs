@@ -1,0 +1,10 @@
+//! Pages, locality sets and the buffer pool: one copy of the data for every process, and larger than memory.
+//!
+//! [`Home`] is what a store can do. The pool does it in this process; a client asks a pool in another one. Whoever uses a store cannot tell
+//! which it is.
+
+mod api;
+mod error;
+
+pub use api::*;
+pub use error::{Error, Result};
