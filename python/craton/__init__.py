@@ -15,6 +15,11 @@ _LAZY = {
     "load_ipython_extension": "craton.accelerate",
     "unload_ipython_extension": "craton.accelerate",
     "clear_memory": "craton.memory",
+    "put": "craton.store",
+    "get": "craton.store",
+    "cache": "craton.store",
+    "connect": "craton.store",
+    "default_store": "craton.store",
 }
 
 

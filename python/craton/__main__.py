@@ -6,6 +6,7 @@
     python -m craton [--profile] -m module [arguments]
     python -m craton [--profile] -c code [arguments]
     python -m craton demo [arguments]
+    python -m craton store COMMAND [arguments]
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ usage: python -m craton [options] script.py [arguments]
        python -m craton [options] -m module [arguments]
        python -m craton [options] -c code [arguments]
        python -m craton demo [arguments]
+       python -m craton store serve | ls | stat | rm | gc | verify | export
 
 Runs a program that imports pandas, unchanged, on Craton. Everything after the program is the program's.
 
@@ -47,6 +49,10 @@ def main(arguments: list[str]) -> None:
             from craton.demo.run import main as demo  # needs what only the demo needs
 
             raise SystemExit(demo(rest))
+        elif word == "store":
+            from craton.store.cli import main as store
+
+            raise SystemExit(store(rest))
         else:
             run = _program(word, rest)
     if run is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,18 +29,60 @@ class Options:
         Bytes of results of earlier plans that are kept.
     progress : {"auto", "on", "off"}
         Whether runs of over a second show a progress line: in a terminal or notebook, always, never.
+    memory_limit : int
+        Bytes for the pages of this process's store and for what runs beside them; by default 70 % of what the machine or
+        the control group has. Read when the store is opened.
+    decode_cache : {"auto", "on", "off"}
+        Whether scans of files leave their decoded columns in the store: when a store is connected to, always, never.
     """
 
     small_rows: int = 100_000
     fallback: Literal["silent", "warn", "error"] = "silent"
     result_memory: int = 1 << 30
     progress: Literal["auto", "on", "off"] = "auto"
+    memory_limit: int = dataclasses.field(default_factory=lambda: available_memory() * 7 // 10)
+    decode_cache: Literal["auto", "on", "off"] = "auto"
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, _checked(name, value))
 
 
-_CHOICES = {"fallback": ("silent", "warn", "error"), "progress": ("auto", "on", "off")}
+_CHOICES = {
+    "fallback": ("silent", "warn", "error"),
+    "progress": ("auto", "on", "off"),
+    "decode_cache": ("auto", "on", "off"),
+}
+
+
+def available_memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or its control group's if that is less."""
+    total: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            total = min(total, int(file.read()))
+    return total
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes as people write it.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+
+    Examples
+    --------
+    >>> parse_bytes("1.5 GiB")
+    1610612736
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?i?)b?\s*", text.lower())
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f"{text!r} is no number of bytes; write 1000000, 500MB or 1.5GiB")
+    return round(float(found[1]) * _UNITS[found[2]])
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -1,0 +1,113 @@
+//! Arrow data in and out of Python by the PyCapsule interface, without copying.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// What Arrow refused, as the exception that a user of pyarrow would expect.
+pub fn refused(error: ArrowError) -> PyErr {
+    match error {
+        ArrowError::MemoryError(text) => PyMemoryError::new_err(text),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// The record batches of anything that has `__arrow_c_array__` or `__arrow_c_stream__` over structs.
+///
+/// # Errors
+/// `TypeError` for anything else; what the producer of a stream raises.
+pub fn import_batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
+    if data.hasattr("__arrow_c_stream__")? {
+        let capsule = data.call_method0("__arrow_c_stream__")?;
+        let reader = import_stream(&capsule)?;
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        return Ok((schema, batches));
+    }
+    if data.hasattr("__arrow_c_array__")? {
+        let pair = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
+        let batch = import_array(&pair.get_item(0)?, &pair.get_item(1)?)?;
+        return Ok((batch.schema(), vec![batch]));
+    }
+    let given = data.get_type().qualname()?;
+    Err(PyTypeError::new_err(format!("expected Arrow data (a table or record batch of pyarrow or Polars), got {given}")))
+}
+
+fn import_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: a capsule of that name holds a stream; from_raw moves it out and marks the original as released.
+    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
+    reader.map_err(refused)
+}
+
+fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let array = array.cast::<PyCapsule>()?.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: capsules of these names hold these structures; from_raw moves the array out and marks the original as released.
+    let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
+    let fields = Schema::try_from(schema).map_err(refused)?;
+    // SAFETY: whoever implements the PyCapsule interface promises a valid array of that schema.
+    let data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(PyTypeError::new_err(format!("expected a record batch, got an Arrow array of {}", data.data_type())));
+    }
+    let (rows, columns) = (data.len(), StructArray::from(data).into_parts().1);
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(fields), columns, &options).map_err(refused)
+}
+
+/// Record batches of one schema that pyarrow, Polars and pandas take by the PyCapsule interface, without copying.
+#[pyclass(frozen, module = "craton._native", name = "ArrowBatches")]
+pub struct ArrowBatches {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl ArrowBatches {
+    /// Batches that all have `schema`.
+    pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self { schema, batches }
+    }
+}
+
+#[pymethods]
+impl ArrowBatches {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema; // the interface allows to ignore it
+        let batches = self.batches.clone().into_iter().map(Ok);
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+        PyCapsule::new_with_value(py, stream, STREAM)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(refused)?;
+        PyCapsule::new_with_value(py, schema, SCHEMA)
+    }
+
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    fn __len__(&self) -> usize {
+        self.batches.len()
+    }
+}

@@ -1,0 +1,466 @@
+//! `craton._native.Store`: a store in this process or in another one, as Python sees it.
+
+use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_array::{Array, RecordBatch};
+use arrow_buffer::Buffer;
+use craton_store::{
+    Attributes, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec, Pinned, Reading,
+    Reference, Reservation, SetId, SetInfo, SetOptions, Writing,
+};
+use pyo3::exceptions::{PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::arrow::{ArrowBatches, import_batches, refused};
+use crate::buffer::SharedBuffer;
+use crate::place::{Placed, place};
+
+pyo3::create_exception!(craton._native, CorruptPage, PyOSError, "A page on disk is not what was written.");
+
+/// A store's error as the exception that fits it best.
+pub fn raised(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::NoSet(_) | Error::NoPage(_) => PyKeyError::new_err(text),
+        Error::Exists(_) => PyFileExistsError::new_err(text),
+        Error::Full { .. } | Error::Quota { .. } => PyMemoryError::new_err(text),
+        Error::Corrupt { .. } => CorruptPage::new_err(text),
+        Error::Io { code, .. } if code != 0 => io::Error::from_raw_os_error(code).into_pyerr(&text),
+        Error::Io { .. } => PyOSError::new_err(text),
+        Error::Connection { .. } => PyConnectionError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+trait IntoPyErr {
+    fn into_pyerr(self, text: &str) -> PyErr;
+}
+
+impl IntoPyErr for io::Error {
+    fn into_pyerr(self, text: &str) -> PyErr {
+        PyOSError::new_err((self.raw_os_error(), text.to_owned()))
+    }
+}
+
+fn invalid(error: craton_wire::Error) -> PyErr {
+    match error {
+        craton_wire::Error::Arrow(error) => refused(error),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// What is known of a page: what travels instead of its bytes.
+#[pyclass(frozen, module = "craton._native", name = "PageInfo")]
+pub struct PageInfo {
+    info: DataInfo,
+}
+
+#[pymethods]
+impl PageInfo {
+    #[getter]
+    fn set(&self) -> u64 {
+        self.info.page.set.0
+    }
+
+    #[getter]
+    fn number(&self) -> u32 {
+        self.info.page.number
+    }
+
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.info.key.as_ref().map(|key| PyBytes::new(py, key))
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.info.rows
+    }
+
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.info.bytes
+    }
+
+    #[getter]
+    fn location(&self) -> &'static str {
+        match self.info.location {
+            Location::Memory => "memory",
+            Location::Disk => "disk",
+            Location::Both => "both",
+        }
+    }
+
+    #[getter]
+    fn statistics<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.info.statistics)
+    }
+
+    fn __repr__(&self) -> String {
+        let DataInfo { page, rows, bytes, .. } = &self.info;
+        format!("<PageInfo {page}: {rows} rows, {bytes} bytes, {}>", self.location())
+    }
+}
+
+// A pin that Arrow buffers own together.
+struct Pin(Arc<Pinned>);
+impl RefUnwindSafe for Pin {}
+impl UnwindSafe for Pin {}
+
+/// A page that stays in memory while it, or anything that was read from it, lives.
+#[pyclass(frozen, module = "craton._native", name = "Page")]
+pub struct Page {
+    pinned: Arc<Pinned>,
+}
+
+impl Page {
+    fn buffers(&self) -> Vec<Buffer> {
+        let owner: Arc<dyn arrow_buffer::alloc::Allocation> = Arc::new(Pin(Arc::clone(&self.pinned)));
+        let one = |part: &craton_store::PageBuffer| {
+            let slice = part.as_slice();
+            let Some(start) = NonNull::new(slice.as_ptr().cast_mut()).filter(|_| !slice.is_empty()) else {
+                return Buffer::from_vec(Vec::<u8>::new());
+            };
+            // SAFETY: readable for its length as long as the page is pinned, which `owner` sees to; nobody writes to a sealed page.
+            unsafe { Buffer::from_custom_allocation(start, slice.len(), Arc::clone(&owner)) }
+        };
+        self.pinned.buffers.iter().map(one).collect()
+    }
+}
+
+#[pymethods]
+impl Page {
+    #[getter]
+    fn info(&self) -> PageInfo {
+        PageInfo { info: self.pinned.info.clone() }
+    }
+
+    /// The page as Arrow data, or only some of its columns, by position.
+    #[pyo3(signature = (columns=None))]
+    fn batch(&self, py: Python<'_>, columns: Option<Vec<usize>>) -> PyResult<ArrowBatches> {
+        let buffers = self.buffers();
+        let batch = py
+            .detach(|| match &columns {
+                None => craton_wire::decode(&self.pinned.header, &buffers, craton_wire::Trust::Own),
+                Some(columns) => {
+                    craton_wire::decode_columns(&self.pinned.header, &buffers, columns, craton_wire::Trust::Own)
+                }
+            })
+            .map_err(invalid)?;
+        Ok(ArrowBatches::new(batch.schema(), vec![batch]))
+    }
+
+    /// The parts of a pickled object: what `Store.write_object` was given.
+    fn object(&self) -> PyResult<(SharedBuffer, Vec<SharedBuffer>)> {
+        let buffers = self.buffers();
+        let (meta, parts) = craton_wire::object::decode_object(&self.pinned.header, &buffers).map_err(invalid)?;
+        let views = parts.into_iter().map(SharedBuffer::new).collect();
+        Ok((SharedBuffer::new(meta), views))
+    }
+
+    /// The addresses and lengths of its buffers.
+    fn addresses(&self) -> Vec<(usize, usize)> {
+        self.pinned.buffers.iter().map(|part| (part.as_slice().as_ptr().addr(), part.as_slice().len())).collect()
+    }
+}
+
+/// Memory kept free of pages until it is released.
+#[pyclass(module = "craton._native", name = "Reservation")]
+pub struct Held {
+    held: Option<Reservation>,
+}
+
+#[pymethods]
+impl Held {
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| held.bytes)
+    }
+
+    fn release(&mut self, py: Python<'_>) {
+        let held = self.held.take();
+        py.detach(|| drop(held));
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_error))]
+    fn __exit__(&mut self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) {
+        self.release(py);
+    }
+}
+
+/// A store: see the stub for the contract of each method.
+#[pyclass(frozen, subclass, module = "craton._native", name = "Store")]
+pub struct Store {
+    pub(crate) home: Arc<dyn Home>,
+}
+
+fn chosen<T: Copy>(what: &str, name: &str, known: &[(&str, T)]) -> PyResult<T> {
+    known.iter().find(|(text, _)| *text == name).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(text, _)| *text).collect();
+        PyValueError::new_err(format!("{what} is one of {names:?}, not {name:?}"))
+    })
+}
+
+const DURABILITY: [(&str, Durability); 3] = [
+    ("write-back", Durability::WriteBack),
+    ("write-through", Durability::WriteThrough),
+    ("discard", Durability::Discard),
+];
+const WRITING: [(&str, Writing); 3] = [
+    ("sequential", Writing::Sequential),
+    ("concurrent", Writing::Concurrent),
+    ("random", Writing::RandomMutable),
+];
+const READING: [(&str, Reading); 2] = [("sequential", Reading::Sequential), ("random", Reading::Random)];
+const OPERATION: [(&str, Operation); 4] = [
+    ("none", Operation::None),
+    ("read", Operation::Read),
+    ("write", Operation::Write),
+    ("read-write", Operation::ReadWrite),
+];
+
+fn name_of<T: Copy + PartialEq>(value: T, known: &[(&'static str, T)]) -> &'static str {
+    known.iter().find(|(_, other)| *other == value).map_or("?", |(text, _)| text)
+}
+
+impl Store {
+    fn sealed(
+        &self,
+        set: SetId,
+        encoded: (Vec<u8>, u64),
+        buffers: &[Buffer],
+        extra: (Option<Vec<u8>>, Vec<u8>, u64),
+    ) -> craton_store::Result<DataInfo> {
+        let (key, statistics, rebuild) = extra;
+        let Placed { references, extents } = place(self.home.as_ref(), set, buffers, true)?;
+        let spec = PageSpec { key, header: encoded.0, buffers: references, rows: encoded.1, statistics, rebuild };
+        match self.home.seal(set, spec.clone(), extents) {
+            // Memory of a segment that is no page's (somebody's unsealed extent, or a page that was dropped): copy it.
+            Err(Error::Invalid(_)) => {
+                let Placed { references, extents } = place(self.home.as_ref(), set, buffers, false)?;
+                self.home.seal(set, PageSpec { buffers: references, ..spec }, extents)
+            }
+            other => other,
+        }
+    }
+}
+
+type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
+
+#[pymethods]
+impl Store {
+    #[pyo3(signature = (name=None, *, tag=b"".as_slice(), durability="write-back", writing="sequential", reading="sequential", pinned=false))]
+    #[allow(clippy::too_many_arguments)]
+    fn create_set(
+        &self,
+        py: Python<'_>,
+        name: Option<String>,
+        tag: &[u8],
+        durability: &str,
+        writing: &str,
+        reading: &str,
+        pinned: bool,
+    ) -> PyResult<u64> {
+        let options = SetOptions {
+            name,
+            tag: tag.to_vec(),
+            durability: chosen("durability", durability, &DURABILITY)?,
+            writing: chosen("writing", writing, &WRITING)?,
+            reading: chosen("reading", reading, &READING)?,
+            pinned,
+        };
+        py.detach(|| self.home.create_set(options)).map(|set| set.0).map_err(raised)
+    }
+
+    fn find_set(&self, py: Python<'_>, name: &str) -> PyResult<Option<u64>> {
+        py.detach(|| self.home.find_set(name)).map(|set| set.map(|set| set.0)).map_err(raised)
+    }
+
+    fn retain_set(&self, py: Python<'_>, set: u64) -> PyResult<()> {
+        py.detach(|| self.home.retain_set(SetId(set))).map_err(raised)
+    }
+
+    fn release_set(&self, py: Python<'_>, set: u64) {
+        py.detach(|| self.home.release_set(SetId(set)));
+    }
+
+    fn drop_set(&self, py: Python<'_>, set: u64) -> PyResult<()> {
+        py.detach(|| self.home.drop_set(SetId(set))).map_err(raised)
+    }
+
+    #[pyo3(signature = (set, *, writing=None, reading=None, operation=None, pinned=None, ended=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn set_attributes(
+        &self,
+        py: Python<'_>,
+        set: u64,
+        writing: Option<&str>,
+        reading: Option<&str>,
+        operation: Option<&str>,
+        pinned: Option<bool>,
+        ended: Option<bool>,
+    ) -> PyResult<()> {
+        let attributes = Attributes {
+            writing: writing.map(|name| chosen("writing", name, &WRITING)).transpose()?,
+            reading: reading.map(|name| chosen("reading", name, &READING)).transpose()?,
+            operation: operation.map(|name| chosen("operation", name, &OPERATION)).transpose()?,
+            pinned,
+            ended,
+        };
+        py.detach(|| self.home.set_attributes(SetId(set), attributes)).map_err(raised)
+    }
+
+    /// A page a record batch; an empty list for a stream without batches.
+    #[pyo3(signature = (set, data, *, key=None, statistics=b"".as_slice(), rebuild=0))]
+    fn write(
+        &self,
+        py: Python<'_>,
+        set: u64,
+        data: &Bound<'_, PyAny>,
+        key: Option<Vec<u8>>,
+        statistics: &[u8],
+        rebuild: u64,
+    ) -> PyResult<Vec<PageInfo>> {
+        let (_, batches) = import_batches(data)?;
+        if key.is_some() && batches.len() != 1 {
+            return Err(PyValueError::new_err(format!("a key names one page, and there are {} batches", batches.len())));
+        }
+        let one = |batch: &RecordBatch| -> PyResult<PageInfo> {
+            let shared = |buffer: &Buffer| craton_slab::locate(buffer.as_ptr(), buffer.len()).is_some();
+            let encoded = craton_wire::encode(batch, &shared).map_err(invalid)?;
+            let extra: Extra = (key.clone(), statistics.to_vec(), rebuild);
+            let info =
+                self.sealed(SetId(set), (encoded.header, encoded.rows), &encoded.buffers, extra).map_err(raised)?;
+            Ok(PageInfo { info })
+        };
+        py.detach(|| batches.iter().map(one).collect())
+    }
+
+    /// A page with a pickled object's parts.
+    #[pyo3(signature = (set, meta, buffers, *, key=None, statistics=b"".as_slice(), rebuild=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn write_object(
+        &self,
+        py: Python<'_>,
+        set: u64,
+        meta: &[u8],
+        buffers: Vec<crate::objects::Exported>,
+        key: Option<Vec<u8>>,
+        statistics: &[u8],
+        rebuild: u64,
+    ) -> PyResult<PageInfo> {
+        let parts: Vec<Buffer> = buffers.iter().map(crate::objects::Exported::buffer).collect();
+        let info = py.detach(|| {
+            let encoded = craton_wire::object::encode_object(meta, parts).map_err(|e| Error::Invalid(e.to_string()))?;
+            self.sealed(SetId(set), (encoded.header, encoded.rows), &encoded.buffers, (key, statistics.to_vec(), rebuild))
+        });
+        info.map(|info| PageInfo { info }).map_err(raised)
+    }
+
+    fn pin(&self, py: Python<'_>, set: u64, number: u32) -> PyResult<Page> {
+        let pinned = py.detach(|| self.home.pin(PageId { set: SetId(set), number })).map_err(raised)?;
+        Ok(Page { pinned: Arc::new(pinned) })
+    }
+
+    fn prefetch(&self, py: Python<'_>, pages: Vec<(u64, u32)>) {
+        let pages: Vec<PageId> = pages.into_iter().map(|(set, number)| PageId { set: SetId(set), number }).collect();
+        py.detach(|| self.home.prefetch(&pages));
+    }
+
+    fn pages(&self, py: Python<'_>, set: u64) -> PyResult<Vec<PageInfo>> {
+        let pages = py.detach(|| self.home.pages(SetId(set))).map_err(raised)?;
+        Ok(pages.into_iter().map(|info| PageInfo { info }).collect())
+    }
+
+    fn find_pages(&self, py: Python<'_>, set: u64, keys: Vec<Vec<u8>>) -> PyResult<Vec<Option<PageInfo>>> {
+        let pages = py.detach(|| self.home.find_pages(SetId(set), &keys)).map_err(raised)?;
+        Ok(pages.into_iter().map(|info| info.map(|info| PageInfo { info })).collect())
+    }
+
+    fn drop_page(&self, py: Python<'_>, set: u64, number: u32) -> PyResult<()> {
+        py.detach(|| self.home.drop_page(PageId { set: SetId(set), number })).map_err(raised)
+    }
+
+    fn reserve(&self, py: Python<'_>, least: u64, most: u64) -> PyResult<Held> {
+        let held = py.detach(|| self.home.reserve(least, most)).map_err(raised)?;
+        Ok(Held { held: Some(held) })
+    }
+
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let sets = py.detach(|| self.home.describe()).map_err(raised)?;
+        sets.iter().map(|info| described(py, info)).collect()
+    }
+
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counted = py.detach(|| self.home.counters()).map_err(raised)?;
+        counts(py, &counted)
+    }
+
+    fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| craton_store::prometheus(self.home.as_ref())).map_err(raised)
+    }
+}
+
+fn described<'py>(py: Python<'py>, info: &SetInfo) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("set", info.set.0)?;
+    row.set_item("name", &info.options.name)?;
+    row.set_item("tag", PyBytes::new(py, &info.options.tag))?;
+    row.set_item("durability", name_of(info.options.durability, &DURABILITY))?;
+    row.set_item("writing", name_of(info.options.writing, &WRITING))?;
+    row.set_item("reading", name_of(info.options.reading, &READING))?;
+    row.set_item("pinned", info.options.pinned)?;
+    row.set_item("operation", name_of(info.operation, &OPERATION))?;
+    row.set_item("ended", info.ended)?;
+    for (name, value) in [
+        ("pages", info.pages),
+        ("rows", info.rows),
+        ("nbytes", info.bytes),
+        ("memory", info.memory),
+        ("disk", info.disk),
+        ("pins", info.pins),
+        ("users", info.users),
+        ("recency", info.recency),
+        ("hits", info.hits),
+        ("misses", info.misses),
+    ] {
+        row.set_item(name, value)?;
+    }
+    Ok(row)
+}
+
+fn counts<'py>(py: Python<'py>, counted: &Counters) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    for (name, value) in [
+        ("slab_used", counted.slab_used),
+        ("slab_reserved", counted.slab_reserved),
+        ("page_memory", counted.page_memory),
+        ("page_disk", counted.page_disk),
+        ("reserved", counted.reserved),
+        ("limit", counted.limit),
+        ("sets", counted.sets),
+        ("pages", counted.pages),
+        ("hits", counted.hits),
+        ("misses", counted.misses),
+        ("evicted_ended", counted.evicted_ended),
+        ("evicted_clean", counted.evicted_clean),
+        ("evicted_written", counted.evicted_written),
+        ("evicted_discarded", counted.evicted_discarded),
+        ("written", counted.written),
+        ("read", counted.read),
+        ("copied", counted.copied),
+        ("shared", counted.shared),
+        ("clients", counted.clients),
+    ] {
+        row.set_item(name, value)?;
+    }
+    Ok(row)
+}

@@ -1,0 +1,26 @@
+"""The store: one copy of the data, shared by every process and larger than memory.
+
+A :class:`Store` holds :class:`LocalitySet`\\ s of pages in shared memory and writes to disk what does not fit. It lives in
+this process (:meth:`Store.open`) or in another one (:func:`connect`); whoever uses it cannot tell which. ``craton.put``
+and ``craton.get`` use the store of the process, :func:`default_store`.
+"""
+
+from craton._native import CorruptPage
+from craton.store.objects import Ref, cache, get, put
+from craton.store.process import close_store, connect, default_store
+from craton.store.sets import LocalitySet, PageReader
+from craton.store.store import Store
+
+__all__ = [
+    "CorruptPage",
+    "LocalitySet",
+    "PageReader",
+    "Ref",
+    "Store",
+    "cache",
+    "close_store",
+    "connect",
+    "default_store",
+    "get",
+    "put",
+]

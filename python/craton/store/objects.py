@@ -1,0 +1,275 @@
+"""Objects in a store: ``put`` gives a reference, ``get`` a view of the one copy, in any process.
+
+Tables of Arrow and Polars become pages of columns, so that reading some columns touches only these; everything else is
+pickled, with its large buffers beside the pickle, and read without copying them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from craton.serialize import decode, encode
+from craton.store.process import default_store
+from craton.store.sets import LocalitySet, as_batches
+from craton.store.store import Store
+
+#: Columns smaller than this share a page.
+COLUMN_PAGE_BYTES = 1 << 20
+#: What page 0 says of itself when the others are a table's columns.
+_TABLE = b"table"
+
+
+class Ref:
+    """A reference to an object in a store.
+
+    Small, hashable, and picklable: in another process it connects to the store when it is used. The object lives until no
+    process has a reference to it; one that was pickled keeps it until the process that pickled it ends.
+    """
+
+    __slots__ = ("__weakref__", "_address", "_set", "number")
+
+    def __init__(self, pages: LocalitySet) -> None:
+        self._set: LocalitySet | None = pages
+        self._address: str | None = None
+        self.number = pages.number
+
+    @property
+    def pages(self) -> LocalitySet:
+        """The set that holds the object.
+
+        Raises
+        ------
+        KeyError
+            If the object is gone.
+        ConnectionError
+            If the store is.
+        """
+        if self._set is None:
+            assert self._address is not None
+            store = _store_at(self._address)
+            store._native.retain_set(self.number)
+            self._set = LocalitySet(store, self.number, None)
+        return self._set
+
+    def drop(self) -> None:
+        """Drop the object, whoever else refers to it. Views that were read stay valid."""
+        with contextlib.suppress(KeyError):
+            self.pages.drop()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._set is None:
+            return _ref_from, (self._address, self.number)
+        store = self._set._store
+        address = store.address or store.serve()
+        store._native.retain_set(self.number)  # whoever unpickles it finds it
+        return _ref_from, (address, self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ref) and self.number == other.number and self._where() == other._where()
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def _where(self) -> str | int | None:
+        return self._address if self._set is None else self._set._store.address
+
+    def __repr__(self) -> str:
+        return f"<Ref {self.number}>"
+
+
+_connected: dict[str, Store] = {}
+
+
+def _store_at(address: str) -> Store:
+    default = default_store()
+    if default.address == address:
+        return default
+    if address not in _connected:
+        _connected[address] = Store.connect(address)
+    return _connected[address]
+
+
+def _ref_from(address: str, number: int) -> Ref:
+    ref = Ref.__new__(Ref)
+    ref._set, ref._address, ref.number = None, address, number
+    return ref
+
+
+def put(obj: Any, *, store: Store | None = None) -> Ref:
+    """Put an object into the store.
+
+    Parameters
+    ----------
+    obj
+        Anything that can be pickled, functions and local classes too.
+    store
+        By default the store of this process.
+
+    Returns
+    -------
+    Ref
+        For :func:`get`, here or in another process.
+
+    Raises
+    ------
+    MemoryError
+        If it does not fit beside what is pinned.
+
+    Examples
+    --------
+    >>> import craton, numpy as np
+    >>> ref = craton.put({"weights": np.arange(3.0)})
+    >>> craton.get(ref)["weights"]
+    array([0., 1., 2.])
+    """
+    home = default_store() if store is None else store
+    native = home._native
+    pages = LocalitySet(home, native.create_set(), None)
+    _write(pages, obj)
+    return Ref(pages)
+
+
+def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -> Any:
+    """The object that a reference refers to, as views of the store's memory.
+
+    Parameters
+    ----------
+    ref
+        What :func:`put` returned.
+    columns
+        Of a table of Arrow or Polars: only these, in this order; no other column is touched.
+    copy
+        Copy, so that arrays may be written to.
+
+    Raises
+    ------
+    KeyError
+        If the object is gone, or has no such column.
+    TypeError
+        If `columns` are asked of something that was stored as no table.
+    """
+    if not isinstance(ref, Ref):
+        raise TypeError(f"expected what craton.put returned, got {type(ref).__name__}")
+    return _read(ref.pages, columns, copy)
+
+
+def cache(name: str, obj: Any = None) -> Any:
+    """A named object: stored under `name` when `obj` is given, else what is stored there.
+
+    Every program that uses the same store finds it. It lives as long as the store, or until the set of that name is dropped.
+
+    Raises
+    ------
+    KeyError
+        If there is nothing of that name.
+
+    Examples
+    --------
+    >>> import craton
+    >>> _ = craton.cache("primes", [2, 3, 5])
+    >>> craton.cache("primes")
+    [2, 3, 5]
+    """
+    home = default_store()
+    if obj is None:
+        return _read(home.get_set(f"object:{name}"), None, False)
+    with contextlib.suppress(KeyError):
+        home.get_set(f"object:{name}").drop()
+    pages = home.create_set(f"object:{name}")
+    _write(pages, obj)
+    return _read(pages, None, False)
+
+
+# ---- how objects lie in pages: page 0 says what the rest is ----
+
+
+def _write(pages: LocalitySet, obj: Any) -> None:
+    table = _as_table(obj)
+    native = pages._native
+    if table is None:
+        meta, buffers = encode(obj)
+        native.write_object(pages.number, meta, buffers)
+        return
+    kind, arrow = table
+    groups = _column_groups(arrow)
+    native.write_object(pages.number, pickle.dumps((kind, arrow.schema, groups)), [], statistics=_TABLE)
+    for number, group in enumerate(groups):
+        for batch in as_batches(arrow.select(group)):
+            native.write(pages.number, batch, statistics=_group_name(number))
+
+
+def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool) -> Any:
+    page = pages.pin(0)
+    meta, buffers = page.object()
+    if page.info.statistics != _TABLE:
+        if columns is not None:
+            raise TypeError("columns can be asked of tables of Arrow and Polars only; this is a pickled object")
+        return decode(meta, buffers, copy=copy)
+    kind, schema, groups = pickle.loads(meta)
+    names = schema.names
+    wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
+    found: dict[int, pa.ChunkedArray] = {}
+    infos = pages.pages()[1:]
+    for number, group in enumerate(groups):
+        places = [place for place, column in enumerate(group) if column in wanted]
+        if places:
+            mine = [info for info in infos if info.statistics == _group_name(number)]
+            read = pa.concat_tables([pa.table(pages.pin(info).batch(places)) for info in mine])
+            found.update(zip((group[place] for place in places), read.columns, strict=True))
+    fields = pa.schema([schema.field(column) for column in wanted], metadata=schema.metadata)
+    table = pa.Table.from_arrays([found[column] for column in wanted], schema=fields)
+    if copy:
+        table = pa.ipc.open_stream(_stream(table)).read_all()
+    if kind == "polars":
+        import polars as pl
+
+        return pl.from_arrow(table)
+    return table if kind == "table" else _one_batch(table)
+
+
+def _stream(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], schema=table.schema)
+
+
+def _group_name(number: int) -> bytes:
+    return f"group {number}".encode()
+
+
+def _position(names: list[str], name: str) -> int:
+    if names.count(name) != 1:
+        raise KeyError(f"no column {name!r}; columns are {names}" if name not in names else f"several columns {name!r}")
+    return names.index(name)
+
+
+def _as_table(obj: Any) -> tuple[str, pa.Table] | None:
+    """What is stored by columns: large tables of Arrow and Polars, and what they are to become again."""
+    if isinstance(obj, pa.Table):
+        found = "table", obj
+    elif isinstance(obj, pa.RecordBatch):
+        found = "batch", pa.Table.from_batches([obj])
+    elif type(obj).__module__.partition(".")[0] == "polars" and type(obj).__name__ == "DataFrame":
+        if "Object" in map(str, obj.dtypes):
+            return None
+        found = "polars", pa.table(obj)
+    else:
+        return None
+    return found if found[1].nbytes >= COLUMN_PAGE_BYTES and found[1].num_columns else None
+
+
+def _column_groups(table: pa.Table) -> list[list[int]]:
+    """Positions of the columns of each page: large ones alone, small ones together."""
+    small = [i for i, column in enumerate(table.columns) if column.nbytes < COLUMN_PAGE_BYTES]
+    large = [[i] for i in range(table.num_columns) if i not in set(small)]
+    return large + ([small] if small else [])

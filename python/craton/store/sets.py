@@ -1,0 +1,232 @@
+"""Locality sets: the pages of one dataset, written, read and evicted in one way."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from craton import _native
+
+if TYPE_CHECKING:
+    from craton.store.store import Store
+
+#: Bytes that a page of a large table has at most, where its rows allow.
+PAGE_BYTES = 64 << 20
+
+
+def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
+    """Tables of any kind as record batches of at most about `page_bytes`, without copying where they are Arrow already.
+
+    Raises
+    ------
+    TypeError
+        If the data is no table.
+    """
+    if isinstance(data, pa.RecordBatch):
+        batches = [data]
+    elif isinstance(data, pa.Table):
+        batches = data.to_batches() or [_no_rows(data.schema)]
+    elif isinstance(data, dict):
+        batches = pa.table(data).to_batches()
+    elif hasattr(data, "__arrow_c_stream__"):
+        table = pa.table(data)
+        batches = table.to_batches() or [_no_rows(table.schema)]
+    else:
+        raise TypeError(f"expected a table of pyarrow, Polars or pandas, or a dict of columns, got {type(data).__name__}")
+    cut: list[pa.RecordBatch] = []
+    for batch in batches:
+        parts = min(max(-(-batch.get_total_buffer_size() // page_bytes), 1), max(batch.num_rows, 1))
+        rows = max(-(-batch.num_rows // parts), 1)
+        cut += [batch.slice(start, rows) for start in range(0, max(batch.num_rows, 1), rows)]
+    return cut
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+class LocalitySet:
+    """The pages of one dataset.
+
+    Made by :meth:`Store.create_set`. A set without a name is dropped when no process has a reference to it any more.
+
+    Attributes
+    ----------
+    name : str or None
+        Its name.
+    number : int
+        Its number in the store.
+    """
+
+    def __init__(self, store: Store, number: int, name: str | None) -> None:
+        self._store, self._native = store, store._native
+        self.number, self.name = number, name
+        self._release = weakref.finalize(self, self._native.release_set, number)
+
+    # ---- writing ----
+
+    def append(
+        self, data: Any, *, key: bytes | None = None, statistics: bytes = b"", rebuild: float = 0.0
+    ) -> list[_native.PageInfo]:
+        """Append a table; memory that lies in the store already is referred to and not copied.
+
+        Parameters
+        ----------
+        data
+            A table or record batch of pyarrow, Polars or pandas, or a dict of columns.
+        key
+            Names the page within the set; the table must be one page then. A second page with that key is not made: the
+            first one is returned.
+        statistics
+            What is known of the contents; kept, and not interpreted.
+        rebuild
+            Seconds that it would take to make the page again.
+
+        Returns
+        -------
+        list of PageInfo
+            One a page; large tables are cut into several.
+
+        Raises
+        ------
+        MemoryError
+            If the table does not fit beside what is pinned.
+        """
+        if key is not None:
+            table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
+            batches = [table if isinstance(table, pa.RecordBatch) else _one_batch(table)]
+        else:
+            batches = as_batches(data)
+        self._native.set_attributes(self.number, operation="write")
+        try:
+            return [
+                info
+                for batch in batches
+                for info in self._native.write(
+                    self.number, batch, key=key, statistics=statistics, rebuild=round(rebuild * 1e9)
+                )
+            ]
+        finally:
+            self._native.set_attributes(self.number, operation="none")
+
+    # ---- reading ----
+
+    def pages(self) -> list[_native.PageInfo]:
+        """What is known of each page, in the order of their numbers."""
+        return self._native.pages(self.number)
+
+    def find(self, keys: Sequence[bytes]) -> list[_native.PageInfo | None]:
+        """The pages with these keys, None where there is none."""
+        return self._native.find_pages(self.number, list(keys))
+
+    def pin(self, page: int | _native.PageInfo) -> _native.Page:
+        """The page, in memory as long as the result or anything read from it lives.
+
+        Raises
+        ------
+        KeyError
+            If there is no such page, or it was dropped.
+        CorruptPage
+            If its image on disk is not what was written.
+        """
+        return self._native.pin(self.number, page if isinstance(page, int) else page.number)
+
+    def prefetch(self, pages: Iterable[int]) -> None:
+        """Read these pages in the background, as far as there is room."""
+        self._native.prefetch([(self.number, page) for page in pages])
+
+    def reader(self, workers: int = 1) -> PageReader:
+        """Pages one after another, read ahead; several threads may take from one reader.
+
+        Parameters
+        ----------
+        workers
+            How many threads will; decides how far ahead is read.
+        """
+        return PageReader(self, workers)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with self.reader() as reader:
+            for page in reader:
+                yield from pa.table(page.batch()).to_batches()
+
+    def to_arrow(self, columns: Sequence[int] | None = None) -> pa.Table:
+        """All pages as one table over the store's memory, or only some of the columns, by position.
+
+        Raises
+        ------
+        ValueError
+            If the set has no pages.
+        """
+        with self.reader() as reader:
+            tables = [pa.table(page.batch(None if columns is None else list(columns))) for page in reader]
+        if not tables:
+            raise ValueError("the set has no pages, hence no columns")
+        return pa.concat_tables(tables)
+
+    # ---- life ----
+
+    def attributes(self) -> dict[str, Any]:
+        """The set's row of :meth:`Store.describe`."""
+        found = [row for row in self._native.describe() if row["set"] == self.number]
+        if not found:
+            raise KeyError(f"no set {self.number}: it was dropped")
+        return found[0]
+
+    @property
+    def tag(self) -> bytes:
+        """What the set is a copy of."""
+        return bytes(self.attributes()["tag"])
+
+    def keep_in_memory(self, pinned: bool = True) -> None:
+        """Keep every page in memory, or no longer."""
+        self._native.set_attributes(self.number, pinned=pinned)
+
+    def end_lifetime(self) -> None:
+        """Nobody will read it again: its pages are evicted before all others, and not written."""
+        self._native.set_attributes(self.number, ended=True)
+
+    def drop(self) -> None:
+        """Drop the set and its pages. What was read from them stays valid."""
+        self._native.drop_set(self.number)
+
+    def __len__(self) -> int:
+        return len(self.pages())
+
+    def __repr__(self) -> str:
+        return f"<LocalitySet {self.number}{f' {self.name!r}' if self.name else ''}>"
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else _no_rows(table.schema)
+
+
+class PageReader:
+    """Pages of a set, each once, to whichever thread asks next."""
+
+    def __init__(self, pages: LocalitySet, workers: int) -> None:
+        self._native = pages._native.reader(pages.number, workers)
+        self._set = pages  # keeps it alive
+
+    def __iter__(self) -> PageReader:
+        return self
+
+    def __next__(self) -> _native.Page:
+        page = self._native.next()
+        if page is None:
+            raise StopIteration
+        return page
+
+    def close(self) -> None:
+        """Stop reading ahead."""
+        self._native.close()
+
+    def __enter__(self) -> PageReader:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
