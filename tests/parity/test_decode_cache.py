@@ -1,0 +1,110 @@
+"""Scans through the decode cache: equal results, no second decoding, changes of the file seen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+import craton
+import craton.pandas as pd
+from craton.store import close_store, default_store
+
+
+@pytest.fixture(autouse=True)
+def cached() -> Iterator[None]:
+    close_store()
+    with craton.option_context(decode_cache="on", small_rows=0, memory_limit=256 << 20):
+        yield
+    craton.clear_memory()
+    close_store()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    rows = 50_000
+    frame = pandas.DataFrame(
+        {
+            "n": np.arange(rows),
+            "x": np.where(np.arange(rows) % 7 == 0, np.nan, np.arange(rows) / 3),
+            "s": [None if i % 11 == 0 else f"text number {i % 100}" for i in range(rows)],
+            "t": pandas.Timestamp("2024-01-01") + pandas.to_timedelta(np.arange(rows), unit="s"),
+            "b": np.arange(rows) % 2 == 0,
+        }
+    )
+    target = tmp_path / "data.parquet"
+    frame.to_parquet(target, row_group_size=10_000)
+    return target
+
+
+def query(module: object, path: Path) -> object:
+    frame = module.read_parquet(path)  # type: ignore[attr-defined]
+    return frame[frame["n"] > 100].groupby("s")[["x", "n"]].sum().sort_values("n")
+
+
+def test_results_are_equal_cold_and_warm(path: Path) -> None:
+    expected = query(pandas, path)
+    for _ in range(3):
+        craton.clear_memory()
+        pandas.testing.assert_frame_equal(query(pd, path), expected)
+    pandas.testing.assert_frame_equal(pd.read_parquet(path), pandas.read_parquet(path))
+
+
+def test_the_second_scan_decodes_nothing(path: Path) -> None:
+    query(pd, path).sum()  # type: ignore[attr-defined]
+    counted = default_store().counters()
+    craton.clear_memory()
+    query(pd, path).sum()  # type: ignore[attr-defined]
+    after = default_store().counters()
+    assert after["copied"] == counted["copied"]
+    assert after["hits"] > counted["hits"]
+
+
+def test_only_columns_that_are_asked_for_are_decoded(path: Path) -> None:
+    pd.read_parquet(path)["n"].sum()
+    assert default_store().counters()["copied"] == pytest.approx(8 * 50_000, abs=4096)
+
+
+def test_a_changed_file_is_seen(path: Path) -> None:
+    assert pd.read_parquet(path)["n"].sum() == 50_000 * 49_999 // 2
+    pandas.DataFrame({"n": [1, 2, 3]}).to_parquet(path)
+    assert pd.read_parquet(path)["n"].sum() == 6
+    names = [name for name in default_store().describe()["name"] if name.startswith("decoded:")]
+    assert len(names) == 1
+
+
+def test_head_does_not_decode_the_file(path: Path) -> None:
+    assert pd.read_parquet(path).head(3)["n"].tolist() == [0, 1, 2]
+    assert default_store().counters()["copied"] == 0
+
+
+def test_what_does_not_fit_is_scanned(path: Path) -> None:
+    close_store()
+    with craton.option_context(memory_limit=64 << 10):
+        assert query(pd, path).equals(query(pandas, path))  # type: ignore[attr-defined]
+
+
+def test_off(path: Path) -> None:
+    with craton.option_context(decode_cache="off"):
+        query(pd, path).sum()  # type: ignore[attr-defined]
+    assert default_store().counters()["copied"] == 0
+
+
+def test_another_process_finds_the_columns(path: Path) -> None:
+    expected = int(pd.read_parquet(path)["n"].sum())
+    address = default_store().serve()
+    before = default_store().counters()["copied"]
+    code = "import sys, craton.pandas as pd; print(pd.read_parquet(sys.argv[1])['n'].sum())"
+    environment = dict(os.environ, CRATON_STORE=address, CRATON_SMALL_ROWS="0")
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) == expected
+    assert default_store().counters()["copied"] == before

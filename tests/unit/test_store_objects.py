@@ -1,0 +1,173 @@
+"""put and get: one copy of an object, for this process and others."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import craton
+from craton.store import Ref, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(256 << 20, directory=tmp_path) as made:
+        yield made
+
+
+def child(code: str, *arguments: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [None, 1, "text", [1, {"a": (2, 3)}], {1, 2}, b"bytes", np.arange(10).reshape(2, 5), np.float32(1.5)],
+    ids=repr,
+)
+def test_round_trip(store: Store, obj: object) -> None:
+    got = craton.get(craton.put(obj, store=store))
+    assert type(got) is type(obj)
+    np.testing.assert_equal(got, obj)
+
+
+def test_arrays_are_views_of_one_copy(store: Store) -> None:
+    ref = craton.put({"weights": [np.arange(100_000.0), np.arange(10)]}, store=store)
+    one, two = craton.get(ref), craton.get(ref)
+    assert np.shares_memory(one["weights"][0], two["weights"][0])
+    assert not one["weights"][0].flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        one["weights"][0][0] = 1
+    copied = craton.get(ref, copy=True)
+    copied["weights"][0][0] = 7
+    assert one["weights"][0][0] == 0
+
+
+def test_views_keep_their_memory(store: Store) -> None:
+    array = craton.get(craton.put(np.arange(100_000), store=store))
+    gc.collect()
+    assert store.counters()["slab_used"] > 0
+    assert array.sum() == 100_000 * 99_999 // 2
+    del array
+    gc.collect()
+    assert store.counters()["slab_used"] == 0
+
+
+def test_frames_come_back_equal(store: Store) -> None:
+    frame = pd.DataFrame({"a": [1, 2, None], "s": ["x", None, "y"], "c": pd.Categorical(["u", "v", "u"])}, index=[3, 1, 2])
+    pd.testing.assert_frame_equal(craton.get(craton.put(frame, store=store)), frame)
+    got = craton.get(craton.put(frame, store=store))
+    got.loc[3, "a"] = 9
+    assert got["a"].tolist()[:2] == [9, 2]
+    table = pl.DataFrame({"n": [1, 2], "s": ["a", None]})
+    assert craton.get(craton.put(table, store=store)).equals(table)
+
+
+@pytest.mark.parametrize("kind", ["table", "batch", "polars"])
+def test_one_column_of_a_table(store: Store, kind: str) -> None:
+    table = pa.table({"a": np.arange(500_000), "b": np.arange(500_000.0), "small": np.arange(500_000, dtype="i1")})
+    obj = {"table": table, "batch": table.to_batches()[0], "polars": pl.DataFrame(table)}[kind]
+    ref = craton.put(obj, store=store)
+    whole = craton.get(ref)
+    assert type(whole) is type(obj)
+    assert whole.equals(obj)
+    before = store.counters()
+    part = craton.get(ref, columns=["b"])
+    after = store.counters()
+    assert after["hits"] - before["hits"] == 2  # the header's page and the column's
+    assert pa.table(part).column_names == ["b"]
+    with pytest.raises(KeyError, match="no column 'z'"):
+        craton.get(ref, columns=["z"])
+
+
+def test_what_is_gone(store: Store) -> None:
+    ref = craton.put(1, store=store)
+    ref.drop()
+    ref.drop()
+    with pytest.raises(KeyError):
+        craton.get(ref)
+    with pytest.raises(TypeError, match="craton.put"):
+        craton.get(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="columns"):
+        craton.get(craton.put({}, store=store), columns=["a"])
+
+
+def test_references_drop_what_nobody_refers_to(store: Store) -> None:
+    refs = [craton.put(np.zeros(1000), store=store) for _ in range(1000)]
+    assert store.counters()["sets"] == 1000
+    refs.clear()
+    gc.collect()
+    assert store.counters()["sets"] == 0
+
+
+def test_a_reference_travels(store: Store) -> None:
+    ref = craton.put({"n": np.arange(1_000_000)}, store=store)
+    sent = pickle.dumps(ref)
+    assert pickle.loads(sent) == pickle.loads(sent)
+    assert len({pickle.loads(sent), pickle.loads(sent)}) == 1
+    before = store.counters()["copied"]
+    code = """
+        import pickle, sys, craton
+        ref = pickle.loads(bytes.fromhex(sys.argv[1]))
+        got = craton.get(ref)["n"]
+        print(int(got.sum()), got.flags.writeable)
+    """
+    assert child(code, sent.hex()) == f"{1_000_000 * 999_999 // 2} False"
+    assert store.counters()["copied"] == before
+    ref.drop()
+    code = """
+        import pickle, sys, craton
+        try:
+            craton.get(pickle.loads(bytes.fromhex(sys.argv[1])))
+        except KeyError:
+            print("gone")
+    """
+    assert child(code, sent.hex()) == "gone"
+
+
+def test_a_child_puts_and_the_parent_gets(store: Store) -> None:
+    address = store.serve()
+    code = """
+        import sys, numpy as np, craton
+        craton.connect(sys.argv[1])
+        craton.cache("from the child", {"n": np.arange(100_000)})
+    """
+    child(code, address)
+    got = store.get_set("object:from the child")
+    assert len(got) == 1
+    assert store.counters()["clients"] == 0
+
+
+def test_a_store_that_is_not_there() -> None:
+    with pytest.raises(ConnectionError, match="nobody-serves-here"):
+        Store.connect("/tmp/nobody-serves-here.sock")
+
+
+def test_named_objects() -> None:
+    craton.cache("primes", [2, 3, 5])
+    assert craton.cache("primes") == [2, 3, 5]
+    craton.cache("primes", [7])
+    assert craton.cache("primes") == [7]
+    with pytest.raises(KeyError, match="composites"):
+        craton.cache("composites")
+    craton.default_store().get_set("object:primes").drop()
+
+
+def test_repr(store: Store) -> None:
+    ref = craton.put(1, store=store)
+    assert isinstance(ref, Ref)
+    assert repr(ref).startswith("<Ref ")
