@@ -56,8 +56,8 @@ fn holes_between_extents() {
         assert!(resident(slab.usage()) <= 8 * MIB + 16 * 4096);
         assert!(slab.usage().idle <= 16 * 4096);
         assert!(intact(&extents));
-        for at in 0..32 {
-            extents[at].get_or_insert_with(|| {
+        for (at, extent) in extents.iter_mut().enumerate() {
+            extent.get_or_insert_with(|| {
                 let mut extent = slab.allocate(MIB - 64).unwrap();
                 fill(extent.as_mut_slice().unwrap(), at as u64);
                 extent
@@ -172,9 +172,7 @@ fn what_cannot_be_given_back_is_not_tried_for_ever() {
     let mut extents = filled(&slab);
     extents[0].as_ref().unwrap().segment().seal().unwrap();
     extents.sort_by_key(|extent| extent.as_ref().map(Extent::offset));
-    for at in 0..31 {
-        extents[at] = None;
-    }
+    extents[..31].fill_with(|| None);
     if cfg!(target_os = "linux") {
         assert!(slab.usage().idle >= 30 << 20, "the last extent holds the tail");
     }

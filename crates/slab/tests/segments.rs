@@ -135,8 +135,8 @@ fn wrong_descriptors_are_refused() {
             let error = Segment::attach(7, fd(), length, false).err().unwrap();
             assert!(error.to_string().starts_with("segment 0x7: its length"), "{error}");
         }
-        let (pipe, _other) = rustix::pipe::pipe().unwrap();
-        assert!(matches!(Segment::attach(7, pipe, LENGTH, false), Err(Error::Foreign { .. })));
+        let (pipe, _other) = std::io::pipe().unwrap();
+        assert!(matches!(Segment::attach(7, pipe.into(), LENGTH, false), Err(Error::Foreign { .. })));
         let shared = segment.share_fd().unwrap().try_clone_to_owned().unwrap();
         assert!(matches!(Segment::attach(7, shared, LENGTH, true), Err(Error::System { .. })));
     }
