@@ -15,7 +15,9 @@ _LAZY = {
     "load_ipython_extension": "craton.accelerate",
     "unload_ipython_extension": "craton.accelerate",
     "clear_memory": "craton.memory",
+    "deserialize": "craton.serialize",
 }
+_MODULES = ("serialize",)  # that are called as functions
 
 
 def __getattr__(name: str) -> Any:
@@ -23,7 +25,11 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _MODULES:
+        import importlib
+
+        return importlib.import_module(f"craton.{name}")
     raise AttributeError(f"module 'craton' has no attribute {name!r}")
 
 
-__all__ = ["option_context", "options", *_LAZY]
+__all__ = ["option_context", "options", *_LAZY, *_MODULES]
