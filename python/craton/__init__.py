@@ -20,7 +20,9 @@ _LAZY = {
     "cache": "craton.store",
     "connect": "craton.store",
     "default_store": "craton.store",
+    "deserialize": "craton.serialize",
 }
+_MODULES = ("serialize",)  # that are called as functions
 
 
 def __getattr__(name: str) -> Any:
@@ -28,7 +30,11 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _MODULES:
+        import importlib
+
+        return importlib.import_module(f"craton.{name}")
     raise AttributeError(f"module 'craton' has no attribute {name!r}")
 
 
-__all__ = ["option_context", "options", *_LAZY]
+__all__ = ["option_context", "options", *_LAZY, *_MODULES]

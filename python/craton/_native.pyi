@@ -1,9 +1,12 @@
 """Types of the native module, built from ``crates/py``."""
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+_T = TypeVar("_T")
 
 __version__: str
 """The version of the workspace that the module was built from; equal to the package's."""
@@ -129,3 +132,83 @@ class Matches:
         ValueError
             If a buffer is of another length, or not contiguous, or both are one.
         """
+
+class Buffers(Iterator[Any]):
+    """The buffers of a serialized object, as pickle asks for them: arrays, finished, and other memory.
+
+    Arrays look at the memory they were given, and keep it; they are read-only. The layouts are described in `craton.serialize`.
+
+    Parameters
+    ----------
+    meta : bytes-like
+        As `craton.serialize.encode` made it.
+    buffers : sequence of bytes-like
+        Contiguous, as many as ``meta`` describes.
+    copy : bool
+        Yield arrays and bytearrays with memory of their own instead.
+
+    Raises
+    ------
+    ValueError
+        ``meta`` is none, or of a later version, or truncated, or describes other buffers; while iterating: an array does not fit its buffer.
+    BufferError
+        Something given is not contiguous.
+    """
+
+    def __init__(self, meta: Any, buffers: Sequence[Any], copy: bool, /) -> None: ...
+    @staticmethod
+    def of_container(data: Any, copy: bool, /) -> Buffers:
+        """Return the buffers of a container, which may be longer than it says.
+
+        Raises
+        ------
+        ValueError
+            The data is no container, or one of a later version, or truncated, or damaged.
+        """
+
+    @property
+    def stream(self) -> Any:
+        """Pickle's stream: bytes-like."""
+
+    def __iter__(self) -> Buffers: ...
+    def __next__(self) -> Any: ...
+    def __length_hint__(self) -> int: ...
+
+def array(array: _T, /) -> _T:
+    """Return the argument: what pickle calls with an array that `Buffers` has made, so that the array can be referred to.
+
+    Examples
+    --------
+    >>> from craton._native import array
+    >>> array(7)
+    7
+    """
+
+def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:
+    """Copy buffers into buffers and return the bytes that were copied.
+
+    From 64 KiB on the interpreter is released; from 4 MiB on several threads copy. Nobody may write to any of the buffers meanwhile.
+
+    Parameters
+    ----------
+    targets : sequence of bytes-like
+        Writable, contiguous, apart from each other and from the sources.
+    sources : sequence of bytes-like
+        Contiguous; each as long as its target.
+
+    Raises
+    ------
+    ValueError
+        The lengths differ, of the sequences or of a target and its source.
+    BufferError
+        A buffer is not contiguous, or a target is read-only.
+
+    Examples
+    --------
+    >>> from craton._native import copy_into
+    >>> target = bytearray(4)
+    >>> copy_into([memoryview(target)[1:3]], [b"ab"])
+    2
+    >>> target
+    bytearray(b'\\x00ab\\x00')
+    """

@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
     {"memory"},
     {"lower"},
     {"kernel"},
+    {"serialize"},
     {"plan"},
     {"fallbacks"},
     {"config"},

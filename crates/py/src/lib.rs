@@ -3,6 +3,7 @@
 //! This is the only crate that knows Python. It converts arguments, lets go of the interpreter around long
 //! work, and maps errors; whatever it does beyond that belongs into a pure crate.
 
+mod objects;
 mod rows;
 
 use pyo3::exceptions::PyTypeError;
@@ -38,6 +39,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(content_hash, module)?)?;
     module.add_function(wrap_pyfunction!(rows::argsort, module)?)?;
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
+    module.add_class::<objects::Buffers>()?;
+    module.add_function(wrap_pyfunction!(objects::array, module)?)?;
+    module.add_function(wrap_pyfunction!(objects::copy_into, module)?)?;
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;
     Ok(())

@@ -1,0 +1,230 @@
+//! `craton._native`: the buffers of serialized objects, and arrays over them.
+//!
+//! Pickle's protocol 5 leaves large buffers out of its stream and takes them from an iterator when it meets their places. [`Buffers`] is that
+//! iterator; what it yields is not only memory but, for plain arrays, the finished array. The layout of what is read here is described, and
+//! written, in `craton.serialize`.
+
+mod arrays;
+mod copy;
+mod cursor;
+mod memory;
+
+pub use copy::copy_into;
+
+use arrays::{Arrays, Dtype, Shape};
+use cursor::Cursor;
+use memory::Memory;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
+
+/// The first bytes of a container.
+const MAGIC: &[u8; 8] = b"CRATONOB";
+/// The newest layout that is known, of containers and of what precedes the stream alike.
+const VERSION: u32 = 1;
+/// Bytes before the table of a container.
+const HEADER: usize = 48;
+/// Bytes of an entry of that table.
+const ENTRY: usize = 16;
+/// The first bytes of what pickle's stream is preceded by.
+const META_MAGIC: u32 = u32::from_le_bytes(*b"COBM");
+
+/// Where the buffers are.
+enum Source {
+    /// In one piece of memory, at the places of the container's table, which starts at this offset.
+    Container { whole: Py<Memory>, table: usize },
+    /// Each in memory of its own.
+    Separate(Vec<Py<Memory>>),
+}
+
+/// A range of a [`Memory`].
+struct Place<'a> {
+    memory: &'a Py<Memory>,
+    offset: usize,
+    length: usize,
+}
+
+/// An iterator over the buffers of a serialized object; see the stub for the contract.
+#[pyclass(module = "craton._native")]
+pub struct Buffers {
+    source: Source,
+    meta: Py<Memory>,
+    /// Where the description of the next buffer starts in `meta`.
+    at: usize,
+    /// Where the descriptions end and the stream starts.
+    end: usize,
+    /// Buffers that were yielded, and all.
+    next: usize,
+    count: usize,
+    dtypes: Vec<Dtype>,
+    copy: bool,
+    shape: Shape,
+}
+
+impl Buffers {
+    /// Read what precedes the descriptions in `meta[start..end]`.
+    fn open(py: Python<'_>, meta: Py<Memory>, place: (usize, usize), source: Source, given: usize, copy: bool) -> PyResult<Self> {
+        let (start, stop) = place;
+        let mut cursor = Cursor::new(meta.get().bytes(), start, stop, "the object's meta");
+        let (magic, version) = (cursor.u32()?, cursor.u32()?);
+        if magic != META_MAGIC {
+            return Err(PyValueError::new_err(format!(
+                "meta starts with {:?}, expected {:?}: these bytes are not the meta of an object that Craton encoded",
+                magic.to_le_bytes().escape_ascii().to_string(),
+                META_MAGIC.to_le_bytes().escape_ascii().to_string()
+            )));
+        }
+        newer("meta", version)?;
+        let (count, dtypes, bytes) = (cursor.u64()?, cursor.u32()?, cursor.size()?);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if count != given {
+            return Err(PyValueError::new_err(format!("meta describes {count} buffers, {given} were given")));
+        }
+        let end = cursor.at().checked_add(bytes).filter(|end| *end <= stop).ok_or_else(|| cursor.truncated(bytes))?;
+        let mut known = Vec::new();
+        for _ in 0..dtypes {
+            let length = usize::from(cursor.u8()?);
+            known.push(arrays::dtype(py, cursor.take(length)?)?);
+        }
+        let at = cursor.at();
+        Ok(Self { source, meta, at, end, next: 0, count, dtypes: known, copy, shape: Shape::new() })
+    }
+
+}
+
+impl Source {
+    /// The range of the `number`-th buffer.
+    fn place(&self, number: usize) -> PyResult<Place<'_>> {
+        match self {
+            Self::Separate(all) => {
+                let memory = &all[number];
+                Ok(Place { memory, offset: 0, length: memory.get().len() })
+            }
+            Self::Container { whole, table } => {
+                let bytes = whole.get().bytes();
+                let mut cursor = Cursor::new(bytes, table + number * ENTRY, bytes.len(), "the container's table");
+                let (offset, length) = (cursor.size()?, cursor.size()?);
+                if offset.checked_add(length).is_none_or(|end| end > bytes.len()) {
+                    return Err(PyValueError::new_err(format!(
+                        "buffer {number} is said to be {length} bytes at {offset}, outside of the container of {} bytes",
+                        bytes.len()
+                    )));
+                }
+                Ok(Place { memory: whole, offset, length })
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Buffers {
+    /// The buffers of an object that was encoded into meta and buffers.
+    #[new]
+    #[pyo3(signature = (meta, buffers, copy, /), text_signature = "(meta, buffers, copy, /)")]
+    fn new(py: Python<'_>, meta: &Bound<'_, PyAny>, buffers: &Bound<'_, PyAny>, copy: bool) -> PyResult<Self> {
+        let mut all = Vec::with_capacity(buffers.len().unwrap_or(0));
+        for buffer in buffers.try_iter()? {
+            all.push(Memory::of(&buffer?)?);
+        }
+        let meta = Memory::of(meta)?;
+        let (length, given) = (meta.get().len(), all.len());
+        Self::open(py, meta, (0, length), Source::Separate(all), given, copy)
+    }
+
+    /// The buffers of a container.
+    #[staticmethod]
+    #[pyo3(signature = (data, copy, /), text_signature = "(data, copy, /)")]
+    fn of_container(py: Python<'_>, data: &Bound<'_, PyAny>, copy: bool) -> PyResult<Self> {
+        let whole = Memory::of(data)?;
+        let bytes = whole.get().bytes();
+        let mut cursor = Cursor::new(bytes, 0, bytes.len(), "the container");
+        let magic = cursor.take(MAGIC.len())?;
+        if magic != MAGIC {
+            return Err(PyValueError::new_err(format!(
+                "the data starts with {:?}, expected {:?}: it was not made by craton.serialize",
+                magic.escape_ascii().to_string(),
+                MAGIC.escape_ascii().to_string()
+            )));
+        }
+        newer("the container", cursor.u32()?)?;
+        cursor.u32()?;
+        let (total, start, length, count) = (cursor.size()?, cursor.size()?, cursor.size()?, cursor.size()?);
+        if total > bytes.len() {
+            return Err(PyValueError::new_err(format!(
+                "the container is truncated: it says that it has {total} bytes, {} were given",
+                bytes.len()
+            )));
+        }
+        let table = count.checked_mul(ENTRY).and_then(|bytes| bytes.checked_add(HEADER));
+        let stop = start.checked_add(length);
+        let (Some(stop), true) = (stop.filter(|stop| *stop <= total), table.is_some_and(|end| end <= start)) else {
+            return Err(PyValueError::new_err(format!(
+                "the container of {total} bytes is damaged: {count} buffers, and {length} bytes of meta at {start}"
+            )));
+        };
+        let meta = whole.clone_ref(py);
+        Self::open(py, meta, (start, stop), Source::Container { whole, table: HEADER }, count, copy)
+    }
+
+    /// Pickle's stream.
+    #[getter]
+    fn stream(&self, py: Python<'_>) -> PyResult<Py<Memory>> {
+        let stop = match &self.source {
+            Source::Separate(_) => self.meta.get().len(),
+            Source::Container { whole, .. } => {
+                let mut cursor = Cursor::new(whole.get().bytes(), 24, HEADER, "the container");
+                cursor.size()?.saturating_add(cursor.size()?)
+            }
+        };
+        Memory::part(py, &self.meta, self.end, stop)
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.count - self.next
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if self.next == self.count {
+            return Ok(None);
+        }
+        let place = self.source.place(self.next)?;
+        let shape = &mut self.shape;
+        let mut cursor = Cursor::new(self.meta.get().bytes(), self.at, self.end, "the description of buffers");
+        let made = match cursor.u8()? {
+            arrays::PLAIN_MEMORY if self.copy => {
+                let bytes = &place.memory.get().bytes()[place.offset..place.offset + place.length];
+                PyByteArray::new(py, bytes).into_any().unbind()
+            }
+            arrays::PLAIN_MEMORY => Memory::part(py, place.memory, place.offset, place.offset + place.length)?.into_any(),
+            kind => {
+                let dtype = shape.read(kind, &mut cursor, &self.dtypes)?;
+                let arrays = Arrays::get(py)?;
+                arrays.over(py, shape, dtype, place.memory, place.offset, place.length, self.copy)?
+            }
+        };
+        self.at = cursor.at();
+        self.next += 1;
+        Ok(Some(made))
+    }
+}
+
+/// Refuse a layout of a later version.
+fn newer(what: &str, version: u32) -> PyResult<()> {
+    if version == VERSION {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "{what} is of version {version}; this version of Craton reads version {VERSION}"
+    )))
+}
+
+/// Return the argument; see the stub for the contract.
+#[pyfunction]
+#[pyo3(signature = (array, /), text_signature = "(array, /)")]
+pub fn array<'py>(array: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+    array.clone()
+}

@@ -1,0 +1,253 @@
+//! NumPy arrays over memory, made by NumPy's C interface.
+//!
+//! Going through `numpy.ndarray` costs about a microsecond an array; the interface's own constructor a tenth of that, which is what reading an
+//! object of many arrays consists of. Two functions of it are used, found by their number in the table that NumPy exports; their numbers and
+//! signatures have been the same since NumPy 1.7, and the table's version is checked.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyImportError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use super::cursor::Cursor;
+use super::memory::Memory;
+
+/// The description of a buffer that is no array.
+pub const PLAIN_MEMORY: u8 = 0;
+/// An array in C's order.
+const ROWS_FIRST: u8 = 1;
+/// An array in Fortran's order.
+const COLUMNS_FIRST: u8 = 2;
+/// An array with strides of its own.
+const STRIDED: u8 = 3;
+
+/// As many as NumPy has.
+const MOST_DIMENSIONS: usize = 64;
+/// So many types are remembered.
+const MOST_DTYPES: usize = 1024;
+/// `NPY_ARRAY_F_CONTIGUOUS`.
+const FORTRAN: c_int = 2;
+
+/// `npy_intp`.
+type Intp = isize;
+type NewFromDescr = unsafe extern "C" fn(
+    *mut ffi::PyTypeObject,
+    *mut ffi::PyObject,
+    c_int,
+    *const Intp,
+    *const Intp,
+    *mut c_void,
+    c_int,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+type SetBaseObject = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
+
+/// What is used of NumPy's C interface.
+pub struct Arrays {
+    array_type: *mut ffi::PyTypeObject,
+    new_from_descr: NewFromDescr,
+    set_base_object: SetBaseObject,
+}
+
+// SAFETY: pointers to functions and a type, which are never freed and never change.
+unsafe impl Send for Arrays {}
+// SAFETY: as above.
+unsafe impl Sync for Arrays {}
+
+/// A type of items that memory may be seen as: without references to objects.
+pub struct Dtype {
+    object: Py<PyAny>,
+    item: usize,
+}
+
+/// What an array looks like; one value is filled in again for each.
+pub struct Shape {
+    kind: u8,
+    lengths: Vec<Intp>,
+    /// In bytes; empty unless the kind is [`STRIDED`].
+    strides: Vec<Intp>,
+    /// Bytes from the start of the buffer to the first item.
+    offset: usize,
+    /// Bytes of the buffer that are needed.
+    needed: usize,
+}
+
+/// The type of that name, such as `<f8`.
+pub fn dtype(py: Python<'_>, name: &[u8]) -> PyResult<Dtype> {
+    static KNOWN: Mutex<Option<HashMap<Vec<u8>, Dtype>>> = Mutex::new(None);
+    if let Ok(mut known) = KNOWN.lock()
+        && let Some(found) = known.get_or_insert_default().get(name)
+    {
+        return Ok(Dtype { object: found.object.clone_ref(py), item: found.item });
+    }
+    let text = std::str::from_utf8(name).map_err(|_| PyValueError::new_err("the name of a type is not text"))?;
+    let object = py.import("numpy")?.getattr("dtype")?.call1((text,))?;
+    if object.getattr("hasobject")?.is_truthy()? || object.getattr("num")?.extract::<i64>()? >= 256 {
+        return Err(PyValueError::new_err(format!("an array over memory cannot be of type {text:?}")));
+    }
+    let item = object.getattr("itemsize")?.extract()?;
+    if let Ok(mut known) = KNOWN.lock() {
+        let known = known.get_or_insert_default();
+        if known.len() >= MOST_DTYPES {
+            known.clear();
+        }
+        known.insert(name.to_vec(), Dtype { object: object.clone().unbind(), item });
+    }
+    Ok(Dtype { object: object.unbind(), item })
+}
+
+impl Shape {
+    /// No array yet.
+    pub fn new() -> Self {
+        Self { kind: ROWS_FIRST, lengths: Vec::with_capacity(4), strides: Vec::new(), offset: 0, needed: 0 }
+    }
+
+    /// Read a description, after its first byte `kind`, and return the array's type.
+    pub fn read<'a>(&mut self, kind: u8, cursor: &mut Cursor<'_>, dtypes: &'a [Dtype]) -> PyResult<&'a Dtype> {
+        if !matches!(kind, ROWS_FIRST | COLUMNS_FIRST | STRIDED) {
+            return Err(PyValueError::new_err(format!("a buffer of kind {kind}, expected 0 to 3")));
+        }
+        self.kind = kind;
+        let dimensions = usize::from(cursor.u8()?);
+        if dimensions > MOST_DIMENSIONS {
+            return Err(PyValueError::new_err(format!(
+                "an array of {dimensions} dimensions, expected {MOST_DIMENSIONS} at most"
+            )));
+        }
+        let number = usize::from(cursor.u16()?);
+        let dtype = dtypes.get(number).ok_or_else(|| {
+            PyValueError::new_err(format!("an array of type number {number}, of {} types", dtypes.len()))
+        })?;
+        self.lengths.clear();
+        for _ in 0..dimensions {
+            self.lengths.push(Intp::try_from(cursor.size()?)?);
+        }
+        self.strides.clear();
+        self.offset = 0;
+        if kind == STRIDED {
+            for _ in 0..dimensions {
+                self.strides.push(Intp::try_from(cursor.i64()?)?);
+            }
+            self.offset = cursor.size()?;
+        }
+        self.needed = self.reach(dtype.item).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "an array of shape {:?} and strides {:?} from byte {} reaches outside of any memory",
+                self.lengths, self.strides, self.offset
+            ))
+        })?;
+        Ok(dtype)
+    }
+
+    /// The bytes that the buffer must have; `None` when no buffer could.
+    fn reach(&self, item: usize) -> Option<usize> {
+        let lengths = &self.lengths;
+        // NumPy multiplies the lengths that are not 0 as well.
+        let mut bytes = item.max(1);
+        for length in lengths {
+            bytes = bytes.checked_mul(length.unsigned_abs().max(1))?;
+        }
+        Intp::try_from(bytes).ok()?;
+        if lengths.contains(&0) {
+            return Some(0);
+        }
+        if self.kind != STRIDED {
+            return Some(if item == 0 { 0 } else { bytes });
+        }
+        let (mut before, mut after) = (0usize, item);
+        for (length, stride) in lengths.iter().zip(&self.strides) {
+            let span = (length.unsigned_abs() - 1).checked_mul(stride.unsigned_abs())?;
+            if *stride < 0 {
+                before = before.checked_add(span)?;
+            } else {
+                after = after.checked_add(span)?;
+            }
+        }
+        if before > self.offset {
+            return None;
+        }
+        self.offset.checked_add(after)
+    }
+}
+
+impl Arrays {
+    /// The interface of the NumPy that is installed.
+    pub fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        static FOUND: PyOnceLock<Arrays> = PyOnceLock::new();
+        FOUND.get_or_try_init(py, || Self::find(py))
+    }
+
+    fn find(py: Python<'_>) -> PyResult<Self> {
+        let capsule = py.import("numpy._core._multiarray_umath")?.getattr("_ARRAY_API")?;
+        // SAFETY: the object is a capsule, or the call fails; NumPy's has no name.
+        let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), std::ptr::null()) }.cast::<*mut c_void>();
+        if table.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        // SAFETY: entry 0 of every version's table is the function that tells the version.
+        let version: unsafe extern "C" fn() -> c_uint = unsafe { std::mem::transmute(*table) };
+        // SAFETY: it takes nothing and has no precondition.
+        let version = unsafe { version() };
+        if version >> 24 != 2 {
+            return Err(PyImportError::new_err(format!("NumPy's C interface is of version {version:#x}, expected 2")));
+        }
+        // SAFETY: in version 2 of the table, entry 2 is ndarray's type and entries 94 and 282 are these functions.
+        unsafe {
+            Ok(Self {
+                array_type: (*table.add(2)).cast(),
+                new_from_descr: std::mem::transmute::<*mut c_void, NewFromDescr>(*table.add(94)),
+                set_base_object: std::mem::transmute::<*mut c_void, SetBaseObject>(*table.add(282)),
+            })
+        }
+    }
+
+    /// An array over `memory[offset..offset + length]`, read-only; with `copy`, an array with memory of its own.
+    pub fn over(
+        &self,
+        py: Python<'_>,
+        shape: &Shape,
+        dtype: &Dtype,
+        memory: &Py<Memory>,
+        offset: usize,
+        length: usize,
+        copy: bool,
+    ) -> PyResult<Py<PyAny>> {
+        if shape.needed > length {
+            return Err(PyValueError::new_err(format!(
+                "an array of shape {:?} needs {} bytes, its buffer has {length}",
+                shape.lengths,
+                shape.needed
+            )));
+        }
+        let bytes = &memory.get().bytes()[offset..offset + length];
+        // An array without items may be anywhere.
+        let first = if shape.needed == 0 { bytes.as_ptr() } else { bytes[shape.offset..].as_ptr() };
+        let strides = if shape.kind == STRIDED { shape.strides.as_ptr() } else { std::ptr::null() };
+        let flags = if shape.kind == COLUMNS_FIRST { FORTRAN } else { 0 };
+        // SAFETY: `needed` bytes were found to be there, which is what lengths, strides and item size reach over, and the type holds no
+        // references, so any bytes are items of it. The array is not writable. The call takes over the reference to the type.
+        let array = unsafe {
+            (self.new_from_descr)(
+                self.array_type,
+                dtype.object.clone_ref(py).into_ptr(),
+                shape.lengths.len() as c_int,
+                shape.lengths.as_ptr(),
+                strides,
+                first.cast_mut().cast(),
+                flags,
+                std::ptr::null_mut(),
+            )
+        };
+        // SAFETY: a new reference, or null with an exception.
+        let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
+        // SAFETY: an array that was just made; the call takes over the reference to the memory, which keeps what the array looks at.
+        if unsafe { (self.set_base_object)(array.as_ptr(), memory.clone_ref(py).into_ptr()) } < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        if copy { Ok(array.call_method1("copy", ("K",))?.unbind()) } else { Ok(array.unbind()) }
+    }
+}

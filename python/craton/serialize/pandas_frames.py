@@ -1,0 +1,72 @@
+"""pandas: frames over memory that must not be written.
+
+pandas copies a block before it changes it in place if another object looks at the same values. Blocks that are read back are said to have one that
+never goes, so the first change copies and later ones do not.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow as pa
+from pandas._libs import internals
+from pandas.core.internals import SingleBlockManager
+
+from craton.serialize.encoding import Encoder, Handler
+
+__all__ = ["find"]
+
+_ELSEWHERE = pandas.Series([0])._mgr.blocks[0]
+"""The other that looks at every value."""
+
+
+def find(kind: type) -> Handler | None:
+    """Return the handler of a type that holds values."""
+    if kind is SingleBlockManager:
+        return _single
+    if issubclass(kind, internals.Block):
+        return _block
+    if issubclass(kind, pandas.arrays.ArrowExtensionArray):
+        return _arrow
+    return None
+
+
+def _single(encoder: Encoder, manager: Any) -> Any:
+    return type(manager), (manager.blocks[0], manager.axes[0])
+
+
+def _block(encoder: Encoder, block: Any) -> Any:
+    make, arguments = block.__reduce__()
+    return _guarded, (make, *arguments)
+
+
+def _guarded(make: Any, values: Any, places: Any, dimensions: int) -> Any:
+    block = make(values, places, dimensions)
+    if not _writable(block.values):
+        block.refs.referenced_blocks.append(weakref.ref(_ELSEWHERE))
+    return block
+
+
+def _writable(values: Any) -> bool:
+    """Whether values are known to be writable."""
+    for name in ("_ndarray", "_data"):
+        values = getattr(values, name, values)
+    return isinstance(values, np.ndarray) and values.flags.writeable
+
+
+def _arrow(encoder: Encoder, array: Any) -> Any:
+    # pandas would join the chunks, which copies even where there is one.
+    state = {**array.__dict__, "_pa_array": None}
+    if "_cache" in state:
+        state["_cache"] = {}
+    chunked: pa.ChunkedArray = array._pa_array
+    return _arrow_array, (type(array), chunked, state)
+
+
+def _arrow_array(kind: Any, chunked: Any, state: dict[str, Any]) -> Any:
+    array = kind.__new__(kind)
+    array.__setstate__({**state, "_pa_array": chunked})
+    return array

@@ -1,0 +1,57 @@
+"""PyTorch: the storage of tensors.
+
+Tensors share storages, and PyTorch's pickling keeps that; only the storage's bytes are taken out of the stream. A tensor over read-only memory would
+crash the process when written, so storages that are read back own their memory: one copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from craton.serialize.encoding import Encoder, Handler
+
+__all__ = ["find"]
+
+
+def find(kind: type) -> Handler | None:
+    """Return the handler of a type."""
+    import torch
+
+    if kind is torch.storage.TypedStorage:
+        return _typed
+    if kind is torch.UntypedStorage:
+        return _untyped
+    return None
+
+
+def _typed(encoder: Encoder, storage: Any) -> Any:
+    return _typed_of, (storage._untyped_storage, storage.dtype)
+
+
+def _typed_of(untyped: Any, dtype: Any) -> Any:
+    import torch
+
+    return torch.storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+
+def _untyped(encoder: Encoder, storage: Any) -> Any:
+    if storage.device.type != "cpu":
+        return NotImplemented
+    import torch
+
+    first = encoder.shared.setdefault(("torch", storage.data_ptr(), storage.nbytes()), storage)
+    if first is not storage:
+        from craton import _native
+
+        return _native.array, (first,)
+    items = torch.empty(0, dtype=torch.uint8)
+    items.set_(storage)
+    return _untyped_of, (items.numpy(),)
+
+
+def _untyped_of(items: Any) -> Any:
+    import numpy as np
+    import torch
+
+    owned = items if items.flags.writeable else np.array(items)
+    return torch.from_numpy(owned).untyped_storage()
