@@ -1,0 +1,298 @@
+//! Where everything goes: groups of chunks, regions of partitions, buffers in regions.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+use rayon::prelude::*;
+
+use super::Partition;
+use super::assemble::assemble;
+use super::chunk::Chunk;
+use super::foreign;
+use super::plan::{Layout, Leaf, Plan, Sharing};
+use super::scatter::{Target, scatter};
+use crate::error::{Error, Result};
+use crate::memory::{ALIGNMENT, Memory, Region};
+
+/// Put the rows of all chunks into regions of `memory`.
+pub(super) fn place(
+    schema: &SchemaRef,
+    plan: &Plan,
+    mut chunks: Vec<Chunk>,
+    partitions: usize,
+    memory: &dyn Memory,
+) -> Result<Vec<Partition>> {
+    let mut out = vec![Partition { rows: 0, bytes: 0, batches: Vec::new() }; partitions];
+    for range in groups(plan, &chunks, partitions) {
+        let group = Group::new(plan, &mut chunks[range], partitions);
+        for (partition, (batch, bytes)) in out.iter_mut().zip(group.fill(schema, memory)?) {
+            if batch.num_rows() > 0 {
+                partition.rows += batch.num_rows();
+                partition.bytes += bytes;
+                partition.batches.push(batch);
+            }
+        }
+    }
+    for partition in &mut out {
+        if partition.batches.is_empty() {
+            partition.batches.push(RecordBatch::new_empty(schema.clone()));
+        }
+    }
+    Ok(out)
+}
+
+/// Chunks that can go together, so that no buffer of a partition has more units than its offsets count.
+fn groups(plan: &Plan, chunks: &[Chunk], partitions: usize) -> Vec<Range<usize>> {
+    let most: Vec<u64> = plan.leaves.iter().filter(|leaf| leaf.varies()).map(Leaf::most).collect();
+    let mut sums = vec![vec![0_u64; partitions]; most.len()];
+    let (mut groups, mut start) = (Vec::new(), 0);
+    for (number, chunk) in chunks.iter().enumerate() {
+        let full =
+            sums.iter().zip(&chunk.sizes).zip(&most).any(|((sums, sizes), most)| {
+                sums.iter().zip(sizes).any(|(sum, size)| sum.saturating_add(*size) > *most)
+            });
+        if full && number > start {
+            groups.push(start..number);
+            start = number;
+            sums.iter_mut().for_each(|sums| sums.fill(0));
+        }
+        for (sums, sizes) in sums.iter_mut().zip(&chunk.sizes) {
+            sums.iter_mut().zip(sizes).for_each(|(sum, size)| *sum = sum.saturating_add(*size));
+        }
+    }
+    if start < chunks.len() {
+        groups.push(start..chunks.len());
+    }
+    groups
+}
+
+/// Chunks whose rows become one batch a partition.
+pub(super) struct Group<'a> {
+    pub plan: &'a Plan,
+    chunks: &'a [Chunk],
+    partitions: usize,
+    /// Rows of each partition.
+    pub rows: Vec<u64>,
+    /// For each leaf of varying size, units of each partition.
+    totals: Vec<Vec<u64>>,
+    /// For each leaf its place among those of varying size.
+    varying: Vec<Option<usize>>,
+}
+
+/// The memory of one partition: buffers in one region.
+#[derive(Default)]
+struct Room {
+    /// Start and bytes of each buffer: those of leaf after leaf, then those of foreign columns.
+    buffers: Vec<(usize, usize)>,
+    bytes: usize,
+    region: Option<Region>,
+    foreign: Vec<ArrayData>,
+}
+
+impl Room {
+    fn reserve(&mut self, bytes: usize) {
+        self.buffers.push((self.bytes, bytes));
+        self.bytes += bytes.next_multiple_of(ALIGNMENT);
+    }
+}
+
+/// Pointers into the regions, one a partition; each task writes to places of its own.
+struct Starts(Vec<*mut u8>);
+
+// SAFETY: the pointers are only handed out; who writes where is said by `scatter`.
+unsafe impl Send for Starts {}
+// SAFETY: as above.
+unsafe impl Sync for Starts {}
+
+/// How many buffers of its own a leaf has in a partition.
+pub(super) fn buffers_of(leaf: &Leaf) -> usize {
+    match &leaf.layout {
+        Layout::Fixed(_) | Layout::Bits | Layout::Views(Sharing::Shared(_)) => 1,
+        Layout::Ranges { .. } | Layout::Views(_) => 2,
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Sum up the chunks: what comes before each.
+    fn new(plan: &'a Plan, chunks: &'a mut [Chunk], partitions: usize) -> Self {
+        let mut rows = vec![0_u64; partitions];
+        let mut varying = Vec::with_capacity(plan.leaves.len());
+        let mut count = 0;
+        for leaf in &plan.leaves {
+            varying.push(leaf.varies().then_some(count));
+            count += usize::from(leaf.varies());
+        }
+        let mut totals = vec![vec![0_u64; partitions]; count];
+        for chunk in chunks.iter_mut() {
+            chunk.before = rows.clone();
+            for (partition, rows) in rows.iter_mut().enumerate() {
+                *rows += chunk.run(partition).len() as u64;
+            }
+            for (totals, sizes) in totals.iter_mut().zip(&mut chunk.sizes) {
+                for (total, size) in totals.iter_mut().zip(sizes) {
+                    let before = *total;
+                    *total += *size;
+                    *size = before;
+                }
+            }
+        }
+        Self { plan, chunks, partitions, rows, totals, varying }
+    }
+
+    fn fill(&self, schema: &SchemaRef, memory: &dyn Memory) -> Result<Vec<(RecordBatch, usize)>> {
+        let rooms =
+            (0..self.partitions).into_par_iter().map(|p| self.make_room(p, memory)).collect::<Result<Vec<_>>>()?;
+        self.scatter(&rooms);
+        let finish = |(partition, room): (usize, Room)| {
+            let bytes = room.bytes;
+            let rows = self.rows[partition] as usize;
+            if rows == 0 {
+                return Ok((RecordBatch::new_empty(schema.clone()), 0));
+            }
+            let region = room.region.map_or_else(|| Buffer::from_vec(Vec::<u8>::new()), Region::into_buffer);
+            let buffers: Vec<_> =
+                room.buffers.iter().map(|(start, length)| region.slice_with_length(*start, *length)).collect();
+            Ok((assemble(schema, self.plan, rows, &buffers, &room.foreign)?, bytes))
+        };
+        rooms.into_par_iter().enumerate().map(finish).collect()
+    }
+
+    /// Lay out one partition, allocate its region, and write what is not scattered.
+    fn make_room(&self, partition: usize, memory: &dyn Memory) -> Result<Room> {
+        let rows = self.rows[partition] as usize;
+        let mut room = Room::default();
+        if rows == 0 {
+            return Ok(room);
+        }
+        for (leaf, varying) in self.plan.leaves.iter().zip(&self.varying) {
+            let units = varying.map_or(0, |number| self.totals[number][partition] as usize);
+            match &leaf.layout {
+                Layout::Fixed(width) => room.reserve(rows * width),
+                Layout::Bits => room.reserve(rows.div_ceil(64) * 8),
+                Layout::Ranges { wide, unit } => {
+                    room.reserve((rows + 1) * if *wide { 8 } else { 4 });
+                    room.reserve(units * unit);
+                }
+                Layout::Views(sharing) => {
+                    room.reserve(rows * 16);
+                    match sharing {
+                        Sharing::Each => room.reserve(units),
+                        Sharing::Whole(bytes) => room.reserve(bytes.len()),
+                        Sharing::Shared(_) => {}
+                    }
+                }
+            }
+        }
+        let scattered = room.buffers.len();
+        let mut gathered = Vec::new();
+        for arrays in &self.plan.foreign {
+            let array = foreign::gather(arrays, self.chunks, partition, rows)?;
+            let mut reserve = |buffer: &Buffer| {
+                room.reserve(buffer.len());
+                buffer.clone()
+            };
+            foreign::rebuild(&array, &mut reserve)?;
+            gathered.push(array);
+        }
+        if room.bytes > 0 {
+            let bytes = room.bytes;
+            let region = memory.allocate(bytes).map_err(|source| Error::Memory { bytes, source })?;
+            assert!(region.len() >= bytes, "a region of {} bytes was given for {bytes}", region.len());
+            room.region = Some(region);
+        }
+        self.prepare(&room);
+        let mut next = scattered;
+        for array in gathered {
+            let mut moved = |buffer: &Buffer| {
+                next += 1;
+                room.copy_in(next - 1, buffer)
+            };
+            let array = foreign::rebuild(&array, &mut moved)?;
+            room.foreign.push(array);
+        }
+        Ok(room)
+    }
+
+    /// Write what `scatter` does not: zeros between buffers and under bits, first offsets, bytes that are copied whole.
+    fn prepare(&self, room: &Room) {
+        let Some(region) = &room.region else { return };
+        let start = region.as_mut_ptr();
+        // SAFETY: all ranges are those that were reserved in the region, which nobody else has yet.
+        unsafe {
+            for (at, bytes) in &room.buffers {
+                start.add(at + bytes).write_bytes(0, bytes.next_multiple_of(ALIGNMENT) - bytes);
+            }
+            start.add(room.bytes).write_bytes(0, region.len() - room.bytes);
+            let mut next = 0;
+            for leaf in &self.plan.leaves {
+                let (at, bytes) = room.buffers[next];
+                match &leaf.layout {
+                    Layout::Bits => start.add(at).write_bytes(0, bytes),
+                    Layout::Ranges { wide, .. } => start.add(at).write_bytes(0, if *wide { 8 } else { 4 }),
+                    Layout::Views(Sharing::Whole(whole)) => {
+                        start.add(room.buffers[next + 1].0).copy_from_nonoverlapping(whole.as_ptr(), whole.len());
+                    }
+                    Layout::Fixed(_) | Layout::Views(_) => {}
+                }
+                next += buffers_of(leaf);
+            }
+        }
+    }
+
+    fn scatter(&self, rooms: &[Room]) {
+        let mut targets = Vec::with_capacity(self.plan.leaves.len());
+        let mut next = 0;
+        for leaf in &self.plan.leaves {
+            let count = buffers_of(leaf);
+            let items = starts(rooms, next);
+            let payload = if count > 1 { starts(rooms, next + 1) } else { Starts(Vec::new()) };
+            targets.push((items, payload));
+            next += count;
+        }
+        let tasks = self.chunks.len() * targets.len();
+        (0..tasks).into_par_iter().for_each(|task| {
+            let (number, leaf) = (task / targets.len(), task % targets.len());
+            let chunk = &self.chunks[number];
+            let (items, payload) = &targets[leaf];
+            let (before, after): (&[u64], &[u64]) = match self.varying[leaf] {
+                None => (&[], &[]),
+                Some(varying) => {
+                    let next = self.chunks.get(number + 1).map(|chunk| &chunk.sizes[varying]);
+                    (&chunk.sizes[varying], next.unwrap_or(&self.totals[varying]))
+                }
+            };
+            let target = Target { items: &items.0, payload: &payload.0, before, after };
+            // SAFETY: `make_room` reserved what the sums over the chunks say and zeroed bits; the parts of chunks, as the sums
+            // before them say, do not overlap.
+            unsafe { scatter(&self.plan.leaves[leaf], chunk, &target) };
+        });
+    }
+}
+
+impl Room {
+    /// Copy bytes into the buffer of a number; the result lives as long as the region's owner.
+    fn copy_in(&self, number: usize, from: &Buffer) -> Buffer {
+        let (at, bytes) = self.buffers[number];
+        match &self.region {
+            Some(region) if bytes == from.len() && bytes > 0 => {
+                // SAFETY: reserved for this buffer when its length was asked; nobody else has it yet.
+                unsafe { region.as_mut_ptr().add(at).copy_from_nonoverlapping(from.as_ptr(), bytes) };
+                region.part(at, bytes)
+            }
+            _ => from.clone(),
+        }
+    }
+}
+
+/// Where a buffer starts in each partition. Partitions without rows have none, and nothing is written there.
+fn starts(rooms: &[Room], number: usize) -> Starts {
+    let start = |room: &Room| match &room.region {
+        // SAFETY: the buffer was reserved in the region.
+        Some(region) if number < room.buffers.len() => unsafe { region.as_mut_ptr().add(room.buffers[number].0) },
+        _ => std::ptr::NonNull::<u128>::dangling().as_ptr().cast(),
+    };
+    Starts(rooms.iter().map(start).collect())
+}

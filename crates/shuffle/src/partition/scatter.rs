@@ -1,0 +1,303 @@
+//! The copies themselves: one leaf of one chunk, partition after partition.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_buffer::{BooleanBuffer, Buffer};
+
+use super::chunk::Chunk;
+use super::plan::{Layout, Leaf, Sharing, Source, Views};
+
+/// A view's length is in its low 32 bits; strings up to this long are in the view itself.
+const INLINE: u32 = 12;
+
+/// Where a leaf's buffers of each partition start. They are as long as the layout says.
+pub(super) struct Target<'a> {
+    /// Numbers, bits, offsets or views.
+    pub items: &'a [*mut u8],
+    /// Bytes of strings; empty where the leaf has none of its own.
+    pub payload: &'a [*mut u8],
+    /// For each partition, the units of the group's chunks before this one and with this one; empty where sizes do not vary.
+    pub before: &'a [u64],
+    pub after: &'a [u64],
+}
+
+/// Units of a chunk's rows in each partition.
+pub(super) fn sizes(leaf: &Leaf, chunk: &Chunk) -> Vec<u64> {
+    let partitions = 0..chunk.partitions();
+    match &leaf.sources[chunk.batch] {
+        Source::Ranges { offsets, .. } if matches!(leaf.layout, Layout::Ranges { wide: true, .. }) => {
+            let offsets = &offsets.typed_data::<i64>()[chunk.start..];
+            let size = |row: usize| (offsets[row + 1] - offsets[row]) as u64;
+            partitions.map(|p| chunk.run(p).iter().map(|row| size(usize::from(*row))).sum()).collect()
+        }
+        Source::Ranges { offsets, .. } => {
+            let offsets = &offsets.typed_data::<i32>()[chunk.start..];
+            let size = |row: usize| (offsets[row + 1] - offsets[row]) as u64;
+            partitions.map(|p| chunk.run(p).iter().map(|row| size(usize::from(*row))).sum()).collect()
+        }
+        // Nothing is long where there are no buffers.
+        Source::Views(source) if source.buffers.is_empty() => vec![0; chunk.partitions()],
+        Source::Views(source) => {
+            let views = &source.views.typed_data::<u128>()[chunk.start..];
+            let size = |row: usize| {
+                let length = views[row] as u32;
+                if length > INLINE && source.is_valid(chunk.start + row) { u64::from(length) } else { 0 }
+            };
+            partitions.map(|p| chunk.run(p).iter().map(|row| size(usize::from(*row))).sum()).collect()
+        }
+        Source::Fixed(_) | Source::Bits(_) => Vec::new(),
+    }
+}
+
+impl Views {
+    #[inline(always)]
+    fn is_valid(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+    }
+}
+
+/// Write a chunk's rows of one leaf to where they belong.
+///
+/// # Safety
+/// The target's buffers have room for the rows (and units) that come before the chunk's and the chunk's own, those of bits
+/// are zeroed and a multiple of 8 bytes, and nobody else writes to the chunk's part of them.
+pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target) {
+    // SAFETY: the caller's promise is what each of them needs.
+    unsafe {
+        match (&leaf.layout, &leaf.sources[chunk.batch]) {
+            (Layout::Fixed(1), Source::Fixed(values)) => fixed::<1>(values, chunk, target),
+            (Layout::Fixed(2), Source::Fixed(values)) => fixed::<2>(values, chunk, target),
+            (Layout::Fixed(4), Source::Fixed(values)) => fixed::<4>(values, chunk, target),
+            (Layout::Fixed(8), Source::Fixed(values)) => fixed::<8>(values, chunk, target),
+            (Layout::Fixed(12), Source::Fixed(values)) => fixed::<12>(values, chunk, target),
+            (Layout::Fixed(16), Source::Fixed(values)) => fixed::<16>(values, chunk, target),
+            (Layout::Fixed(32), Source::Fixed(values)) => fixed::<32>(values, chunk, target),
+            (Layout::Fixed(width), Source::Fixed(values)) => any_fixed(*width, values, chunk, target),
+            (Layout::Bits, Source::Bits(Some(bits))) => scatter_bits(bits, chunk, target),
+            (Layout::Bits, Source::Bits(None)) => set_bits(chunk, target),
+            (Layout::Ranges { wide: false, unit }, Source::Ranges { offsets, payload }) => {
+                ranges(offsets.typed_data::<i32>(), payload, *unit, chunk, target);
+            }
+            (Layout::Ranges { wide: true, unit }, Source::Ranges { offsets, payload }) => {
+                ranges(offsets.typed_data::<i64>(), payload, *unit, chunk, target);
+            }
+            (Layout::Views(Sharing::Each), Source::Views(source)) if !source.buffers.is_empty() => {
+                copied_views(source, chunk, target);
+            }
+            (Layout::Views(Sharing::Whole(_)), Source::Views(source)) => {
+                moved_views(source, chunk, target, |view, to| {
+                    // The new place is in buffer 0; the sum stays below 2³¹, as the whole does.
+                    u128::from(view as u64) | (u128::from((view >> 96) as u32 + to) << 96)
+                })
+            }
+            (Layout::Views(_), Source::Views(source)) => moved_views(source, chunk, target, |view, to| {
+                view & !(u128::from(u32::MAX) << 64) | (u128::from(to) << 64)
+            }),
+            _ => unreachable!("a leaf's sources are of its layout"),
+        }
+    }
+}
+
+/// Values of `W` bytes.
+unsafe fn fixed<const W: usize>(values: &Buffer, chunk: &Chunk, target: &Target) {
+    let values = &values.as_slice()[chunk.start * W..(chunk.start + chunk.order.len()) * W];
+    let values = values.as_ptr().cast::<[u8; W]>();
+    for (partition, items) in target.items.iter().enumerate() {
+        let run = chunk.run(partition);
+        // SAFETY: rows of a chunk lie in the values that were sliced above; the target has room for them.
+        unsafe {
+            let out = items.cast::<[u8; W]>().add(chunk.before[partition] as usize);
+            for (place, row) in run.iter().enumerate() {
+                out.add(place).write(values.add(usize::from(*row)).read());
+            }
+        }
+    }
+}
+
+unsafe fn any_fixed(width: usize, values: &Buffer, chunk: &Chunk, target: &Target) {
+    let values = &values.as_slice()[chunk.start * width..(chunk.start + chunk.order.len()) * width];
+    for (partition, items) in target.items.iter().enumerate() {
+        for (place, row) in chunk.run(partition).iter().enumerate() {
+            let value = &values[usize::from(*row) * width..(usize::from(*row) + 1) * width];
+            // SAFETY: the target has room for the rows before and the run.
+            unsafe {
+                let out = items.add((chunk.before[partition] as usize + place) * width);
+                out.copy_from_nonoverlapping(value.as_ptr(), width);
+            }
+        }
+    }
+}
+
+/// Set those bits of a word that another thread may be setting others of.
+///
+/// # Safety
+/// `words` is a buffer of whole, zeroed words with room for the word.
+unsafe fn add_bits(words: *mut u8, word: usize, bits: u64) {
+    if bits != 0 {
+        // SAFETY: buffers start at multiples of 64, and while they are filled their bits are only written so.
+        let word = unsafe { AtomicU64::from_ptr(words.cast::<u64>().add(word)) };
+        // Arrow counts bits from the least significant one of the first byte.
+        word.fetch_or(bits.to_le(), Ordering::Relaxed);
+    }
+}
+
+unsafe fn scatter_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
+    let (bytes, first) = (bits.values(), bits.offset() + chunk.start);
+    for (partition, items) in target.items.iter().enumerate() {
+        let mut place = chunk.before[partition] as usize;
+        let mut word = 0_u64;
+        for row in chunk.run(partition) {
+            let bit = first + usize::from(*row);
+            word |= u64::from(bytes[bit / 8] >> (bit % 8) & 1) << (place % 64);
+            place += 1;
+            if place.is_multiple_of(64) {
+                // SAFETY: the target has room for the rows before and the run.
+                unsafe { add_bits(*items, place / 64 - 1, word) };
+                word = 0;
+            }
+        }
+        // SAFETY: as above; without a bit nothing is touched.
+        unsafe { add_bits(*items, place / 64, word) };
+    }
+}
+
+unsafe fn set_bits(chunk: &Chunk, target: &Target) {
+    for (partition, items) in target.items.iter().enumerate() {
+        let mut place = chunk.before[partition] as usize;
+        let end = place + chunk.run(partition).len();
+        while place < end {
+            let take = (64 - place % 64).min(end - place);
+            // SAFETY: the target has room for the rows before and the run.
+            unsafe { add_bits(*items, place / 64, (u64::MAX >> (64 - take)) << (place % 64)) };
+            place += take;
+        }
+    }
+}
+
+trait Offset: Copy {
+    fn get(self) -> usize;
+    fn of(value: u64) -> Self;
+}
+
+impl Offset for i32 {
+    #[inline(always)]
+    fn get(self) -> usize {
+        self as usize
+    }
+    #[inline(always)]
+    fn of(value: u64) -> Self {
+        value as i32
+    }
+}
+
+impl Offset for i64 {
+    #[inline(always)]
+    fn get(self) -> usize {
+        self as usize
+    }
+    #[inline(always)]
+    fn of(value: u64) -> Self {
+        value as i64
+    }
+}
+
+unsafe fn ranges<O: Offset>(offsets: &[O], payload: &Buffer, unit: usize, chunk: &Chunk, target: &Target) {
+    let offsets = &offsets[chunk.start..=chunk.start + chunk.order.len()];
+    let payload = payload.as_slice();
+    for (partition, items) in target.items.iter().enumerate() {
+        let run = chunk.run(partition);
+        if run.is_empty() {
+            continue;
+        }
+        let (mut position, end) = (target.before[partition], target.after[partition]);
+        // SAFETY: there is one offset more than rows, and units as many as sizes said, which come from these offsets.
+        unsafe {
+            let out = items.cast::<O>().add(chunk.before[partition] as usize + 1);
+            let bytes = target.payload[partition];
+            for (place, row) in run.iter().enumerate() {
+                let (from, to) = (offsets[usize::from(*row)].get(), offsets[usize::from(*row) + 1].get());
+                let value = &payload[from * unit..to * unit];
+                let (behind, room) = (payload.len() - from * unit, (end - position) as usize * unit);
+                copy(value, behind, bytes.add(position as usize * unit), room);
+                position += (to - from) as u64;
+                out.add(place).write(O::of(position));
+            }
+        }
+    }
+}
+
+/// Copy a value. Short ones are copied as 16 or 32 bytes where that stays inside both buffers: a copy of a length that is
+/// not known costs more than one that is too long.
+///
+/// # Safety
+/// `behind` bytes can be read from the value's start on, `room` bytes be written to `out`, each at least the value's.
+/// What is written behind the value is garbage.
+#[inline(always)]
+unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
+    let least = behind.min(room);
+    // SAFETY: both lengths are within what the caller says may be read and written.
+    unsafe {
+        if value.len() <= 16 && least >= 16 {
+            out.copy_from_nonoverlapping(value.as_ptr(), 16);
+        } else if value.len() <= 32 && least >= 32 {
+            out.copy_from_nonoverlapping(value.as_ptr(), 32);
+        } else if value.len() <= 64 && least >= 64 {
+            out.copy_from_nonoverlapping(value.as_ptr(), 64);
+        } else {
+            out.copy_from_nonoverlapping(value.as_ptr(), value.len());
+        }
+    }
+}
+
+/// Views whose long strings are copied one by one.
+unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target) {
+    let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
+    for (partition, items) in target.items.iter().enumerate() {
+        let (mut position, end) = (target.before[partition], target.after[partition]);
+        // SAFETY: the target has room for the views, and for as many bytes as sizes said, by the same rule.
+        unsafe {
+            let out = items.cast::<u128>().add(chunk.before[partition] as usize);
+            for (place, row) in chunk.run(partition).iter().enumerate() {
+                let mut view = views[usize::from(*row)];
+                let length = view as u32;
+                if !source.is_valid(chunk.start + usize::from(*row)) {
+                    view = 0;
+                } else if length > INLINE {
+                    let buffer = source.buffers[(view >> 64) as u32 as usize].as_slice();
+                    let from = &buffer[(view >> 96) as u32 as usize..];
+                    let value = &from[..length as usize];
+                    copy(
+                        value,
+                        from.len(),
+                        target.payload[partition].add(position as usize),
+                        (end - position) as usize,
+                    );
+                    view = u128::from(view as u64) | (u128::from(position) << 96);
+                    position += u64::from(length);
+                }
+                out.add(place).write(view);
+            }
+        }
+    }
+}
+
+/// Views whose long strings are elsewhere than before: `moved` makes the new view, given where its buffer went.
+#[inline(always)]
+unsafe fn moved_views(source: &Views, chunk: &Chunk, target: &Target, moved: impl Fn(u128, u32) -> u128) {
+    let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
+    for (partition, items) in target.items.iter().enumerate() {
+        // SAFETY: the target has room for the views.
+        unsafe {
+            let out = items.cast::<u128>().add(chunk.before[partition] as usize);
+            for (place, row) in chunk.run(partition).iter().enumerate() {
+                let mut view = views[usize::from(*row)];
+                if !source.is_valid(chunk.start + usize::from(*row)) {
+                    view = 0;
+                } else if view as u32 > INLINE {
+                    view = moved(view, source.moved[(view >> 64) as u32 as usize]);
+                }
+                out.add(place).write(view);
+            }
+        }
+    }
+}
