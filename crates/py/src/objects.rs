@@ -13,7 +13,7 @@ pub use copy::copy_into;
 
 use arrays::{Arrays, Dtype, Shape};
 use cursor::Cursor;
-use memory::Memory;
+pub use memory::Memory;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;

@@ -16,8 +16,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrow::{ArrowBatches, import_batches, refused};
-use crate::buffer::SharedBuffer;
+use crate::objects::Memory;
 use crate::place::{Placed, place};
+use craton_wire::Trim;
 
 pyo3::create_exception!(craton._native, CorruptPage, PyOSError, "A page on disk is not what was written.");
 
@@ -155,16 +156,31 @@ impl Page {
     }
 
     /// The parts of a pickled object: what `Store.write_object` was given.
-    fn object(&self) -> PyResult<(SharedBuffer, Vec<SharedBuffer>)> {
+    fn object(&self) -> PyResult<(Memory, Vec<Memory>)> {
         let buffers = self.buffers();
-        let (meta, parts) = craton_wire::object::decode_object(&self.pinned.header, &buffers).map_err(invalid)?;
-        let views = parts.into_iter().map(SharedBuffer::new).collect();
-        Ok((SharedBuffer::new(meta), views))
+        let object = craton_wire::object::decode_object(&self.pinned.header, &buffers).map_err(invalid)?;
+        let parts = object.buffers().map(|parts| Memory::of_page(joined(parts))).collect();
+        Ok((Memory::of_page(object.meta), parts))
     }
 
     /// The addresses and lengths of its buffers.
     fn addresses(&self) -> Vec<(usize, usize)> {
         self.pinned.buffers.iter().map(|part| (part.as_slice().as_ptr().addr(), part.as_slice().len())).collect()
+    }
+}
+
+/// The parts of one buffer as one; in a page they lie one after another.
+fn joined(parts: &[Buffer]) -> Buffer {
+    let [first, rest @ ..] = parts else { return Buffer::from_vec(Vec::<u8>::new()) };
+    if rest.is_empty() {
+        return first.clone();
+    }
+    let adjoining = parts.windows(2).all(|pair| pair[0].as_slice().as_ptr_range().end == pair[1].as_ptr());
+    let length = parts.iter().map(Buffer::len).sum();
+    match NonNull::new(first.as_ptr().cast_mut()).filter(|_| adjoining) {
+        // SAFETY: the parts adjoin, and the new buffer owns all of them.
+        Some(start) => unsafe { Buffer::from_custom_allocation(start, length, Arc::new(parts.to_vec())) },
+        None => Buffer::from_vec(parts.iter().flat_map(|part| part.as_slice().iter().copied()).collect::<Vec<u8>>()),
     }
 }
 
@@ -253,6 +269,15 @@ impl Store {
     }
 }
 
+/// Memory that somebody else keeps until the call that uses the buffer has returned.
+fn borrowed(bytes: &[u8]) -> Buffer {
+    let Some(start) = NonNull::new(bytes.as_ptr().cast_mut()).filter(|_| !bytes.is_empty()) else {
+        return Buffer::from_vec(Vec::<u8>::new());
+    };
+    // SAFETY: the caller keeps the memory for as long as the buffer, which does not leave the call, lives.
+    unsafe { Buffer::from_custom_allocation(start, bytes.len(), Arc::new(())) }
+}
+
 type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
 
 #[pymethods]
@@ -335,7 +360,7 @@ impl Store {
         }
         let one = |batch: &RecordBatch| -> PyResult<PageInfo> {
             let shared = |buffer: &Buffer| craton_slab::locate(buffer.as_ptr(), buffer.len()).is_some();
-            let encoded = craton_wire::encode(batch, &shared).map_err(invalid)?;
+            let encoded = craton_wire::encode_batch(batch, Trim::Unless(&shared)).map_err(invalid)?;
             let extra: Extra = (key.clone(), statistics.to_vec(), rebuild);
             let info =
                 self.sealed(SetId(set), (encoded.header, encoded.rows), &encoded.buffers, extra).map_err(raised)?;
@@ -352,12 +377,14 @@ impl Store {
         py: Python<'_>,
         set: u64,
         meta: &[u8],
-        buffers: Vec<crate::objects::Exported>,
+        buffers: Vec<Bound<'_, PyAny>>,
         key: Option<Vec<u8>>,
         statistics: &[u8],
         rebuild: u64,
     ) -> PyResult<PageInfo> {
-        let parts: Vec<Buffer> = buffers.iter().map(crate::objects::Exported::buffer).collect();
+        let held = buffers.iter().map(Memory::of).collect::<PyResult<Vec<Py<Memory>>>>()?;
+        let parts: Vec<Buffer> = held.iter().map(|memory| borrowed(memory.get().bytes())).collect();
+        let meta = borrowed(meta);
         let info = py.detach(|| {
             let encoded = craton_wire::object::encode_object(meta, parts).map_err(|e| Error::Invalid(e.to_string()))?;
             self.sealed(SetId(set), (encoded.header, encoded.rows), &encoded.buffers, (key, statistics.to_vec(), rebuild))

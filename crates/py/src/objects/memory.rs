@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use arrow_buffer::Buffer;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -13,6 +14,8 @@ enum Keeper {
     Export { _buffer: PyUntypedBuffer },
     /// Memory that this is a part of.
     Whole { _memory: Py<Memory> },
+    /// A page of a store.
+    Page { _buffer: Buffer },
 }
 
 /// Read-only memory with the buffer protocol: what arrays that are read back have as their base.
@@ -43,6 +46,11 @@ impl Memory {
         }
         let (start, length) = (buffer.buf_ptr().cast::<u8>().cast_const(), buffer.len_bytes());
         Py::new(object.py(), Self { start, length, _keeper: Keeper::Export { _buffer: buffer } })
+    }
+
+    /// A buffer of a page, which stays in memory meanwhile.
+    pub fn of_page(buffer: Buffer) -> Self {
+        Self { start: buffer.as_ptr(), length: buffer.len(), _keeper: Keeper::Page { _buffer: buffer } }
     }
 
     /// A part of it: `start..stop`, cut to what there is.
