@@ -3,8 +3,11 @@
 //! This is the only crate that knows Python. It converts arguments, lets go of the interpreter around long
 //! work, and maps errors; whatever it does beyond that belongs into a pure crate.
 
+mod arrow;
 mod objects;
+mod place;
 mod rows;
+mod store;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -44,5 +47,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(objects::copy_into, module)?)?;
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;
+    module.add_class::<arrow::ArrowBatches>()?;
+    module.add_class::<objects::Memory>()?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<store::Page>()?;
+    module.add_class::<store::PageInfo>()?;
+    module.add_class::<store::Reader>()?;
+    module.add_class::<store::Held>()?;
+    module.add("CorruptPage", module.py().get_type::<store::CorruptPage>())?;
+    module.add_function(wrap_pyfunction!(store::verify_page_file, module)?)?;
+    module.add_function(wrap_pyfunction!(store::remove_dead_stores, module)?)?;
     Ok(())
 }

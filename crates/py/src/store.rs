@@ -2,15 +2,20 @@
 
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_buffer::Buffer;
+use craton_store::policy::{self, Policy};
+use craton_store::remote::{Address, Client, Server, ServerOptions, Serving};
+use craton_store::services::SequentialReader;
 use craton_store::{
-    Attributes, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec, Pinned, Reading,
+    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec, Pinned, Pool, PoolOptions, Reading,
     Reference, Reservation, SetId, SetInfo, SetOptions, Writing,
 };
+use parking_lot::Mutex;
 use pyo3::exceptions::{PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -213,9 +218,36 @@ impl Held {
 }
 
 /// A store: see the stub for the contract of each method.
-#[pyclass(frozen, subclass, module = "craton._native", name = "Store")]
+#[pyclass(frozen, module = "craton._native", name = "Store")]
 pub struct Store {
-    pub(crate) home: Arc<dyn Home>,
+    home: Arc<dyn Home>,
+    // The pool, when it is in this process.
+    pool: Option<Arc<Pool>>,
+    // Who serves it to others; and, of a client, where it is.
+    server: Mutex<Option<Server>>,
+    connected: Option<String>,
+}
+
+/// Pages of a set, each once, to whichever thread asks next.
+#[pyclass(frozen, module = "craton._native", name = "Reader")]
+pub struct Reader {
+    reader: Mutex<Option<Arc<SequentialReader>>>,
+}
+
+#[pymethods]
+impl Reader {
+    /// The next page, or none at the end.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Page>> {
+        let Some(reader) = self.reader.lock().clone() else { return Ok(None) };
+        let pinned = py.detach(|| reader.next_page()).map_err(raised)?;
+        Ok(pinned.map(|pinned| Page { pinned: Arc::new(pinned) }))
+    }
+
+    /// Stop reading ahead.
+    fn close(&self, py: Python<'_>) {
+        let reader = self.reader.lock().take();
+        py.detach(|| drop(reader));
+    }
 }
 
 fn chosen<T: Copy>(what: &str, name: &str, known: &[(&str, T)]) -> PyResult<T> {
@@ -236,6 +268,7 @@ const WRITING: [(&str, Writing); 3] = [
     ("random", Writing::RandomMutable),
 ];
 const READING: [(&str, Reading); 2] = [("sequential", Reading::Sequential), ("random", Reading::Random)];
+const COMPRESSION: [(&str, Compression); 2] = [("none", Compression::None), ("lz4", Compression::Lz4)];
 const OPERATION: [(&str, Operation); 4] = [
     ("none", Operation::None),
     ("read", Operation::Read),
@@ -280,8 +313,96 @@ fn borrowed(bytes: &[u8]) -> Buffer {
 
 type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
 
+fn policy(name: &str) -> PyResult<Arc<dyn Policy>> {
+    policy::by_name(name).ok_or_else(|| {
+        PyValueError::new_err(format!("policy is one of {:?}, not {name:?}", policy::NAMES))
+    })
+}
+
 #[pymethods]
 impl Store {
+    #[staticmethod]
+    #[pyo3(signature = (limit, directory, policy, compression, direct_io, io_threads))]
+    fn open(
+        py: Python<'_>,
+        limit: u64,
+        directory: Option<PathBuf>,
+        policy: &str,
+        compression: &str,
+        direct_io: bool,
+        io_threads: usize,
+    ) -> PyResult<Self> {
+        let compression = chosen("compression", compression, &COMPRESSION)?;
+        let policy = self::policy(policy)?;
+        let options = PoolOptions { limit, directory, policy, compression, direct_io, io_threads, ..PoolOptions::default() };
+        let pool = py.detach(|| Pool::open(options)).map_err(raised)?;
+        let home: Arc<dyn Home> = Arc::<Pool>::clone(&pool);
+        Ok(Self { home, pool: Some(pool), server: Mutex::new(None), connected: None })
+    }
+
+    #[staticmethod]
+    fn connect(py: Python<'_>, address: &str) -> PyResult<Self> {
+        let parsed: Address = address.parse().map_err(raised)?;
+        let client = py.detach(|| Client::connect(&parsed)).map_err(raised)?;
+        Ok(Self { home: Arc::new(client), pool: None, server: Mutex::new(None), connected: Some(address.to_owned()) })
+    }
+
+    #[pyo3(signature = (address=None, quota=None))]
+    fn serve(&self, py: Python<'_>, address: Option<&str>, quota: Option<u64>) -> PyResult<String> {
+        let Some(pool) = &self.pool else {
+            return Err(PyValueError::new_err("this process is a client of the store; the process that has it serves it"));
+        };
+        let wanted = match address {
+            Some(address) => address.parse().map_err(raised)?,
+            None => Address::unique(),
+        };
+        py.detach(|| {
+            let mut server = self.server.lock();
+            if let Some(server) = &*server {
+                let there = server.address().to_string();
+                if address.is_none_or(|address| address == there) {
+                    return Ok(there);
+                }
+                return Err(Error::Invalid(format!("the store is served at {there} already")));
+            }
+            let options = ServerOptions { quota: quota.unwrap_or(u64::MAX), ..ServerOptions::default() };
+            let serving: Arc<dyn Serving> = Arc::<Pool>::clone(pool);
+            let made = Server::start(serving, wanted, options)?;
+            let there = made.address().to_string();
+            *server = Some(made);
+            Ok(there)
+        })
+        .map_err(raised)
+    }
+
+    #[getter]
+    fn address(&self, py: Python<'_>) -> Option<String> {
+        if self.connected.is_some() {
+            return self.connected.clone();
+        }
+        py.detach(|| self.server.lock().as_ref().map(|server| server.address().to_string()))
+    }
+
+    /// Whether the store is another process's.
+    #[getter]
+    fn connected(&self) -> bool {
+        self.connected.is_some()
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            drop(self.server.lock().take());
+            if let Some(pool) = &self.pool {
+                pool.close();
+            }
+        });
+    }
+
+    fn reader(&self, py: Python<'_>, set: u64, workers: usize) -> PyResult<Reader> {
+        let reader = py.detach(|| SequentialReader::new(&self.home, SetId(set), workers)).map_err(raised)?;
+        Ok(Reader { reader: Mutex::new(Some(Arc::new(reader))) })
+    }
+
     #[pyo3(signature = (name=None, *, tag=b"".as_slice(), durability="write-back", writing="sequential", reading="sequential", pinned=false))]
     #[allow(clippy::too_many_arguments)]
     fn create_set(
@@ -490,4 +611,17 @@ fn counts<'py>(py: Python<'py>, counted: &Counters) -> PyResult<Bound<'py, PyDic
         row.set_item(name, value)?;
     }
     Ok(row)
+}
+
+/// What is wrong with a page's file; nothing when it is sound.
+#[pyfunction]
+pub fn verify_page_file(py: Python<'_>, path: PathBuf) -> Option<String> {
+    py.detach(|| craton_store::verify_file(&path)).err().map(|error| error.to_string())
+}
+
+/// Remove the folders that dead stores left; return their paths.
+#[pyfunction]
+#[pyo3(signature = (directory=None))]
+pub fn remove_dead_stores(py: Python<'_>, directory: Option<PathBuf>) -> Vec<PathBuf> {
+    py.detach(|| craton_store::remove_dead(&directory.unwrap_or_else(std::env::temp_dir)))
 }
