@@ -169,15 +169,17 @@ fn found_while_it_is_freed() {
             });
         }
         let mut random = Random(1);
-        let mut rounds = 0;
+        let (mut rounds, mut last) = (0, None);
         while rounds < 5_000 || found.load(Ordering::Relaxed) < 100 {
             rounds += 1;
             let mut extent = slab.allocate(8 + random.below(5000)).unwrap();
             fill(extent.as_mut_slice().unwrap(), random.next());
             let extent = slab.share(extent);
+            // Some look for this one now, some for the one before, which goes.
             *place.lock() = (extent.segment().id(), extent.offset());
-            drop(extent);
+            last = Some(extent);
         }
+        drop(last);
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(slab.usage().used, 0);
