@@ -23,6 +23,7 @@ mod extent;
 mod locate;
 mod options;
 mod pages;
+mod process;
 mod segment;
 mod slab;
 mod trim;

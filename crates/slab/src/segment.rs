@@ -131,7 +131,7 @@ impl Segment {
             .map_err(|e| Error::system("mmap a segment", e))?
             .cast::<u8>();
         let sealed = AtomicBool::new(kind == Kind::Attached && !writable);
-        let (sealing, maker) = (Mutex::new(()), std::process::id());
+        let (sealing, maker) = (Mutex::new(()), crate::process::id());
         let segment = Arc::new(Self { id, fd, reader, base, length, writable, kind, fixed, sealed, sealing, maker });
         locate::enter(&segment);
         Ok(segment)

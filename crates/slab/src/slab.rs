@@ -1,6 +1,7 @@
 //! Extents out of segments: allocation in constant time, reuse, and finding them again.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -39,8 +40,28 @@ impl Names {
     }
 }
 
+/// A name is a number that nobody else chooses: one multiplication spreads it enough.
+#[derive(Default)]
+pub(crate) struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 pub(crate) struct State {
-    pub arenas: HashMap<SegmentId, Arena>,
+    pub arenas: HashMap<SegmentId, Arena, BuildHasherDefault<NameHasher>>,
     // The arenas that have room, by how much: a full one costs nothing. The first that fits is the fullest, and of those the oldest.
     rooms: BTreeSet<(u32, SegmentId)>,
     names: Names,
@@ -57,16 +78,8 @@ impl State {
 
     /// Note how much room an arena has now.
     pub fn relist(&mut self, id: SegmentId) {
-        let Some(arena) = self.arenas.get_mut(&id) else { return };
-        let room = Some(arena.room()).filter(|&room| room > 0);
-        if arena.listed == room {
-            return;
-        }
-        if let Some(before) = std::mem::replace(&mut arena.listed, room) {
-            self.rooms.remove(&(before, id));
-        }
-        if let Some(now) = room {
-            self.rooms.insert((now, id));
+        if let Some(arena) = self.arenas.get_mut(&id) {
+            list(&mut self.rooms, id, arena);
         }
     }
 
@@ -89,18 +102,36 @@ impl State {
     /// A place in an arena, and how many of its bytes were not used before.
     fn allocate_in(&mut self, id: SegmentId, need: &Need) -> Result<Option<(Arc<Segment>, usize, usize)>> {
         let Some(arena) = self.arenas.get_mut(&id) else { return Ok(None) };
-        let before = arena.touched() as u64;
+        let before = arena.touched();
         let place = arena.allocate(need);
-        let arena = &self.arenas[&id];
         // Also after an error: setting space aside in a file may have come half way.
-        self.touched += arena.touched() as u64 - before;
-        let segment = Arc::clone(&arena.segment);
-        let place = place?.map(|(offset, fresh)| (segment, offset, fresh));
-        if place.is_some() {
-            self.used += need.bytes as u64;
-        }
-        self.relist(id);
-        Ok(place)
+        self.touched += (arena.touched() - before) as u64;
+        list(&mut self.rooms, id, arena);
+        let Some((offset, fresh)) = place? else { return Ok(None) };
+        self.used += need.bytes as u64;
+        Ok(Some((Arc::clone(&arena.segment), offset, fresh)))
+    }
+
+    /// Free an extent; whether its arena has no other.
+    fn free(&mut self, id: SegmentId, offset: usize) -> bool {
+        let Some(arena) = self.arenas.get_mut(&id) else { return false };
+        self.used -= arena.free(offset) as u64;
+        list(&mut self.rooms, id, arena);
+        arena.live.is_empty()
+    }
+}
+
+/// Enter an arena under the room that it has now.
+fn list(rooms: &mut BTreeSet<(u32, SegmentId)>, id: SegmentId, arena: &mut Arena) {
+    let room = Some(arena.room()).filter(|&room| room > 0);
+    if arena.listed == room {
+        return;
+    }
+    if let Some(before) = std::mem::replace(&mut arena.listed, room) {
+        rooms.remove(&(before, id));
+    }
+    if let Some(now) = room {
+        rooms.insert((now, id));
     }
 }
 
@@ -118,14 +149,14 @@ impl Slab {
     #[must_use]
     pub fn new(options: SlabOptions) -> Arc<Self> {
         let state = State {
-            arenas: HashMap::new(),
+            arenas: HashMap::default(),
             rooms: BTreeSet::new(),
             names: Names::new(),
             used: 0,
             touched: 0,
             next_trim: options.watermark(),
         };
-        Arc::new(Self { options, maker: std::process::id(), state: Mutex::new(state), trimming: Mutex::new(()) })
+        Arc::new(Self { options, maker: crate::process::id(), state: Mutex::new(state), trimming: Mutex::new(()) })
     }
 
     /// An extent of `length` bytes at a multiple of [`ALIGNMENT`], or of [`LARGE_ALIGNMENT`](crate::LARGE_ALIGNMENT) if it has at least
@@ -144,7 +175,7 @@ impl Slab {
     /// As [`Slab::allocate`]; [`Error::Alignment`] for what is no power of two from [`ALIGNMENT`] to
     /// [`LARGE_ALIGNMENT`](crate::LARGE_ALIGNMENT).
     pub fn allocate_aligned(self: &Arc<Self>, length: usize, alignment: usize) -> Result<Extent> {
-        let here = std::process::id();
+        let here = crate::process::id();
         if here != self.maker {
             return Err(Error::Forked { owner: self.maker, here });
         }
@@ -185,11 +216,7 @@ impl Slab {
 
     fn free(&self, id: SegmentId, offset: usize) {
         let mut state = self.state.lock();
-        let Some(arena) = state.arenas.get_mut(&id) else { return };
-        let bytes = arena.free(offset) as u64;
-        let empty = arena.live.is_empty();
-        state.used -= bytes;
-        state.relist(id);
+        let empty = state.free(id, offset);
         let (idle, watermark) = (state.idle(), self.options.watermark());
         if idle <= watermark {
             state.next_trim = watermark;

@@ -73,7 +73,7 @@ impl Segment {
     /// After an error nobody may use the range again.
     pub(crate) fn discard(&self, offset: usize, length: usize) -> Result<bool> {
         self.check(offset, length)?;
-        if self.maker != std::process::id() || self.kind == Kind::Attached {
+        if self.maker != crate::process::id() || self.kind == Kind::Attached {
             return Ok(false);
         }
         if !(self.kind == Kind::Memfd && self.is_sealed()) {
