@@ -11,6 +11,7 @@ mod io;
 mod metrics;
 pub mod policy;
 mod pool;
+pub mod services;
 
 pub use api::*;
 pub use error::{Error, Result};

@@ -87,10 +87,10 @@ impl Shared {
                 break;
             }
         }
-        let pending = self.memory.pending();
+        let freed = !garbage.memory.is_empty();
+        let pending = freed.then(|| self.memory.pending());
         drop(tables);
         self.jobs.push(jobs);
-        let freed = !garbage.memory.is_empty();
         self.discard(garbage);
         drop(pending);
         Ok(freed)
