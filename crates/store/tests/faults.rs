@@ -38,7 +38,7 @@ fn a_damaged_file_is_named_and_refused_and_others_are_not() {
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
             file.set_len(1000).unwrap();
         }),
-        ("another page's file", |path, other| drop(std::fs::copy(other, path).unwrap())),
+        ("another page's file", |path, other| assert!(std::fs::copy(other, path).unwrap() > 0)),
         ("no file", |path, _| std::fs::remove_file(path).unwrap()),
     ];
     for direct_io in [false, true] {
@@ -165,7 +165,8 @@ const CHILD: &str = "CRATON_TEST_CHILD_FOLDER";
 #[test]
 fn the_folder_of_a_killed_process_is_removed() {
     if let Ok(parent) = std::env::var(CHILD) {
-        let (pool, pages) = on_disk(&Scratch(parent.into()), false);
+        let scratch = std::mem::ManuallyDrop::new(Scratch(parent.into()));
+        let (pool, pages) = on_disk(&scratch, false);
         println!("\nfolder {}", pool.folder().display());
         // Until the parent process kills this one, or is gone itself.
         let _ = std::io::stdin().read_line(&mut String::new());
