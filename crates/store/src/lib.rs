@@ -15,5 +15,6 @@ pub mod services;
 
 pub use api::*;
 pub use error::{Error, Result};
+pub use images::Compression;
 pub use metrics::prometheus;
 pub use pool::{Pool, PoolOptions};

@@ -76,27 +76,34 @@ fn pages_share_memory_and_references_to_elsewhere_are_refused() {
             length: buffer.range.len() as u64,
         }
     };
-    let whole = place(&pinned.buffers[0]);
+    let whole = place(&pinned.buffers[1]);
     let half = Reference { length: whole.length / 2, ..whole };
-    let empty = Reference { segment: 0, offset: 0, length: 0 };
-    let spec = |buffers| PageSpec { header: header(0), buffers, ..PageSpec::default() };
-    let shared = pool.seal(set, spec(vec![half, empty, whole]), Vec::new()).unwrap();
+    let spec = |places: Vec<Reference>| {
+        let lengths: Vec<usize> = places.iter().map(|place| place.length as usize).collect();
+        PageSpec { header: header(&lengths), buffers: buffers(places), ..PageSpec::default() }
+    };
+    let shared = pool.seal(set, spec(vec![half, whole]), Vec::new()).unwrap();
     let counters = pool.counters().unwrap();
     assert_eq!((counters.copied, counters.shared), (65536, 65536 + 32768));
     for wrong in [
         Reference { length: whole.length + 1, ..whole },
         Reference { offset: whole.offset + whole.length, length: 64, ..whole },
         Reference { segment: whole.segment + 999, ..whole },
-        Reference { offset: u64::MAX, length: u64::MAX, ..whole },
+        Reference { offset: u64::MAX, ..whole },
     ] {
         assert!(matches!(pool.seal(set, spec(vec![wrong]), Vec::new()), Err(Error::Invalid(_))));
     }
+    let mut wrong = spec(vec![whole]);
+    wrong.buffers[1].length -= 1;
+    assert!(matches!(pool.seal(set, wrong, Vec::new()), Err(Error::Invalid(_))), "not what the header says");
+    let wrong = PageSpec { header: b"none".to_vec(), ..spec(vec![whole]) };
+    assert!(matches!(pool.seal(set, wrong, Vec::new()), Err(Error::Invalid(_))), "no header");
     drop(pinned);
     // The memory lives as long as the last page that has it.
     pool.drop_page(first.page).unwrap();
     let pinned = pool.pin(shared.page).unwrap();
-    assert_eq!(pinned.buffers[0].as_slice(), &pinned.buffers[2].as_slice()[..32768]);
-    assert!(pinned.buffers[1].as_slice().is_empty());
+    assert_eq!(pinned.buffers[1].as_slice(), &pinned.buffers[3].as_slice()[..32768]);
+    assert!(pinned.buffers[0].as_slice().is_empty());
     assert!(pool.counters().unwrap().slab_used >= 65536);
     drop(pinned);
     pool.drop_page(shared.page).unwrap();
@@ -106,13 +113,16 @@ fn pages_share_memory_and_references_to_elsewhere_are_refused() {
 #[test]
 fn four_times_the_limit_comes_back_equal() {
     for name in ["data-aware", "lru", "mru", "dbmin-1", "dbmin-1000", "dbmin-adaptive"] {
-        for (durability, direct_io) in
-            [(Durability::WriteBack, false), (Durability::WriteThrough, false), (Durability::WriteBack, true)]
-        {
+        for (durability, direct_io, compression) in [
+            (Durability::WriteBack, false, Compression::None),
+            (Durability::WriteThrough, false, Compression::None),
+            (Durability::WriteBack, true, Compression::None),
+            (Durability::WriteBack, name == "lru", Compression::Lz4),
+        ] {
             let scratch = Scratch::new();
             let policy = policy::by_name(name).unwrap();
             let limit = 2 << 20;
-            let pool = Pool::open(PoolOptions { policy, direct_io, ..options(&scratch, limit) }).unwrap();
+            let pool = Pool::open(PoolOptions { policy, direct_io, compression, ..options(&scratch, limit) }).unwrap();
             let set = pool.create_set(SetOptions { durability, ..SetOptions::default() }).unwrap();
             let pages: Vec<_> = (0..128).map(|seed| seal(&*pool, set, seed, 64 * KB + 8).unwrap().page).collect();
             for _ in 0..2 {
@@ -136,6 +146,42 @@ fn four_times_the_limit_comes_back_equal() {
             assert!(matches!(pool.pin(pages[0]), Err(Error::Closed)));
             assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0);
         }
+    }
+}
+
+#[test]
+fn page_images_are_arrow_files() {
+    for (compression, direct_io) in
+        [(Compression::None, false), (Compression::None, true), (Compression::Lz4, false), (Compression::Lz4, true)]
+    {
+        let scratch = Scratch::new();
+        let pool = Pool::open(PoolOptions { compression, direct_io, ..options(&scratch, 64 << 20) }).unwrap();
+        let set = set(&*pool);
+        // One that several threads read, one that compresses well, one without bytes.
+        let large = seal(&*pool, set, 1, 20 << 20).unwrap().page;
+        let mut extents = pool.allocate(set, &[100 * KB]).unwrap();
+        extents[0].as_mut_slice().unwrap().fill(7);
+        let places = buffers([extents[0].reference().into()]);
+        let spec = PageSpec { header: header(&[100 * KB]), buffers: places, ..PageSpec::default() };
+        let even = pool.seal(set, spec, extents).unwrap().page;
+        let nothing = Reference { segment: 0, offset: 0, length: 0 };
+        let spec = PageSpec { header: header(&[0]), buffers: buffers([nothing]), ..PageSpec::default() };
+        let empty = pool.seal(set, spec, Vec::new()).unwrap().page;
+        drop(pool.reserve(64 << 20, 64 << 20).unwrap());
+        let path = |page: PageId| pool.folder().join(set.to_string()).join(format!("{}.arrow", page.number));
+        for page in [large, even] {
+            let file = std::fs::File::open(path(page)).unwrap();
+            let mut reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+            let batch = reader.next().unwrap().unwrap();
+            let pinned = pool.pin(page).unwrap();
+            let data = batch.column(0).to_data();
+            assert_eq!(&data.buffers()[0].as_slice()[..pinned.info.bytes as usize], pinned.buffers[1].as_slice());
+            assert!(pinned.buffers[1].as_slice().as_ptr().addr() % 64 == 0);
+        }
+        check(&pool.pin(large).unwrap(), 1);
+        assert!(pool.pin(empty).unwrap().buffers.iter().all(|buffer| buffer.as_slice().is_empty()));
+        let length = std::fs::metadata(path(even)).unwrap().len();
+        assert_eq!(length < 10 << 10, compression == Compression::Lz4, "{length}");
     }
 }
 

@@ -27,8 +27,8 @@ fn several_threads_read_each_page_once() {
             for (place, word) in extents[0].as_mut_slice().unwrap().chunks_exact_mut(8).zip(words(seed, bytes)) {
                 place.copy_from_slice(&word.to_le_bytes());
             }
-            let buffers = vec![extents[0].reference().into()];
-            Ok(PageSpec { header: header(bytes / 8), buffers, rows: 8192, ..PageSpec::default() })
+            let buffers = buffers([extents[0].reference().into()]);
+            Ok(PageSpec { header: header(&[bytes]), buffers, rows: 8192, ..PageSpec::default() })
         });
         assert_eq!(u64::from(info.unwrap().page.number), seed);
     }
@@ -65,8 +65,9 @@ fn many_writers_append_to_the_pages_of_one_partition() {
     let set = set(&*home);
     let describe = |parts: &[services::Part]| {
         let rows = parts.iter().map(|part| part.rows).sum();
-        let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
-        Ok(PageSpec { header: header(bytes as usize / 8), rows, ..PageSpec::default() })
+        let lengths: Vec<usize> = parts.iter().map(|part| part.place.length as usize).collect();
+        let buffers = buffers(parts.iter().map(|part| part.place));
+        Ok(PageSpec { header: header(&lengths), buffers, rows, ..PageSpec::default() })
     };
     let pages = Arc::new(SubPages::new(&home, set, 128 << 10, 4 << 10, describe).unwrap());
     assert!(matches!(SubPages::new(&home, set, 10, 20, describe), Err(Error::Invalid(_))));

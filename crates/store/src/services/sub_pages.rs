@@ -10,11 +10,11 @@ use super::Use;
 use crate::api::{Attributes, DataInfo, Home, PageSpec, Reference, SetId, Writing};
 use crate::error::{Error, Result};
 
-/// What was written to one sub-page; it becomes one buffer of the page.
+/// What was written to one sub-page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Bytes.
-    pub bytes: u64,
+    /// Where it is.
+    pub place: Reference,
     /// Rows, or whatever the writer counts as such.
     pub rows: u64,
 }
@@ -51,8 +51,8 @@ struct PageState {
     extent: Option<Extent>,
     // The start of what was not given out.
     next: usize,
-    // What was written where, in the order in which it was given out.
-    parts: Vec<(usize, Part)>,
+    // Where each sub-page begins, and bytes and rows that were written to it; in the order in which they were given out.
+    parts: Vec<(usize, usize, u64)>,
     // Sub-pages that are being written.
     writing: usize,
     // No more is given out.
@@ -75,8 +75,8 @@ struct SubPage {
 }
 
 impl SubPages {
-    /// Pages of `page_bytes` bytes for that set, given out in pieces of `sub_bytes` bytes. `describe` says of the sub-pages of a full page, in
-    /// order, what page they make: its header, rows and statistics; the buffers are filled in.
+    /// Pages of `page_bytes` bytes for that set, given out in pieces of `sub_bytes` bytes. `describe` says of what was written to the sub-pages of
+    /// a page, in the order in which they were given out, what page that makes.
     ///
     /// # Errors
     /// [`Error::Invalid`] when a sub-page is empty or larger than a page; [`NoSet`](Error::NoSet).
@@ -165,7 +165,7 @@ impl SubPages {
         let range = state.next..state.next + length;
         state.next = range.end;
         let index = state.parts.len();
-        state.parts.push((range.start, Part { bytes: 0, rows: 0 }));
+        state.parts.push((range.start, 0, 0));
         state.writing += 1;
         drop(state);
         Some(SubPage { page: Arc::clone(page), range, filled: 0, rows: 0, index })
@@ -189,7 +189,7 @@ impl SubPages {
     /// Take back a sub-page; the last one of a page that is closed seals it.
     fn give_back(&self, sub: SubPage) -> Result<()> {
         let mut state = sub.page.state.lock();
-        state.parts[sub.index].1 = Part { bytes: sub.filled as u64, rows: sub.rows };
+        state.parts[sub.index] = (sub.range.start, sub.filled, sub.rows);
         state.writing -= 1;
         let done = state.closed && state.writing == 0;
         drop(state);
@@ -202,19 +202,16 @@ impl SubPages {
         let Some(extent) = state.extent.take() else { return Ok(()) };
         let parts = std::mem::take(&mut state.parts);
         drop(state);
-        let written: Vec<&(usize, Part)> = parts.iter().filter(|(_, part)| part.bytes > 0).collect();
+        let whole = extent.reference();
+        let written = parts.iter().filter(|(_, bytes, _)| *bytes > 0).map(|&(start, bytes, rows)| {
+            let place = Reference { segment: whole.segment, offset: whole.offset + start as u64, length: bytes as u64 };
+            Part { place, rows }
+        });
+        let written: Vec<Part> = written.collect();
         if written.is_empty() {
             return Ok(());
         }
-        let described: Vec<Part> = written.iter().map(|(_, part)| *part).collect();
-        let mut spec = (self.describe)(&described)?;
-        let place = extent.reference();
-        let buffer = |(start, part): &&(usize, Part)| Reference {
-            segment: place.segment,
-            offset: place.offset + *start as u64,
-            length: part.bytes,
-        };
-        spec.buffers = written.iter().map(buffer).collect();
+        let spec = (self.describe)(&written)?;
         let info = self.using.home.seal(self.using.set, spec, vec![extent])?;
         self.state.lock().sealed.push(info);
         Ok(())

@@ -1,11 +1,13 @@
 //! What the tests of the pool share.
 #![allow(dead_code, missing_docs)]
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use craton_store::{DataInfo, Home, PageSpec, Pinned, Pool, PoolOptions, Result, SetId, SetOptions};
+use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
+use craton_store::{DataInfo, Home, PageSpec, Pinned, Pool, PoolOptions, Reference, Result, SetId, SetOptions};
 
 /// A folder that is removed with its contents at the end.
 pub struct Scratch(pub PathBuf);
@@ -45,8 +47,32 @@ pub fn words(seed: u64, bytes: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-pub fn header(rows: usize) -> Vec<u8> {
-    format!("{rows} rows").into_bytes()
+/// The header of a page of one row, with a column of each of these many bytes; each has two buffers, an empty one and its bytes.
+pub fn header(lengths: &[usize]) -> Vec<u8> {
+    thread_local! {
+        static LAST: RefCell<(Vec<usize>, Vec<u8>)> = RefCell::default();
+    }
+    LAST.with_borrow_mut(|(last, header)| {
+        if last != lengths || header.is_empty() {
+            *last = lengths.to_vec();
+            *header = encode(lengths);
+        }
+        header.clone()
+    })
+}
+
+fn encode(lengths: &[usize]) -> Vec<u8> {
+    let column = |length: &usize| {
+        let length = i32::try_from(*length).unwrap();
+        Arc::new(FixedSizeBinaryArray::new(length, vec![0u8; length as usize].into(), None)) as ArrayRef
+    };
+    let batch = RecordBatch::try_from_iter(lengths.iter().map(|length| (length.to_string(), column(length)))).unwrap();
+    craton_wire::encode_batch(&batch, craton_wire::Trim::Never).unwrap().header
+}
+
+/// The buffers of such a page.
+pub fn buffers(places: impl IntoIterator<Item = Reference>) -> Vec<Reference> {
+    places.into_iter().flat_map(|place| [Reference { segment: 0, offset: 0, length: 0 }, place]).collect()
 }
 
 /// Seal a page of so many bytes that are made from `seed`.
@@ -66,19 +92,19 @@ pub fn seal_with(
         place.copy_from_slice(&word.to_le_bytes());
     }
     let rows = (bytes / 8) as u64;
-    let buffers = vec![extents[0].reference().into()];
-    let mut spec = PageSpec { header: header(bytes / 8), buffers, rows, ..PageSpec::default() };
+    let buffers = buffers([extents[0].reference().into()]);
+    let mut spec = PageSpec { header: header(&[bytes]), buffers, rows, ..PageSpec::default() };
     change(&mut spec);
     home.seal(set, spec, extents)
 }
 
 /// Whether the page is the one that [`seal`] made.
 pub fn check(page: &Pinned, seed: u64) {
-    let bytes = page.buffers[0].as_slice();
+    let bytes = page.buffers[1].as_slice();
     assert_eq!(bytes.len() as u64, page.info.bytes);
     let found = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
     assert!(found.eq(words(seed, bytes.len())), "page {} has not the bytes of seed {seed}", page.info.page);
-    assert_eq!(&page.header[..], header(bytes.len() / 8));
+    assert_eq!(&page.header[..], header(&[bytes.len()]));
 }
 
 pub fn set(home: &dyn Home) -> SetId {
