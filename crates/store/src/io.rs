@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use rustix::fs::{Advice, OFlags};
 
 use crate::api::PageBuffer;
 use crate::error::Error;
-use crate::images::Layout;
+use crate::images::{Image, Layout};
 
 // Bytes that are checked and handed to the system at a time: few enough to stay in a core's cache.
 const CHUNK: usize = 1 << 20;
@@ -23,34 +24,6 @@ const READERS: usize = 4;
 const BLOCK: usize = 4096;
 // Slices that the system takes in one call.
 const SLICES: usize = 1024;
-static ZEROS: [u8; BLOCK] = [0; BLOCK];
-
-/// What is remembered of an image, to read it back and to know that it is the one that was written.
-#[derive(Debug)]
-pub(crate) struct Image {
-    /// Each buffer's bytes from the start of the file, and its length.
-    pub(crate) places: Vec<(u64, u64)>,
-    /// Bytes of the file.
-    pub(crate) total: u64,
-    /// crc32c of the file.
-    pub(crate) checksum: u32,
-}
-
-impl Image {
-    /// Where the buffers are: from the start of the first to the end of the last, in bytes of the file.
-    pub(crate) fn body(&self) -> (u64, u64) {
-        match (self.places.first(), self.places.last()) {
-            (Some(first), Some(last)) => (first.0, last.0 + last.1),
-            _ => (0, 0),
-        }
-    }
-
-    /// Bytes of memory that reading it takes.
-    pub(crate) fn body_length(&self) -> usize {
-        let (start, end) = self.body();
-        usize::try_from(end - start).unwrap_or(usize::MAX)
-    }
-}
 
 /// Why an image could not be read.
 pub(crate) enum Fault {
@@ -81,18 +54,19 @@ pub(crate) enum Access {
 
 /// Write an image to a new file; its folder is made if need be. After an error there is no file.
 pub(crate) fn write(path: &Path, layout: &Layout, buffers: &[PageBuffer], access: Access) -> Result<Image, Error> {
+    let mut slices: Vec<&[u8]> = layout.slices(buffers).into_iter().flat_map(|slice| slice.chunks(CHUNK)).collect();
+    let checksum = slices.iter().fold(0, |checksum, slice| crc32c_append(checksum, slice));
+    let tail = layout.tail(checksum);
+    slices.push(&tail);
     let written = create(path, access).and_then(|(file, access)| {
-        let slices = slices(layout, buffers);
-        let checksum = match access {
+        let written = match access {
             Access::Buffered => write_buffered(&file, &slices),
             Access::Direct => write_direct(&file, &slices),
         };
-        checksum.inspect_err(|_| drop(fs::remove_file(path)))
+        written.inspect_err(|_| drop(fs::remove_file(path)))
     });
-    let checksum = written.map_err(|error| Error::io(format!("write the page image {}", path.display()), &error))?;
-    let lengths = buffers.iter().map(|buffer| buffer.range.len() as u64);
-    let places = layout.offsets.iter().copied().zip(lengths).collect();
-    Ok(Image { places, total: layout.total, checksum })
+    written.map_err(|error| Error::io(format!("write the page image {}", path.display()), &error))?;
+    Ok(layout.image(buffers, crc32c_append(checksum, &tail)))
 }
 
 fn create(path: &Path, access: Access) -> io::Result<(File, Access)> {
@@ -124,34 +98,12 @@ fn open_new(path: &Path, access: Access) -> io::Result<(File, Access)> {
     options.open(path).map(|file| (file, Access::Buffered))
 }
 
-/// The whole file, piece by piece.
-fn slices<'a>(layout: &'a Layout, buffers: &'a [PageBuffer]) -> Vec<&'a [u8]> {
-    let mut slices: Vec<&[u8]> = vec![&layout.prefix];
-    let mut at = layout.prefix.len() as u64;
-    let fill = |slices: &mut Vec<&'a [u8]>, mut at: u64, to: u64| {
-        while at < to {
-            let zeros = &ZEROS[..(to - at).min(BLOCK as u64) as usize];
-            slices.push(zeros);
-            at += zeros.len() as u64;
-        }
-    };
-    for (offset, buffer) in layout.offsets.iter().zip(buffers) {
-        fill(&mut slices, at, *offset);
-        slices.extend(buffer.as_slice().chunks(CHUNK));
-        at = *offset + buffer.range.len() as u64;
-    }
-    fill(&mut slices, at, layout.total - layout.tail.len() as u64);
-    slices.push(&layout.tail);
-    slices
-}
-
-fn write_buffered(file: &File, slices: &[&[u8]]) -> io::Result<u32> {
-    let (mut checksum, mut offset, mut next) = (0, 0, 0);
+fn write_buffered(file: &File, slices: &[&[u8]]) -> io::Result<()> {
+    let (mut offset, mut next) = (0, 0);
     while next < slices.len() {
         let mut batch = Vec::new();
         let mut bytes = 0;
         while next < slices.len() && batch.len() < SLICES && (batch.is_empty() || bytes + slices[next].len() <= CHUNK) {
-            checksum = crc32c_append(checksum, slices[next]);
             bytes += slices[next].len();
             batch.push(IoSlice::new(slices[next]));
             next += 1;
@@ -170,7 +122,7 @@ fn write_buffered(file: &File, slices: &[&[u8]]) -> io::Result<u32> {
             }
         }
     }
-    Ok(checksum)
+    Ok(())
 }
 
 /// A buffer at a multiple of [`BLOCK`], as direct I/O wants it.
@@ -191,11 +143,10 @@ impl Bounce {
     }
 }
 
-fn write_direct(file: &File, slices: &[&[u8]]) -> io::Result<u32> {
+fn write_direct(file: &File, slices: &[&[u8]]) -> io::Result<()> {
     let mut bounce = Bounce::new();
-    let (mut checksum, mut offset, mut filled) = (0, 0, 0);
+    let (mut offset, mut filled) = (0, 0);
     for slice in slices {
-        checksum = crc32c_append(checksum, slice);
         let mut slice = *slice;
         while !slice.is_empty() {
             let (now, later) = slice.split_at(slice.len().min(CHUNK - filled));
@@ -215,39 +166,45 @@ fn write_direct(file: &File, slices: &[&[u8]]) -> io::Result<u32> {
         file.write_all_at(&bounce.block()[..end], offset)?;
         file.set_len(offset + filled as u64)?;
     }
-    Ok(checksum)
+    Ok(())
 }
 
-/// Read an image's buffers into `extent`, which is as long as its body, and compare the whole file with what was written.
-pub(crate) fn read(path: &Path, image: &Image, extent: Option<&mut Extent>, access: Access) -> Result<(), Fault> {
+/// Read an image's buffers into `extent`, which is as long as they are together, and compare the whole file with what was written.
+pub(crate) fn read(path: &Path, image: &Image, extent: &mut Extent, access: Access) -> Result<(), Fault> {
     let mut options = OpenOptions::new();
     options.read(true);
     let direct = matches!(access, Access::Direct)
         .then(|| options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok())
         .flatten();
-    let direct = direct.filter(|_| image.total >= BLOCK as u64);
     let access = if direct.is_some() { Access::Direct } else { Access::Buffered };
     let file = direct.map_or_else(|| options.open(path), Ok)?;
     let found = file.metadata()?.len();
     if found != image.total {
         return Err(Fault::Damaged(format!("the file has {found} bytes, and {} were written", image.total)));
     }
-    let (start, end) = image.body();
-    let body: &mut [u8] = match extent {
-        Some(extent) => extent.as_mut_slice().ok_or_else(|| Fault::System(io::ErrorKind::PermissionDenied.into()))?,
-        None => &mut [],
+    let scratch = |from: u64, to: u64| {
+        let length = usize::try_from(to - from).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Ok::<_, io::Error>(vec![0; length])
     };
-    let small = |from: u64, to: u64| -> Result<u32, Fault> {
-        let mut bytes = vec![0; usize::try_from(to - from).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?];
-        Ok(read_range(&file, &mut bytes, from, access)?)
+    let Range { start, end } = image.body;
+    let memory = extent.as_mut_slice().ok_or_else(|| Fault::System(io::ErrorKind::PermissionDenied.into()))?;
+    let mut compressed = Vec::new();
+    let body: &mut [u8] = if image.is_compressed() {
+        compressed = scratch(start, end)?;
+        &mut compressed
+    } else {
+        &mut *memory
     };
-    let (prefix, tail) = (small(0, start)?, small(end, image.total)?);
     let length = body.len();
-    let middle = read_body(&file, body, start, access)?;
-    let checksum = crc32c_combine(prefix, middle, length);
-    let checksum = crc32c_combine(checksum, tail, (image.total - end) as usize);
+    let before = read_range(&file, &mut scratch(0, start)?, 0, access)?;
+    let checksum = crc32c_combine(before, read_body(&file, body, start, access)?, length);
+    let mut after = scratch(end, image.total)?;
+    let checksum = crc32c_combine(checksum, read_range(&file, &mut after, end, access)?, after.len());
     if checksum != image.checksum {
         return Err(Fault::Damaged(format!("its checksum is {checksum:08x}, and {:08x} was written", image.checksum)));
+    }
+    if image.is_compressed() {
+        image.decompress(&compressed, memory).map_err(Fault::Damaged)?;
     }
     if matches!(access, Access::Buffered) {
         // The bytes are in memory once now; the system need not keep a second copy.
@@ -332,12 +289,8 @@ fn read_blocks(file: &File, blocks: &mut [u8], offset: u64) -> io::Result<usize>
     Ok(found)
 }
 
-/// A page's buffers in the extent that its body was read into.
+/// A page's buffers in the extent that it was read into.
 pub(crate) fn buffers(image: &Image, extent: &Arc<Extent>) -> Vec<PageBuffer> {
-    let start = image.body().0;
-    let place = |&(offset, length): &(u64, u64)| {
-        let from = (offset - start) as usize;
-        PageBuffer { extent: Arc::clone(extent), range: from..from + length as usize }
-    };
-    image.places.iter().map(place).collect()
+    let place = |range: &Range<usize>| PageBuffer { extent: Arc::clone(extent), range: range.clone() };
+    image.ranges.iter().map(place).collect()
 }

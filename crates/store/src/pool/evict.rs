@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::images::Layout;
-use crate::io::{self, Image};
+use crate::images::{Image, Layout};
+use crate::io;
 use crate::policy::Scene;
 use crate::pool::Shared;
 use crate::pool::jobs::{Job, Write};
@@ -87,10 +87,10 @@ impl Shared {
                 break;
             }
         }
-        let pending = self.memory.pending();
+        let freed = !garbage.memory.is_empty();
+        let pending = freed.then(|| self.memory.pending());
         drop(tables);
         self.jobs.push(jobs);
-        let freed = !garbage.memory.is_empty();
         self.discard(garbage);
         drop(pending);
         Ok(freed)
@@ -109,8 +109,7 @@ impl Shared {
         let span = tracing::debug_span!("write", page = %write.page);
         let _entered = span.enter();
         self.folder.make()?;
-        let lengths: Vec<u64> = write.buffers.iter().map(|buffer| buffer.range.len() as u64).collect();
-        let layout = Layout::new(&write.header, &lengths, self.alignment())?;
+        let layout = Layout::new(&write.header, &write.buffers, self.options.compression)?;
         io::write(&self.path(write.page), &layout, &write.buffers, self.access())
     }
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use crate::api::{PageId, Pinned};
 use crate::error::{Error, Result};
-use crate::io::{self, Fault, Image};
+use crate::images::Image;
+use crate::io::{self, Fault};
 use crate::pool::Shared;
 use crate::pool::jobs::Job;
 use crate::pool::memory::{Charge, rounded};
@@ -50,7 +51,7 @@ impl Shared {
                     let image = Arc::clone(image);
                     page.activity = Activity::Loading;
                     drop(tables);
-                    let read = self.room(rounded(image.body_length())).and_then(|charge| self.read(id, &image, charge));
+                    let read = self.room(rounded(image.length)).and_then(|charge| self.read(id, &image, charge));
                     tables = self.tables.lock();
                     self.arrive(&mut tables, id, read, false)?;
                 }
@@ -76,13 +77,13 @@ impl Shared {
         let _pending = self.memory.pending();
         let started = Instant::now();
         let path = self.path(id);
-        let mut extent = charge.extent(&self.slab, image.body_length())?;
-        io::read(&path, image, Some(&mut extent), self.access()).map_err(|fault| match fault {
+        let mut extent = charge.extent(&self.slab, image.length)?;
+        io::read(&path, image, &mut extent, self.access()).map_err(|fault| match fault {
             Fault::Damaged(why) => self.corrupt(id, why),
             Fault::System(error) => Error::io(format!("read the page image {}", path.display()), &error),
         })?;
         let extent = self.slab.share(extent);
-        let resident = Resident { buffers: io::buffers(image, &extent).into(), charge: rounded(image.body_length()) };
+        let resident = Resident { buffers: io::buffers(image, &extent).into(), charge: rounded(image.length) };
         let mut tables = self.tables.lock();
         tables.counters.read += image.total;
         tables.costs.read(image.total, started.elapsed().as_nanos() as u64);
@@ -138,7 +139,7 @@ impl Shared {
         let Some(image) = page.image.clone() else { return };
         page.activity = Activity::Loading;
         drop(tables);
-        let read = self.spare(id, rounded(image.body_length())).map(|charge| self.read(id, &image, charge));
+        let read = self.spare(id, rounded(image.length)).map(|charge| self.read(id, &image, charge));
         let mut tables = self.tables.lock();
         match read {
             Some(read) => drop(self.arrive(&mut tables, id, read, true)),

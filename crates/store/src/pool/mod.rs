@@ -22,6 +22,7 @@ use crate::api::{
 };
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::images::Compression;
 use crate::io::Access;
 use crate::policy::{DataAware, Policy};
 use jobs::{Job, Jobs};
@@ -40,6 +41,8 @@ pub struct PoolOptions {
     pub policy: Arc<dyn Policy>,
     /// Threads that write victims and read ahead; at least one.
     pub io_threads: usize,
+    /// How images are stored.
+    pub compression: Compression,
     /// Read and write images past the system's page cache.
     pub direct_io: bool,
     /// Bytes of a segment of shared memory; larger extents get their own.
@@ -55,6 +58,7 @@ impl Default for PoolOptions {
             directory: None,
             policy: Arc::new(DataAware),
             io_threads: 2,
+            compression: Compression::None,
             direct_io: false,
             segment_bytes: SlabOptions::default().segment_bytes,
             client_quota: None,
@@ -82,11 +86,6 @@ impl Shared {
 
     fn access(&self) -> Access {
         if self.options.direct_io { Access::Direct } else { Access::Buffered }
-    }
-
-    /// The multiple that buffers lie at in images, in bytes.
-    fn alignment(&self) -> u64 {
-        craton_slab::ALIGNMENT as u64
     }
 
     fn drop_set(&self, set: SetId) -> Result<()> {

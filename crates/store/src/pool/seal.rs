@@ -8,6 +8,7 @@ use craton_slab::Extent;
 
 use crate::api::{DataInfo, Durability, PageBuffer, PageId, PageSpec, Reference, SetId};
 use crate::error::{Error, Result};
+use crate::images;
 use crate::pool::Shared;
 use crate::pool::jobs::Write;
 use crate::pool::memory::rounded;
@@ -32,6 +33,9 @@ impl Shared {
             }
             tables.set(set)?.options.durability
         };
+        if durability != Durability::Discard {
+            images::check(&spec.header, spec.buffers.iter().map(|buffer| buffer.length))?;
+        }
         let resolved = self.resolve(&spec.buffers, extents)?;
         let number = {
             let mut tables = self.tables.lock();
@@ -93,7 +97,7 @@ impl Shared {
             own.insert((extent.segment().id(), extent.offset()), (self.slab.share(extent), false));
         }
         let (mut copied, mut shared) = (0, 0);
-        let mut buffers = Vec::with_capacity(references.len());
+        let mut buffers: Vec<Option<PageBuffer>> = vec![None; references.len()];
         for (index, reference) in references.iter().enumerate() {
             let refuse = || {
                 let Reference { segment, offset, length } = reference;
@@ -103,7 +107,6 @@ impl Shared {
                 ))
             };
             if reference.length == 0 {
-                buffers.push(PageBuffer { extent: self.nothing()?, range: 0..0 });
                 continue;
             }
             let offset = usize::try_from(reference.offset).map_err(|_| refuse())?;
@@ -120,19 +123,26 @@ impl Shared {
             if let Some((extent, used, range)) = granted {
                 *used = true;
                 copied += reference.length;
-                buffers.push(PageBuffer { extent: Arc::clone(extent), range });
+                buffers[index] = Some(PageBuffer { extent: Arc::clone(extent), range });
                 continue;
             }
             let extent = self.slab.find(reference.segment, offset).ok_or_else(refuse)?;
             let range = inside(&extent).ok_or_else(refuse)?;
             shared += reference.length;
-            buffers.push(PageBuffer { extent, range });
+            buffers[index] = Some(PageBuffer { extent, range });
         }
         let charge = own.values().filter(|(_, used)| *used).map(|(extent, _)| rounded(extent.len())).sum();
-        Ok(Resolved { buffers: buffers.into(), charge, copied, shared })
+        // A buffer without bytes has to be somewhere too.
+        let empty = match buffers.iter().flatten().next() {
+            Some(buffer) => Arc::clone(&buffer.extent),
+            None => self.nothing()?,
+        };
+        let empty = PageBuffer { extent: empty, range: 0..0 };
+        let buffers = buffers.into_iter().map(|buffer| buffer.unwrap_or_else(|| empty.clone())).collect();
+        Ok(Resolved { buffers, charge, copied, shared })
     }
 
-    /// The extent of buffers without bytes.
+    /// An extent for pages that have no bytes.
     fn nothing(&self) -> Result<Arc<Extent>> {
         let mut nothing = self.nothing.lock();
         if let Some(extent) = &*nothing {

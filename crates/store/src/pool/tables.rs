@@ -7,7 +7,7 @@ use crate::api::{
     Attributes, Counters, DataInfo, Durability, Location, Operation, PageBuffer, PageId, SetId, SetInfo, SetOptions,
 };
 use crate::error::{Error, Result};
-use crate::io::Image;
+use crate::images::Image;
 use crate::policy::{Candidate, Costs, Members};
 
 /// A page's buffers in memory.

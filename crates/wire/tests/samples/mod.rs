@@ -300,10 +300,10 @@ pub fn batch(types: &[DataType], rows: usize, style: Style, seed: u64) -> Record
         .enumerate()
         .map(|(index, data_type)| {
             let metadata = [("ARROW:extension:name".to_owned(), format!("craton.test{index}"))];
-            Field::new(format!("c{index}"), data_type.clone(), true).with_metadata(metadata.into())
+            Field::new(format!("c{index}"), data_type.clone(), true).with_metadata(metadata)
         })
         .collect();
-    let schema = Schema::new(fields).with_metadata([("key".to_owned(), "wert äöü".to_owned())].into());
+    let schema = Schema::new(fields).with_metadata([("key".to_owned(), "wert äöü".to_owned())]);
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::new(schema), columns, &options).unwrap()
 }
