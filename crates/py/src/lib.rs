@@ -4,6 +4,7 @@
 //! work, and maps errors; whatever it does beyond that belongs into a pure crate.
 
 mod rows;
+mod shuffle;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -40,5 +41,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;
+    shuffle::register(module)?;
     Ok(())
 }
