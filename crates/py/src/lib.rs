@@ -8,6 +8,7 @@ mod objects;
 mod place;
 mod rows;
 mod store;
+mod shuffle;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -57,5 +58,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CorruptPage", module.py().get_type::<store::CorruptPage>())?;
     module.add_function(wrap_pyfunction!(store::verify_page_file, module)?)?;
     module.add_function(wrap_pyfunction!(store::remove_dead_stores, module)?)?;
+    shuffle::register(module)?;
     Ok(())
 }

@@ -103,12 +103,31 @@ impl Drop for Block {
     }
 }
 
+/// The size of huge pages; regions from a few of them on are made of such, because first touching memory page by page
+/// takes longer than filling it.
+const HUGE: usize = 2 << 20;
+
 impl Memory for Heap {
     fn allocate(&self, bytes: usize) -> Result<Region, MemoryError> {
-        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT)?;
+        let huge = bytes >= 2 * HUGE;
+        let layout = Layout::from_size_align(bytes.max(1), if huge { HUGE } else { ALIGNMENT })?;
         // SAFETY: the layout's size is not 0.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| format!("{bytes} bytes of heap refused"))?;
+        if huge {
+            advise(start, bytes);
+        }
         // SAFETY: freshly allocated, and freed when the block is dropped.
         Ok(unsafe { Region::new(start, bytes, Arc::new(Block { start, layout })) })
     }
 }
+
+/// Ask for huge pages where they lie in the block entirely. It is only advice: a system without them says no.
+#[cfg(target_os = "linux")]
+fn advise(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the range is our own, and the advice does not change its contents.
+    let _ =
+        unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes / HUGE * HUGE, rustix::mm::Advice::LinuxHugepage) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_: NonNull<u8>, _: usize) {}

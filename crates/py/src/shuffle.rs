@@ -1,0 +1,309 @@
+//! `craton._native`: the hash of rows, and tables distributed over partitions.
+//!
+//! Tables come and go through the Arrow PyCapsule interface, so no library is known here and nothing is copied.
+
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{
+    Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray, UInt64Array, make_array,
+};
+use arrow_schema::{DataType, SchemaRef};
+use craton_shuffle::{Error, Heap, Order, Ranges, Route};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+const STREAM: &std::ffi::CStr = c"arrow_array_stream";
+const SCHEMA: &std::ffi::CStr = c"arrow_schema";
+const ARRAY: &std::ffi::CStr = c"arrow_array";
+
+/// Add what is here to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(hash_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(partition, module)?)?;
+    module.add_function(wrap_pyfunction!(partition_by_ranges, module)?)?;
+    module.add_function(wrap_pyfunction!(partition_by_numbers, module)?)?;
+    module.add_class::<Hashes>()?;
+    module.add_class::<Partition>()?;
+    Ok(())
+}
+
+fn raise(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Type { .. } => PyTypeError::new_err(text),
+        Error::Memory { .. } => PyMemoryError::new_err(text),
+        Error::Threads { .. } => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+fn arrow<E: std::fmt::Display>(error: E) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// A table: its schema and batches.
+type Table = (SchemaRef, Vec<RecordBatch>);
+
+/// Take a table over from any object that exports one.
+fn table(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Table> {
+    if data.hasattr("__arrow_c_stream__")? {
+        let capsule = data.call_method0("__arrow_c_stream__")?;
+        let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+        // SAFETY: a capsule of this name holds a valid stream; it is moved out, and an empty one left for its destructor.
+        let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+        return py.detach(|| {
+            let reader = RecordBatchStreamReader::try_new(stream).map_err(arrow)?;
+            let schema = reader.schema();
+            let batches = reader.collect::<Result<_, _>>().map_err(arrow)?;
+            Ok((schema, batches))
+        });
+    }
+    let array = array(data)?;
+    let Some(rows) = array.as_any().downcast_ref::<StructArray>() else {
+        return Err(PyTypeError::new_err(format!("expected a table, got an array of {}", array.data_type())));
+    };
+    let batch = RecordBatch::from(rows);
+    Ok((batch.schema(), vec![batch]))
+}
+
+/// Take an array over from any object that exports one.
+fn array(data: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    if !data.hasattr("__arrow_c_array__")? {
+        return Err(PyTypeError::new_err(format!(
+            "{} exports no Arrow data: it has neither __arrow_c_stream__ nor __arrow_c_array__",
+            data.get_type().qualname()?
+        )));
+    }
+    let pair = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
+    let (schema, array) = (pair.get_item(0)?, pair.get_item(1)?);
+    let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let array = array.cast::<PyCapsule>()?.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: capsules of these names hold such structures; the array is moved out, the schema is only read.
+    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(arrow)?;
+    Ok(make_array(data))
+}
+
+/// Positions of columns that are given by name or position; negative positions count from the end.
+fn positions(schema: &SchemaRef, keys: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let count = schema.fields().len();
+    let mut found = Vec::new();
+    for key in keys.try_iter()? {
+        let key = key?;
+        if let Ok(name) = key.extract::<String>() {
+            let mut named = schema.fields().iter().enumerate().filter(|(_, field)| *field.name() == name);
+            match (named.next(), named.next()) {
+                (Some((position, _)), None) => found.push(position),
+                (Some(_), Some(_)) => {
+                    return Err(PyKeyError::new_err(format!(
+                        "{name:?} is the name of several columns; give positions"
+                    )));
+                }
+                (None, _) => {
+                    let names: Vec<_> = schema.fields().iter().take(20).map(|field| field.name()).collect();
+                    return Err(PyKeyError::new_err(format!("no column is named {name:?}; there are {names:?}")));
+                }
+            }
+            continue;
+        }
+        let given = key.extract::<isize>()?;
+        let position = if given < 0 { given.checked_add_unsigned(count) } else { Some(given) };
+        match position.and_then(|position| usize::try_from(position).ok()).filter(|position| *position < count) {
+            Some(position) => found.push(position),
+            None => return Err(PyIndexError::new_err(format!("column {given} of {count}"))),
+        }
+    }
+    Ok(found)
+}
+
+/// Give out an array, as the two capsules of the interface.
+fn export<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyTuple>> {
+    let (array, schema) = to_ffi(&array.to_data()).map_err(arrow)?;
+    let capsules = [
+        PyCapsule::new_with_value(py, schema, SCHEMA)?.into_any(),
+        PyCapsule::new_with_value(py, array, ARRAY)?.into_any(),
+    ];
+    PyTuple::new(py, capsules)
+}
+
+/// Hash the rows of a table; see the stub for the contract.
+#[pyfunction]
+#[pyo3(text_signature = "(data, keys=None, /, *, seed=0)", signature = (data, keys=None, /, *, seed=0))]
+fn hash_rows(py: Python<'_>, data: &Bound<'_, PyAny>, keys: Option<&Bound<'_, PyAny>>, seed: u64) -> PyResult<Hashes> {
+    let (schema, batches) = table(py, data)?;
+    let columns = match keys {
+        Some(keys) => positions(&schema, keys)?,
+        None => (0..schema.fields().len()).collect(),
+    };
+    py.detach(move || {
+        let mut hashes = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+        for batch in batches {
+            let columns: Vec<_> = columns.iter().map(|column| batch.column(*column).clone()).collect();
+            hashes.extend(craton_shuffle::hash_rows(&columns, seed)?);
+        }
+        Ok(Hashes(UInt64Array::from(hashes)))
+    })
+    .map_err(raise)
+}
+
+/// Distribute a table by the hash of keys; see the stub for the contract.
+#[pyfunction]
+#[pyo3(
+    text_signature = "(data, keys, n, /, *, seed=0, threads=0)",
+    signature = (data, keys, n, /, *, seed=0, threads=0)
+)]
+fn partition(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    keys: &Bound<'_, PyAny>,
+    n: usize,
+    seed: u64,
+    threads: usize,
+) -> PyResult<Vec<Partition>> {
+    let table = table(py, data)?;
+    let columns = positions(&table.0, keys)?;
+    distribute(py, table, &Route::Hash { columns, seed }, n, threads)
+}
+
+/// Distribute a table by ranges of keys; see the stub for the contract.
+#[pyfunction]
+#[pyo3(
+    text_signature = "(data, keys, boundaries, /, *, descending=None, nulls_first=None, threads=0)",
+    signature = (data, keys, boundaries, /, *, descending=None, nulls_first=None, threads=0)
+)]
+fn partition_by_ranges(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    keys: &Bound<'_, PyAny>,
+    boundaries: &Bound<'_, PyAny>,
+    descending: Option<Vec<bool>>,
+    nulls_first: Option<Vec<bool>>,
+    threads: usize,
+) -> PyResult<Vec<Partition>> {
+    let table_ = table(py, data)?;
+    let columns = positions(&table_.0, keys)?;
+    let (schema, mut batches) = table(py, boundaries)?;
+    if batches.len() > 1 {
+        return Err(PyValueError::new_err(format!(
+            "the boundaries are {} batches; combine them to one",
+            batches.len()
+        )));
+    }
+    let boundaries = batches.pop().unwrap_or_else(|| RecordBatch::new_empty(schema));
+    let width = boundaries.num_columns();
+    let flags = |given: Option<Vec<bool>>, name: &str| {
+        let flags = given.unwrap_or_else(|| vec![false; width]);
+        if flags.len() == width {
+            return Ok(flags);
+        }
+        Err(PyValueError::new_err(format!("{name} has {} values for {width} columns of boundaries", flags.len())))
+    };
+    let orders = flags(descending, "descending")?.into_iter().zip(flags(nulls_first, "nulls_first")?);
+    let orders: Vec<_> = orders.map(|(descending, nulls_first)| Order { descending, nulls_first }).collect();
+    let ranges = Ranges::new(boundaries.columns(), &orders).map_err(raise)?;
+    distribute(py, table_, &Route::Ranges { columns, ranges: &ranges }, ranges.count(), threads)
+}
+
+/// Distribute a table by given numbers; see the stub for the contract.
+#[pyfunction]
+#[pyo3(
+    text_signature = "(data, numbers, n, /, *, threads=0)",
+    signature = (data, numbers, n, /, *, threads=0)
+)]
+fn partition_by_numbers(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    numbers: pyo3::buffer::PyBuffer<u32>,
+    n: usize,
+    threads: usize,
+) -> PyResult<Vec<Partition>> {
+    let table = table(py, data)?;
+    if !numbers.is_c_contiguous() {
+        return Err(PyValueError::new_err("the buffer of numbers is not contiguous"));
+    }
+    // A copy: numbers that changed after they were checked would write where they must not.
+    let numbers = numbers.to_vec(py)?;
+    distribute(py, table, &Route::Numbers(&numbers), n, threads)
+}
+
+fn distribute(
+    py: Python<'_>,
+    (schema, batches): Table,
+    route: &Route<'_>,
+    n: usize,
+    threads: usize,
+) -> PyResult<Vec<Partition>> {
+    py.detach(|| {
+        let partitions = craton_shuffle::partition(&schema, &batches, route, n, &Heap, threads)?;
+        // Whoever has the input frees it without holding the interpreter.
+        drop(batches);
+        Ok(partitions.into_iter().map(|partition| Partition { schema: schema.clone(), partition }).collect())
+    })
+    .map_err(raise)
+}
+
+/// An array of hashes; see the stub for the contract.
+#[pyclass(frozen, module = "craton._native")]
+pub struct Hashes(UInt64Array);
+
+#[pymethods]
+impl Hashes {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        // The interface lets a producer disregard the request.
+        let _ = requested_schema;
+        export(py, &self.0)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(&DataType::UInt64).map_err(arrow)?;
+        PyCapsule::new_with_value(py, schema, SCHEMA)
+    }
+}
+
+/// The rows of one partition; see the stub for the contract.
+#[pyclass(frozen, module = "craton._native")]
+pub struct Partition {
+    schema: SchemaRef,
+    partition: craton_shuffle::Partition,
+}
+
+#[pymethods]
+impl Partition {
+    fn __len__(&self) -> usize {
+        self.partition.rows
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.partition.bytes
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface lets a producer disregard the request.
+        let _ = requested_schema;
+        let batches: Vec<_> = self.partition.batches.iter().cloned().map(Ok).collect();
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(arrow)?;
+        PyCapsule::new_with_value(py, schema, SCHEMA)
+    }
+}
