@@ -27,3 +27,22 @@ pub enum Error {
 
 /// The result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Return [`Error::Invalid`] with a formatted text.
+macro_rules! invalid {
+    ($($text:tt)*) => { return Err($crate::Error::Invalid(format!($($text)*))) };
+}
+pub(crate) use invalid;
+
+/// Fail when more than `limit` of `what` was found.
+pub(crate) fn at_most(what: &'static str, found: u64, limit: u64) -> Result<()> {
+    if found > limit { Err(Error::TooLarge { what, found, limit }) } else { Ok(()) }
+}
+
+/// A length as it is in memory.
+pub(crate) fn size(what: &str, value: impl TryInto<usize> + Copy + std::fmt::Display) -> Result<usize> {
+    match value.try_into() {
+        Ok(value) => Ok(value),
+        Err(_) => invalid!("{what} is {value}, which is no length"),
+    }
+}

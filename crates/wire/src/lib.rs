@@ -2,10 +2,26 @@
 //!
 //! Three forms share one encoding: a *page* in memory (a header, and buffers that lie anywhere), a *reference message* (the header, and the
 //! buffers' references), and a *page image* on disk (an Arrow IPC file).
+//!
+//! [`encode`] takes a batch apart and [`decode`] puts it together. [`image`] lays a page out as a file that any Arrow reader opens,
+//! [`object`] makes a batch of an object's bytes, [`message`] and [`frame`] are what is sent.
 
+mod batch;
+mod decode;
+mod encode;
 mod error;
+pub mod frame;
+mod header;
+pub mod image;
+pub mod message;
+pub mod object;
+mod schema;
+mod trim;
 
+pub use decode::{Outline, Trust, columns_of, decode, decode_columns};
+pub use encode::{Trim, encode, encode_batch};
 pub use error::{Error, Result};
+pub use header::MAX_HEADER;
 
 use arrow_buffer::Buffer;
 
