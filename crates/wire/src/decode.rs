@@ -1,6 +1,6 @@
 //! Putting a batch together: arrays over exactly the buffers that are given.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,10 +51,9 @@ pub fn columns_of(header: &[u8]) -> Result<Outline> {
         let (start, mut ids) = (cursor.buffer, Vec::new());
         cursor.skip_field(field, &mut ids)?;
         let mut ranges = Vec::new();
-        let mut at = 0;
-        while let Some(&id) = ids.get(at) {
-            at += 1;
-            if ids[..at - 1].contains(&id) {
+        let mut seen = HashSet::new();
+        while let Some(id) = ids.pop() {
+            if !seen.insert(id) {
                 continue;
             }
             if let Some(part) = index.parts.get(&id) {
@@ -101,9 +100,10 @@ fn read(header: &[u8], buffers: &[Buffer], wanted: Option<&[usize]>, trust: Trus
     let rows = size("the number of rows", batch.view.rows())?;
     let mut decoder = Decoder { buffers, trust, index: &index, dictionaries: HashMap::new() };
     let mut cursor = Cursor::new(batch);
+    let asked: Option<HashSet<usize>> = wanted.map(|wanted| wanted.iter().copied().collect());
     let mut columns: Vec<Option<ArrayRef>> = Vec::with_capacity(schema.fields().len());
     for (number, field) in schema.fields().iter().enumerate() {
-        if wanted.is_some_and(|wanted| !wanted.contains(&number)) {
+        if asked.as_ref().is_some_and(|asked| !asked.contains(&number)) {
             cursor.skip_field(field, &mut Vec::new())?;
             columns.push(None);
             continue;

@@ -1,5 +1,6 @@
 //! Taking a batch apart.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use arrow_array::{Array, OffsetSizeTrait, RecordBatch};
@@ -118,6 +119,8 @@ struct Dictionaries<'a> {
     ids: Vec<i64>,
     /// Each once, however often it is used.
     values: Vec<(i64, &'a ArrayData)>,
+    /// Those values by length and address.
+    places: HashMap<(usize, usize, usize), Vec<usize>>,
 }
 
 impl<'a> Dictionaries<'a> {
@@ -126,9 +129,13 @@ impl<'a> Dictionaries<'a> {
             self.collect(child);
         }
         if let (DataType::Dictionary(_, _), [values]) = (data.data_type(), data.child_data()) {
-            // The dictionaries that are nested in the values have to be the same too, by number.
-            let shared = self.values.iter().find(|(_, other)| values.ptr_eq(other)).map(|(id, _)| *id);
-            let id = shared.unwrap_or(self.ids.len() as i64 + 1);
+            let address = values.buffers().first().map_or(0, |buffer| buffer.as_ptr() as usize);
+            let same = self.places.entry((values.len(), values.offset(), address)).or_default();
+            let shared = same.iter().map(|&at| self.values[at]).find(|(_, other)| values.ptr_eq(other));
+            let id = shared.map_or(self.ids.len() as i64 + 1, |(id, _)| id);
+            if shared.is_none() {
+                same.push(self.values.len());
+            }
             self.ids.push(id);
             if shared.is_none() {
                 self.values.push((id, values));

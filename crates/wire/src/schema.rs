@@ -38,6 +38,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Schema> {
     let (MessageHeader::Schema, Some(schema)) = (message.header_type(), message.header_as_schema()) else {
         invalid!("expected a schema, found a message of kind {:?}", message.header_type())
     };
+    convert(schema)
+}
+
+/// The schema of a verified flatbuffer, with the numbers of dictionaries in its fields.
+pub(crate) fn convert(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     if !schema.endianness().equals_to_target_endianness() {
         invalid!("the schema is for {:?}-endian data", schema.endianness());
     }
@@ -193,6 +198,12 @@ fn numbers(schema: arrow_ipc::Schema<'_>) -> Vec<Number> {
 pub(crate) fn dictionary_ids(bytes: &[u8]) -> Result<Vec<i64>> {
     let message = root(bytes)?;
     Ok(message.header_as_schema().map_or_else(Vec::new, numbers).into_iter().map(|number| number.id).collect())
+}
+
+/// The schema message for the schema of a footer.
+pub(crate) fn message_of(schema: arrow_ipc::Schema<'_>) -> Result<Vec<u8>> {
+    let ids: Vec<i64> = numbers(schema).into_iter().map(|number| number.id).collect();
+    message(&convert(schema)?, &ids)
 }
 
 /// Write a schema into a flatbuffer. Dictionaries are numbered from 1, so that each number is stored and [`renumber`] can replace it.

@@ -74,8 +74,6 @@ impl Image {
             invalid!("Arrow metadata {:?}, and V5 is expected", footer.version());
         }
         let (crc, own) = own_metadata(footer)?;
-        let first = message(file, 8, end)?;
-        schema::read(&first.bytes[first.flatbuffer.clone()])?;
         let mut image = Self {
             header: Vec::new(),
             rows: 0,
@@ -86,9 +84,19 @@ impl Image {
             end,
             metadata: Vec::new(),
         };
-        let mut header = HeaderWriter::new(&first.bytes[first.flatbuffer.clone()])?;
-        image.metadata.push((0, MAGIC.to_vec()));
-        image.metadata.push((first.at, first.bytes));
+        let mut header = if own {
+            let first = message(file, MAGIC.len() as u64, end)?;
+            let bytes = &first.bytes[first.flatbuffer.clone()];
+            schema::read(bytes)?;
+            let header = HeaderWriter::new(bytes)?;
+            image.metadata.push((0, MAGIC.to_vec()));
+            image.metadata.push((first.at, first.bytes));
+            header
+        } else {
+            // Where others put the schema message is up to them.
+            let Some(schema) = footer.schema() else { invalid!("a footer without a schema") };
+            HeaderWriter::new(&schema::message_of(schema)?)?
+        };
         let batches = footer.recordBatches().map_or(0, |blocks| blocks.len());
         if batches != 1 {
             invalid!("the file has {batches} record batches, and one is expected");

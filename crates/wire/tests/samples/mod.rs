@@ -1,5 +1,7 @@
 //! Arrays of every type, made from numbers.
 
+#![allow(dead_code, reason = "every user of it uses a part")]
+
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, make_array};
