@@ -6,5 +6,7 @@
 mod api;
 mod error;
 
+pub mod remote;
+
 pub use api::*;
 pub use error::{Error, Result};
