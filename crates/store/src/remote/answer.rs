@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use craton_slab::{Extent, Segment, SegmentId};
 
@@ -25,6 +26,7 @@ pub(super) struct Connection {
     // What this connection's client can read. It can write to `session.granted`.
     announced: HashMap<SegmentId, Weak<Segment>>,
     answers: u32,
+    patience: Duration,
 }
 
 // A reply and the segments that it speaks of.
@@ -35,8 +37,8 @@ fn plain(reply: Reply) -> Spoken {
 }
 
 impl Connection {
-    pub(super) fn new(session: Arc<Session>, channel: Channel) -> Self {
-        Self { session, channel, announced: HashMap::new(), answers: 0 }
+    pub(super) fn new(session: Arc<Session>, channel: Channel, patience: Duration) -> Self {
+        Self { session, channel, announced: HashMap::new(), answers: 0, patience }
     }
 
     /// Answer calls until the connection ends; why it did.
@@ -56,6 +58,7 @@ impl Connection {
 
     fn answer(&mut self, call: Call) -> Result<(), Broken> {
         self.session.release(&call.releases);
+        self.session.wait_released(call.before, self.patience);
         let sweep = matches!(call.request, Request::Nothing);
         let (reply, segments) = match call.request {
             Request::Pages(set) => match self.session.home().pages(set) {
@@ -176,12 +179,10 @@ impl Connection {
                 Ok(descriptor) => self.channel.send(&answer, &[descriptor], MOST)?,
                 Err(e) => return Ok(Err(e)),
             }
-            let call = loop {
-                match self.channel.receive::<Call>(MOST) {
-                    // The client is given as long to map a segment as to finish a message.
-                    Err(Broken::Silent) => return Err(Broken::Stalled),
-                    other => break other?,
-                }
+            let call: Call = match self.channel.receive(MOST) {
+                // The client is given as long to map a segment as to finish a message.
+                Err(Broken::Silent) => return Err(Broken::Stalled),
+                call => call?,
             };
             session.release(&call.releases);
             match call.request {
@@ -228,7 +229,7 @@ impl Connection {
             let id = segment.id();
             if !self.announced.contains_key(&id) && !self.session.granted.lock().contains_key(&id) {
                 if let Err(e) = readable(segment) {
-                    self.session.release(undo(&reply).as_slice());
+                    self.session.give_back(undo(&reply).as_slice());
                     return self.reply(Reply::Failed(e), &[], sweep);
                 }
                 self.announced.insert(id, Arc::downgrade(segment));
@@ -244,7 +245,7 @@ impl Connection {
         let undo = undo(&reply);
         match self.send(reply, &unknown, gone) {
             Err(Broken::Oversize { length, most }) => {
-                self.session.release(undo.as_slice());
+                self.session.give_back(undo.as_slice());
                 for segment in unknown {
                     self.announced.remove(&segment.id());
                 }

@@ -67,6 +67,8 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     releases: Vec<Release>,
+    // How many were taken so far.
+    taken: u64,
     closed: bool,
 }
 
@@ -79,17 +81,15 @@ impl Queue {
         }
     }
 
-    fn take(&self) -> Vec<Release> {
+    // A call of `request` that takes them along, as many as a call may.
+    fn call(&self, request: Request) -> Call {
         let mut waiting = self.waiting.lock();
-        if waiting.releases.len() > MOST_VALUES {
-            let rest = waiting.releases.split_off(MOST_VALUES);
-            return std::mem::replace(&mut waiting.releases, rest);
-        }
-        std::mem::take(&mut waiting.releases)
-    }
-
-    fn put_back(&self, releases: Vec<Release>) {
-        self.waiting.lock().releases.extend(releases);
+        let rest = waiting.releases.len().min(MOST_VALUES);
+        let rest = waiting.releases.split_off(rest);
+        let releases = std::mem::replace(&mut waiting.releases, rest);
+        let before = waiting.taken;
+        waiting.taken += releases.len() as u64;
+        Call { before, releases, request }
     }
 
     // Wait until something is to be given back and had a moment to grow; `None` when there is no more, and otherwise whether there is any.
@@ -178,9 +178,8 @@ impl Link {
     /// Ask the server.
     pub(super) fn call(&self, request: Request) -> Result<Reply> {
         let mut channel = self.way()?;
-        let releases = self.own.queue.take();
-        let outcome = self.exchange(&mut channel, releases, request);
-        match outcome {
+        let call = self.own.queue.call(request);
+        match self.exchange(&mut channel, call) {
             Ok(Reply::Failed(e)) | Err(Failure::Refused(e)) => {
                 self.back(channel);
                 Err(e)
@@ -240,11 +239,11 @@ impl Link {
         }
     }
 
-    fn exchange(&self, channel: &mut Channel, releases: Vec<Release>, request: Request) -> Result<Reply, Failure> {
-        let call = Call { releases, request };
+    fn exchange(&self, channel: &mut Channel, call: Call) -> Result<Reply, Failure> {
         match channel.send(&call, &[], MOST) {
             Err(e @ Broken::Oversize { .. }) => {
-                self.own.queue.put_back(call.releases);
+                // Nothing was sent. What it would have taken along goes without it.
+                self.exchange(channel, Call { request: Request::Nothing, ..call })?;
                 return Err(Failure::Refused(Error::Invalid(e.to_string())));
             }
             outcome => outcome?,
@@ -258,7 +257,8 @@ impl Link {
             });
             self.own.mapped.forget(&answer.gone);
             if let Reply::Grant = answer.reply {
-                channel.send(&Call { releases: Vec::new(), request: Request::Granted(mapping) }, &[], MOST)?;
+                let call = Call { before: 0, releases: Vec::new(), request: Request::Granted(mapping) };
+                channel.send(&call, &[], MOST)?;
                 continue;
             }
             mapping.map_err(|why| Failure::Lost(format!("a segment of it cannot be mapped: {why}")))?;

@@ -122,6 +122,8 @@ pub enum Welcome {
 /// A call of a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
+    /// How many releases the client has sent with calls before this one, on any connection: they are done before this call is.
+    pub before: u64,
     /// What it does not hold any more; done before the request.
     #[serde(deserialize_with = "bounded::<_, _, MOST_VALUES>")]
     pub releases: Vec<Release>,

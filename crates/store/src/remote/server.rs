@@ -246,7 +246,7 @@ impl Shared {
             Ok((session, channel)) => {
                 ending.session = Some(Arc::clone(&session));
                 let client = session.client;
-                match Connection::new(session, channel).run() {
+                match Connection::new(session, channel, self.options.stall).run() {
                     Broken::Closed => tracing::debug!(%client, "a client has gone"),
                     why => tracing::warn!(%client, %why, "a client is dropped"),
                 }

@@ -5,9 +5,10 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use craton_slab::{ALIGNMENT, Extent, Segment, SegmentId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::Result;
 use super::protocol::{Release, Sealing, Token};
@@ -25,6 +26,9 @@ pub(super) struct Session {
     home: Arc<dyn Serving>,
     quota: AtomicU64,
     held: Mutex<Held>,
+    // How many releases were done, and whoever waits for more.
+    released: AtomicU64,
+    progress: Condvar,
     /// The segments that this client may write to. Locked while one is handed over: nobody else hands over another meanwhile.
     pub(super) granted: Mutex<HashMap<SegmentId, Weak<Segment>>>,
 }
@@ -96,8 +100,9 @@ impl Session {
     pub(super) fn open(client: ClientId, key: u64, peer: (u32, u32), quota: u64, home: Arc<dyn Serving>) -> Arc<Self> {
         home.open_client(client);
         let (pid, uid) = peer;
-        let (held, granted) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { client, key, pid, uid, home, quota: AtomicU64::new(quota), held, granted })
+        let (held, granted, quota) = (Mutex::default(), Mutex::default(), AtomicU64::new(quota));
+        let (released, progress) = (AtomicU64::new(0), Condvar::new());
+        Arc::new(Self { client, key, pid, uid, home, quota, held, released, progress, granted })
     }
 
     pub(super) fn home(&self) -> &dyn Serving {
@@ -150,6 +155,7 @@ impl Session {
             }
             std::mem::replace(&mut *held, Held { ended: true, ..Held::default() })
         };
+        self.progress.notify_all();
         for socket in gone.sockets.values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
@@ -162,11 +168,30 @@ impl Session {
         }
     }
 
-    /// Give back what the client says it holds no more. What it does not hold is ignored.
+    /// Give back what the client says it holds no more.
     pub(super) fn release(&self, releases: &[Release]) {
-        if releases.is_empty() {
-            return;
+        if !releases.is_empty() {
+            self.give_back(releases);
+            let held = self.held.lock();
+            self.released.fetch_add(releases.len() as u64, Ordering::Release);
+            drop(held);
+            self.progress.notify_all();
         }
+    }
+
+    /// Wait until this many releases were done, those that come over the client's other connections. A client that
+    /// promised them and does not send them waits for `patience`.
+    pub(super) fn wait_released(&self, releases: u64, patience: Duration) {
+        let done = || self.released.load(Ordering::Acquire) >= releases;
+        if !done() {
+            let mut held = self.held.lock();
+            let others = |held: &Held| held.sockets.len() > 1;
+            self.progress.wait_while_for(&mut held, |held| others(held) && !done(), patience);
+        }
+    }
+
+    /// Give things back. What the client does not hold is ignored.
+    pub(super) fn give_back(&self, releases: &[Release]) {
         let (mut extents, mut pins, mut reservations, mut sets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         {
             let mut held = self.held.lock();

@@ -21,10 +21,17 @@ pub fn play(role: &str, address: &Address) -> bool {
         return false;
     }
     match Client::connect(address) {
-        Err(Error::Connection { why, .. }) => say(why),
+        Err(Error::Connection { why, .. }) => say(format!("the client: {why}")),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("a stranger was let in"),
     }
+    // One that does not look whose server it is.
+    let mut socket = UnixStream::connect_addr(&name(address)).unwrap();
+    match welcome(&mut socket) {
+        Welcome::Refused(why) => say(format!("the server: {why}")),
+        Welcome::Accepted { .. } => panic!("a stranger was let in"),
+    }
+    assert_dropped(socket);
     true
 }
 
@@ -130,7 +137,7 @@ fn other_versions_are_told_so() {
 fn frames_cut_at_every_length_are_dropped() {
     let (home, server) = serve();
     let request = Request::CreateSet(SetOptions { name: Some("cut".into()), ..SetOptions::default() });
-    let call = frame(&Call { releases: vec![Release::Pin(1)], request });
+    let call = frame(&Call { before: 0, releases: vec![Release::Pin(1)], request });
     let whole = [hello(), call].concat();
     for length in 0..whole.len() {
         let mut socket = raw(&server);
@@ -158,7 +165,7 @@ fn the_silent_and_the_slow_are_dropped_and_the_idle_are_not() {
     let mut socket = accepted(&server);
     let set = home.create_set(SetOptions { name: Some("set".into()), ..SetOptions::default() }).unwrap();
     let request = Request::Allocate { set, lengths: vec![1000] };
-    socket.write_all(&frame(&Call { releases: Vec::new(), request })).unwrap();
+    socket.write_all(&frame(&Call { before: 0, releases: Vec::new(), request })).unwrap();
     assert_dropped(socket);
     home.wait_clients(1);
     assert_eq!(home.used.load(std::sync::atomic::Ordering::SeqCst), 0);
@@ -179,7 +186,7 @@ fn ten_thousand_malformed_messages() {
         Request::Seal(Box::new(craton_store::remote::protocol::Sealing::new(SetId(1), PageSpec::default(), vec![1]))),
     ]
     .into_iter()
-    .map(|request| frame(&Call { releases: vec![Release::Set(SetId(1)), Release::Extent(3)], request }))
+    .map(|request| frame(&Call { before: 0, releases: vec![Release::Set(SetId(1)), Release::Extent(3)], request }))
     .collect();
     let good = connect(&server);
     for seed in 0..10_000u64 {
@@ -230,8 +237,9 @@ fn a_stranger_is_refused() {
     std::fs::remove_dir_all(&folder).unwrap();
     let stranger = stranger.unwrap();
     let said = String::from_utf8_lossy(&stranger.stdout).into_owned();
-    assert!(stranger.status.success() && said.contains("belongs to user 0"), "{said}");
-    // One that does not look whose server it is.
+    assert!(stranger.status.success(), "{said}");
+    assert!(said.contains("the client: it belongs to user 0"), "{said}");
+    assert!(said.contains("the server: it belongs to user 0, and serves nobody else"), "{said}");
     assert!(server.clients().is_empty());
     assert_serves(&server);
 }

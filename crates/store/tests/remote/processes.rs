@@ -247,7 +247,8 @@ fn forker() {
         "the child gave back nothing of its parent's"
     );
     assert_eq!(bytes(held.0.lock().as_ref().unwrap()), pattern(4, 100));
-    drop(held);
+    // The command has a part in it too.
+    drop((command, held));
     client.counters().unwrap();
     assert_eq!((home.pins.load(Ordering::SeqCst), server.clients()[0].bytes), (0, 0));
 }
