@@ -13,6 +13,8 @@ pub mod policy;
 mod pool;
 pub mod services;
 
+pub mod remote;
+
 pub use api::*;
 pub use error::{Error, Result};
 pub use images::Compression;

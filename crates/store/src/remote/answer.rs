@@ -1,0 +1,299 @@
+//! One connection of a client, on the server's side.
+
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use craton_slab::{Extent, Segment, SegmentId};
+
+use super::Result;
+use super::descriptors::{Channel, readable, writable};
+use super::protocol::{Announced, Answer, Broken, Bytes, Call, MOST, MOST_DESCRIPTORS, Release, Reply, Request};
+use super::session::Session;
+use crate::api::{DataInfo, PageId, Reference, SetId, SetInfo};
+use crate::error::Error;
+
+// Roughly the bytes of one part of a long answer.
+const PART: usize = 1 << 20;
+// How many answers may pass before a client hears of segments that are gone.
+const SWEEP: u32 = 32;
+
+/// A connection whose client is known.
+pub(super) struct Connection {
+    session: Arc<Session>,
+    channel: Channel,
+    // What this connection's client can read. It can write to `session.granted`.
+    announced: HashMap<SegmentId, Weak<Segment>>,
+    answers: u32,
+    patience: Duration,
+}
+
+// A reply and the segments that it speaks of.
+type Spoken = (Reply, Vec<Arc<Segment>>);
+
+fn plain(reply: Reply) -> Spoken {
+    (reply, Vec::new())
+}
+
+impl Connection {
+    pub(super) fn new(session: Arc<Session>, channel: Channel, patience: Duration) -> Self {
+        Self { session, channel, announced: HashMap::new(), answers: 0, patience }
+    }
+
+    /// Answer calls until the connection ends; why it did.
+    pub(super) fn run(&mut self) -> Broken {
+        loop {
+            let outcome = match self.channel.receive::<Call>(MOST) {
+                Ok(call) => self.answer(call),
+                // A client that asks nothing is a good client.
+                Err(Broken::Silent) => continue,
+                Err(e) => Err(e),
+            };
+            if let Err(e) = outcome {
+                return e;
+            }
+        }
+    }
+
+    fn answer(&mut self, call: Call) -> Result<(), Broken> {
+        self.session.release(&call.releases);
+        self.session.wait_released(call.before, self.patience);
+        let sweep = matches!(call.request, Request::Nothing);
+        let (reply, segments) = match call.request {
+            Request::Pages(set) => match self.session.home().pages(set) {
+                Ok(pages) => return self.in_parts(pages, page_bytes, Reply::Pages),
+                Err(e) => plain(Reply::Failed(e)),
+            },
+            Request::Describe => match self.session.home().describe() {
+                Ok(sets) => return self.in_parts(sets, set_bytes, Reply::Sets),
+                Err(e) => plain(Reply::Failed(e)),
+            },
+            Request::Allocate { set, lengths } => match self.allocate(set, &lengths)? {
+                Ok(reply) => plain(reply),
+                Err(e) => plain(Reply::Failed(e)),
+            },
+            Request::Granted(_) => {
+                return Err(Broken::Malformed("a segment is acknowledged that was not given".into()));
+            }
+            request => self.perform(request).unwrap_or_else(|e| plain(Reply::Failed(e))),
+        };
+        self.reply(reply, &segments, sweep)
+    }
+
+    fn perform(&self, request: Request) -> Result<Spoken> {
+        let (session, home) = (&self.session, self.session.home());
+        Ok(plain(match request {
+            Request::CreateSet(options) => {
+                let set = home.create_set(options)?;
+                session.hold_set(set)?;
+                Reply::Set(set)
+            }
+            Request::FindSet(name) => Reply::Found(home.find_set(&name)?),
+            Request::RetainSet(set) => {
+                home.retain_set(set)?;
+                session.hold_set(set)?;
+                Reply::Done
+            }
+            Request::SetAttributes(set, attributes) => {
+                home.set_attributes(set, attributes)?;
+                Reply::Done
+            }
+            Request::DropSet(set) => {
+                home.drop_set(set)?;
+                Reply::Done
+            }
+            Request::Seal(sealing) => Reply::Page(session.seal(*sealing)?),
+            Request::Pin(page) => return self.pin(page),
+            Request::Prefetch(pages) => {
+                home.prefetch(&pages);
+                Reply::Done
+            }
+            Request::FindPages(set, keys) => {
+                let keys: Vec<Vec<u8>> = keys.into_iter().map(|Bytes(key)| key).collect();
+                Reply::FoundPages(home.find_pages(set, &keys)?)
+            }
+            Request::DropPage(page) => {
+                home.drop_page(page)?;
+                Reply::Done
+            }
+            Request::Reserve { least, bytes } => {
+                let reservation = home.reserve(least, bytes)?;
+                let bytes = reservation.bytes;
+                Reply::Reserved(session.hold_reservation(reservation)?, bytes)
+            }
+            Request::Counters => Reply::Counters(home.counters()?),
+            // Those that are left were answered by the caller.
+            Request::Nothing
+            | Request::Pages(_)
+            | Request::Describe
+            | Request::Allocate { .. }
+            | Request::Granted(_) => Reply::Done,
+        }))
+    }
+
+    fn pin(&self, page: PageId) -> Result<Spoken> {
+        let pinned = self.session.home().pin(page)?;
+        let (info, header) = (pinned.info.clone(), Bytes(pinned.header.to_vec()));
+        let mut segments: Vec<Arc<Segment>> = Vec::new();
+        let mut buffers = Vec::with_capacity(pinned.buffers.len());
+        for buffer in &pinned.buffers {
+            let segment = buffer.extent.segment();
+            // Neighbours mostly lie in one segment.
+            if !segments.iter().rev().take(4).any(|known| known.id() == segment.id()) {
+                segments.push(Arc::clone(segment));
+            }
+            let offset = (buffer.extent.offset() + buffer.range.start) as u64;
+            buffers.push(Reference { segment: segment.id(), offset, length: buffer.range.len() as u64 });
+        }
+        let pin = self.session.hold_pin(pinned)?;
+        Ok((Reply::Pinned { pin, info, header, buffers }, segments))
+    }
+
+    fn allocate(&mut self, set: SetId, lengths: &[u64]) -> Result<Result<Reply>, Broken> {
+        let extents = match self.session.allocate(set, lengths) {
+            Ok(extents) => extents,
+            Err(e) => return Ok(Err(e)),
+        };
+        match self.grant(&extents) {
+            Ok(Ok(())) => Ok(self.session.hold_extents(extents).map(Reply::Extents)),
+            refused => {
+                self.session.waive(extents);
+                refused.map(|outcome| outcome.map(|()| Reply::Done))
+            }
+        }
+    }
+
+    // Let the client map for writing what it cannot write to yet, and then nobody any more.
+    fn grant(&mut self, extents: &[Extent]) -> Result<Result<()>, Broken> {
+        let session = Arc::clone(&self.session);
+        let mut granted = session.granted.lock();
+        for extent in extents {
+            let segment = extent.segment();
+            if granted.contains_key(&segment.id()) {
+                continue;
+            }
+            let segments = vec![Announced { segment: segment.id(), length: segment.len() as u64 }];
+            let answer = Answer { segments, gone: Vec::new(), reply: Reply::Grant };
+            match writable(segment) {
+                Ok(descriptor) => self.channel.send(&answer, &[descriptor], MOST)?,
+                Err(e) => return Ok(Err(e)),
+            }
+            let call: Call = match self.channel.receive(MOST) {
+                // The client is given as long to map a segment as to finish a message.
+                Err(Broken::Silent) => return Err(Broken::Stalled),
+                call => call?,
+            };
+            session.release(&call.releases);
+            match call.request {
+                Request::Granted(Ok(())) => {}
+                Request::Granted(Err(why)) => {
+                    let what = format!("map segment {:#x} of {} bytes", segment.id(), segment.len());
+                    return Ok(Err(Error::Io { what, why, code: 0 }));
+                }
+                _ => return Err(Broken::Malformed("a segment was given, and is not acknowledged".into())),
+            }
+            if let Err(e) = segment.seal() {
+                return Ok(Err(Error::Io { what: "seal a client's segment".into(), why: e.to_string(), code: 0 }));
+            }
+            granted.insert(segment.id(), Arc::downgrade(segment));
+        }
+        Ok(Ok(()))
+    }
+
+    fn in_parts<T>(
+        &mut self,
+        values: Vec<T>,
+        weigh: impl Fn(&T) -> usize,
+        reply: impl Fn(Vec<T>, bool) -> Reply,
+    ) -> Result<(), Broken> {
+        let mut values = values.into_iter().peekable();
+        loop {
+            let (mut part, mut bytes) = (Vec::new(), 0);
+            while bytes < PART {
+                let Some(value) = values.next() else { break };
+                bytes += weigh(&value);
+                part.push(value);
+            }
+            let more = values.peek().is_some();
+            self.reply(reply(part, more), &[], false)?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: Reply, segments: &[Arc<Segment>], sweep: bool) -> Result<(), Broken> {
+        let mut unknown: Vec<&Arc<Segment>> = Vec::new();
+        for segment in segments {
+            let id = segment.id();
+            if !self.announced.contains_key(&id) && !self.session.granted.lock().contains_key(&id) {
+                if let Err(e) = readable(segment) {
+                    self.session.give_back(undo(&reply).as_slice());
+                    return self.reply(Reply::Failed(e), &[], sweep);
+                }
+                self.announced.insert(id, Arc::downgrade(segment));
+                unknown.push(segment);
+            }
+        }
+        while unknown.len() > MOST_DESCRIPTORS {
+            let rest = unknown.split_off(MOST_DESCRIPTORS);
+            self.send(Reply::More, &unknown, Vec::new())?;
+            unknown = rest;
+        }
+        let gone = self.gone(sweep);
+        let undo = undo(&reply);
+        match self.send(reply, &unknown, gone) {
+            Err(Broken::Oversize { length, most }) => {
+                self.session.give_back(undo.as_slice());
+                for segment in unknown {
+                    self.announced.remove(&segment.id());
+                }
+                let why = format!("the answer has {length} bytes; the most is {most}");
+                self.send(Reply::Failed(Error::Invalid(why)), &[], Vec::new())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn send(&mut self, reply: Reply, segments: &[&Arc<Segment>], gone: Vec<SegmentId>) -> Result<(), Broken> {
+        // They were shared before, so this fails for none.
+        let descriptors: Vec<BorrowedFd<'_>> = segments.iter().filter_map(|segment| readable(segment).ok()).collect();
+        let segments = segments.iter().map(|s| Announced { segment: s.id(), length: s.len() as u64 }).collect();
+        self.channel.send(&Answer { segments, gone, reply }, &descriptors, MOST)
+    }
+
+    // Segments that this client may unmap, now and then.
+    fn gone(&mut self, sweep: bool) -> Vec<SegmentId> {
+        self.answers = self.answers.wrapping_add(1);
+        let mut gone = Vec::new();
+        if sweep || self.answers % SWEEP == 0 {
+            let mut live = |id: &SegmentId, segment: &mut Weak<Segment>| {
+                let live = segment.strong_count() > 0;
+                if !live {
+                    gone.push(*id);
+                }
+                live
+            };
+            self.announced.retain(&mut live);
+            self.session.granted.lock().retain(&mut live);
+        }
+        gone
+    }
+}
+
+// What a client must be taken to have given back when it does not get this reply.
+fn undo(reply: &Reply) -> Option<Release> {
+    match reply {
+        Reply::Pinned { pin, .. } => Some(Release::Pin(*pin)),
+        _ => None,
+    }
+}
+
+fn page_bytes(page: &DataInfo) -> usize {
+    64 + page.key.as_ref().map_or(0, Vec::len) + page.statistics.len()
+}
+
+fn set_bytes(set: &SetInfo) -> usize {
+    256 + set.options.name.as_ref().map_or(0, String::len) + set.options.tag.len()
+}

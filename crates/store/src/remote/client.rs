@@ -1,0 +1,280 @@
+//! A store in another process.
+
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use craton_slab::Extent;
+
+use super::Result;
+use super::address::Address;
+use super::link::Link;
+use super::protocol::{Bytes, MOST_EXTENTS, MOST_VALUES, Release, Reply, Request, Sealing};
+use super::serving::ClientId;
+use crate::api::{
+    Attributes, Counters, DataInfo, Home, PageBuffer, PageId, PageSpec, Pinned, Reservation, SetId, SetInfo, SetOptions,
+};
+use crate::error::Error;
+
+// Bytes of keys in one call.
+const MOST_KEYS: usize = 8 << 20;
+
+/// A [`Home`] that asks the server of another process.
+///
+/// Any thread may use it; up to eight calls are under way at once, and more of them wait. What it hands out keeps its connections open, also
+/// after the client itself was dropped. A process that was forked and uses the client connects anew and is a client of its own: extents, pins
+/// and reservations that it inherited stay its parent's, and the memory of an inherited page is there only as long as the parent pins it.
+pub struct Client {
+    address: Address,
+    // An `Arc` of the link of this process, or of the process that this one was forked from. No lock: one that another thread held when the
+    // process was forked would stay locked for ever.
+    link: AtomicPtr<Link>,
+}
+
+impl Client {
+    /// Connect to the server at `address`.
+    ///
+    /// # Errors
+    /// [`Connection`](Error::Connection) when nobody serves there, when it is another user's or speaks another version.
+    pub fn connect(address: &Address) -> Result<Self> {
+        let link = Link::connect(address)?;
+        Ok(Self { address: address.clone(), link: AtomicPtr::new(Arc::into_raw(link).cast_mut()) })
+    }
+
+    /// Where the server is.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// What the server calls this process.
+    ///
+    /// # Errors
+    /// [`Connection`](Error::Connection) in a process that was forked, when it cannot connect.
+    pub fn id(&self) -> Result<ClientId> {
+        Ok(self.link()?.client)
+    }
+
+    fn link(&self) -> Result<Arc<Link>> {
+        loop {
+            let found = self.link.load(Ordering::Acquire);
+            // SAFETY: the pointer is of an `Arc` that this value owns; it gives up none before it is dropped.
+            let link = unsafe {
+                Arc::increment_strong_count(found);
+                Arc::from_raw(found)
+            };
+            if link.is_here() {
+                return Ok(link);
+            }
+            let fresh = Arc::into_raw(Link::connect(&self.address)?).cast_mut();
+            // The link of the process that this one was forked from is not dropped: it is not ours to end.
+            if self.link.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: made above by `into_raw`, and given to nobody.
+                drop(unsafe { Arc::from_raw(fresh) });
+            }
+        }
+    }
+
+    fn call(&self, request: Request) -> Result<Reply> {
+        self.link()?.call(request)
+    }
+
+    fn done(&self, request: Request) -> Result<()> {
+        let link = self.link()?;
+        match link.call(request)? {
+            Reply::Done => Ok(()),
+            other => Err(strange(&link, &other)),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let link = std::mem::replace(self.link.get_mut(), ptr::null_mut());
+        // SAFETY: this value owns the `Arc`, and nobody uses the value any more.
+        let link = unsafe { Arc::from_raw(link) };
+        if !link.is_here() {
+            std::mem::forget(link);
+        }
+    }
+}
+
+fn strange(link: &Link, reply: &Reply) -> Error {
+    let text = format!("{reply:?}");
+    let name = text.split([' ', '(', '{']).next().unwrap_or_default();
+    link.lost(&format!("its reply, {name}, does not answer what was asked"))
+}
+
+impl Home for Client {
+    fn create_set(&self, options: SetOptions) -> Result<SetId> {
+        let link = self.link()?;
+        match link.call(Request::CreateSet(options))? {
+            Reply::Set(set) => Ok(set),
+            other => Err(strange(&link, &other)),
+        }
+    }
+
+    fn find_set(&self, name: &str) -> Result<Option<SetId>> {
+        let link = self.link()?;
+        match link.call(Request::FindSet(name.into()))? {
+            Reply::Found(set) => Ok(set),
+            other => Err(strange(&link, &other)),
+        }
+    }
+
+    fn retain_set(&self, set: SetId) -> Result<()> {
+        self.done(Request::RetainSet(set))
+    }
+
+    fn release_set(&self, set: SetId) {
+        if let Ok(link) = self.link() {
+            link.give_back(Release::Set(set));
+        }
+    }
+
+    fn set_attributes(&self, set: SetId, attributes: Attributes) -> Result<()> {
+        self.done(Request::SetAttributes(set, attributes))
+    }
+
+    fn drop_set(&self, set: SetId) -> Result<()> {
+        self.done(Request::DropSet(set))
+    }
+
+    fn allocate(&self, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>> {
+        let link = self.link()?;
+        let mut extents = Vec::with_capacity(lengths.len());
+        // At least one call, so that a set that is not there is an error for no lengths too.
+        let mut rest = lengths;
+        loop {
+            let (some, more) = rest.split_at(rest.len().min(MOST_EXTENTS));
+            let asked = some.iter().map(|length| *length as u64).collect();
+            let granted = match link.call(Request::Allocate { set, lengths: asked })? {
+                Reply::Extents(granted) if granted.len() == some.len() => granted,
+                other => return Err(strange(&link, &other)),
+            };
+            for (token, reference) in granted {
+                let place = (reference.segment, reference.offset as usize);
+                let owner = Arc::clone(&link);
+                let release = move || {
+                    if let Some(token) = owner.take_extent(place) {
+                        owner.give_back(Release::Extent(token));
+                    }
+                };
+                link.hold_extent(place, token);
+                let extent = link.mapped().extent(reference, Some(Box::new(release)));
+                extents.push(extent.map_err(|why| link.lost(&why))?);
+            }
+            rest = more;
+            if rest.is_empty() {
+                return Ok(extents);
+            }
+        }
+    }
+
+    fn seal(&self, set: SetId, spec: PageSpec, extents: Vec<Extent>) -> Result<DataInfo> {
+        let link = self.link()?;
+        let mut tokens = Vec::with_capacity(extents.len());
+        for extent in &extents {
+            match link.take_extent((extent.segment().id(), extent.offset())) {
+                Some(token) => tokens.push(token),
+                None => {
+                    // Dropping them gives none of these back any more.
+                    tokens.into_iter().for_each(|token| link.give_back(Release::Extent(token)));
+                    return Err(Error::Invalid(format!("{extent:?} was not allocated by this client to be sealed")));
+                }
+            }
+        }
+        let request = Request::Seal(Box::new(Sealing::new(set, spec, tokens)));
+        match link.call(request)? {
+            Reply::Page(info) => Ok(info),
+            other => Err(strange(&link, &other)),
+        }
+    }
+
+    fn pin(&self, page: PageId) -> Result<Pinned> {
+        let link = self.link()?;
+        let (pin, info, header, references) = match link.call(Request::Pin(page))? {
+            Reply::Pinned { pin, info, header, buffers } => (pin, info, header, buffers),
+            other => return Err(strange(&link, &other)),
+        };
+        let mut buffers = Vec::with_capacity(references.len());
+        for reference in references {
+            let extent = link.mapped().extent(reference, None).map_err(|why| link.lost(&why))?;
+            let range = 0..extent.len();
+            buffers.push(PageBuffer { extent: Arc::new(extent), range });
+        }
+        let unpin = Box::new(move || link.give_back(Release::Pin(pin)));
+        Ok(Pinned { info, header: header.0.into(), buffers, unpin: Some(unpin) })
+    }
+
+    fn prefetch(&self, pages: &[PageId]) {
+        for some in pages.chunks(MOST_VALUES) {
+            // It is only a hint.
+            if self.call(Request::Prefetch(some.to_vec())).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn pages(&self, set: SetId) -> Result<Vec<DataInfo>> {
+        let link = self.link()?;
+        match link.call(Request::Pages(set))? {
+            Reply::Pages(pages, _) => Ok(pages),
+            other => Err(strange(&link, &other)),
+        }
+    }
+
+    fn find_pages(&self, set: SetId, keys: &[Vec<u8>]) -> Result<Vec<Option<DataInfo>>> {
+        let link = self.link()?;
+        let mut found = Vec::with_capacity(keys.len());
+        let mut rest = keys;
+        loop {
+            let mut bytes = 0usize;
+            let fits = rest.iter().take(MOST_VALUES / 4).take_while(|key| {
+                bytes = bytes.saturating_add(key.len());
+                bytes <= MOST_KEYS
+            });
+            let (some, more) = rest.split_at(fits.count().max(1).min(rest.len()));
+            let asked = some.iter().map(|key| Bytes(key.clone())).collect();
+            match link.call(Request::FindPages(set, asked))? {
+                Reply::FoundPages(pages) if pages.len() == some.len() => found.extend(pages),
+                other => return Err(strange(&link, &other)),
+            }
+            rest = more;
+            if rest.is_empty() {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn drop_page(&self, page: PageId) -> Result<()> {
+        self.done(Request::DropPage(page))
+    }
+
+    fn reserve(&self, least: u64, bytes: u64) -> Result<Reservation> {
+        let link = self.link()?;
+        match link.call(Request::Reserve { least, bytes })? {
+            Reply::Reserved(token, bytes) => {
+                let release = Box::new(move || link.give_back(Release::Reservation(token)));
+                Ok(Reservation { bytes, release: Some(release) })
+            }
+            other => Err(strange(&link, &other)),
+        }
+    }
+
+    fn describe(&self) -> Result<Vec<SetInfo>> {
+        let link = self.link()?;
+        match link.call(Request::Describe)? {
+            Reply::Sets(sets, _) => Ok(sets),
+            other => Err(strange(&link, &other)),
+        }
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let link = self.link()?;
+        match link.call(Request::Counters)? {
+            Reply::Counters(counters) => Ok(counters),
+            other => Err(strange(&link, &other)),
+        }
+    }
+}

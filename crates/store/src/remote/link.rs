@@ -1,0 +1,339 @@
+//! A client's connections to its server.
+
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::net::Shutdown;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use craton_slab::SegmentId;
+use parking_lot::{Condvar, Mutex};
+
+use super::Result;
+use super::address::Address;
+use super::descriptors::Channel;
+use super::mapped::Mapped;
+use super::protocol::{
+    Answer, Broken, Call, Hello, MOST, MOST_HELLO, MOST_VALUES, Release, Reply, Request, Token, VERSION, Welcome,
+};
+use super::serving::ClientId;
+use crate::error::Error;
+
+// Connections of one client: as many calls may wait for the server at once.
+const MOST_WAYS: usize = 8;
+// How long a server may take to greet.
+const GREETING: Duration = Duration::from_secs(10);
+// How long releases may wait for more of them, and how often an idle client asks which segments are gone.
+const BATCH: Duration = Duration::from_millis(2);
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What a process has of its server. It stays as long as something that it was given does.
+pub(super) struct Link {
+    pub(super) address: Address,
+    pub(super) client: ClientId,
+    // The process that it belongs to. A process that was forked from it has a copy, and must not touch that: threads that held its locks
+    // are not there any more, and its sockets are the other process's.
+    pid: u32,
+    own: ManuallyDrop<Own>,
+}
+
+struct Own {
+    key: u64,
+    ways: Mutex<Ways>,
+    free: Condvar,
+    mapped: Mapped,
+    queue: Arc<Queue>,
+    // The extents that this client may still seal, by where they lie.
+    unsealed: Mutex<HashMap<(SegmentId, usize), Token>>,
+    flusher: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Ways {
+    idle: Vec<Channel>,
+    open: usize,
+    broken: Option<String>,
+}
+
+/// What is to be given back with the next call, or soon.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    arrival: Condvar,
+    close: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    releases: Vec<Release>,
+    // How many were taken so far.
+    taken: u64,
+    closed: bool,
+}
+
+impl Queue {
+    fn push(&self, release: Release) {
+        let mut waiting = self.waiting.lock();
+        waiting.releases.push(release);
+        if waiting.releases.len() == 1 {
+            self.arrival.notify_one();
+        }
+    }
+
+    // A call of `request` that takes them along, as many as a call may.
+    fn call(&self, request: Request) -> Call {
+        let mut waiting = self.waiting.lock();
+        let rest = waiting.releases.len().min(MOST_VALUES);
+        let rest = waiting.releases.split_off(rest);
+        let releases = std::mem::replace(&mut waiting.releases, rest);
+        let before = waiting.taken;
+        waiting.taken += releases.len() as u64;
+        Call { before, releases, request }
+    }
+
+    // Wait until something is to be given back and had a moment to grow; `None` when there is no more, and otherwise whether there is any.
+    fn wait(&self) -> Option<bool> {
+        let mut waiting = self.waiting.lock();
+        if waiting.releases.is_empty() && !waiting.closed {
+            self.arrival.wait_for(&mut waiting, IDLE);
+        }
+        if !waiting.releases.is_empty() && !waiting.closed {
+            self.close.wait_for(&mut waiting, BATCH);
+        }
+        (!waiting.closed).then_some(!waiting.releases.is_empty())
+    }
+
+    fn shut(&self) {
+        self.waiting.lock().closed = true;
+        self.arrival.notify_one();
+        self.close.notify_one();
+    }
+}
+
+// Why a call has no reply: the server said no, or the connection cannot go on.
+enum Failure {
+    Refused(Error),
+    Lost(String),
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self::Lost(broken.to_string())
+    }
+}
+
+impl Link {
+    /// Become a client of the server at `address`.
+    pub(super) fn connect(address: &Address) -> Result<Arc<Self>> {
+        let (channel, client, key) = greet(address, None)?;
+        let ways = Mutex::new(Ways { idle: vec![channel], open: 1, broken: None });
+        let queue = Arc::new(Queue::default());
+        let own = Own {
+            key,
+            ways,
+            free: Condvar::new(),
+            mapped: Mapped::default(),
+            queue: Arc::clone(&queue),
+            unsealed: Mutex::default(),
+            flusher: Mutex::default(),
+        };
+        let (address, pid) = (address.clone(), std::process::id());
+        let link = Arc::new(Self { address, client, pid, own: ManuallyDrop::new(own) });
+        let weak = Arc::downgrade(&link);
+        let flusher = std::thread::Builder::new()
+            .name("craton-store".into())
+            .spawn(move || flush(&queue, &weak))
+            .map_err(|e| link.address.error(format!("no thread can be started: {e}")))?;
+        *link.own.flusher.lock() = Some(flusher);
+        Ok(link)
+    }
+
+    /// Whether this process is the one that connected.
+    pub(super) fn is_here(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    pub(super) fn mapped(&self) -> &Mapped {
+        &self.own.mapped
+    }
+
+    /// Give something back, soon.
+    pub(super) fn give_back(&self, release: Release) {
+        if self.is_here() {
+            self.own.queue.push(release);
+        }
+    }
+
+    /// An extent that may be sealed.
+    pub(super) fn hold_extent(&self, place: (SegmentId, usize), token: Token) {
+        self.own.unsealed.lock().insert(place, token);
+    }
+
+    /// The extent is sealed, or given back.
+    pub(super) fn take_extent(&self, place: (SegmentId, usize)) -> Option<Token> {
+        if self.is_here() { self.own.unsealed.lock().remove(&place) } else { None }
+    }
+
+    /// Ask the server.
+    pub(super) fn call(&self, request: Request) -> Result<Reply> {
+        let mut channel = self.way()?;
+        let call = self.own.queue.call(request);
+        match self.exchange(&mut channel, call) {
+            Ok(Reply::Failed(e)) | Err(Failure::Refused(e)) => {
+                self.back(channel);
+                Err(e)
+            }
+            Ok(reply) => {
+                self.back(channel);
+                Ok(reply)
+            }
+            Err(Failure::Lost(why)) => Err(self.lost(&why)),
+        }
+    }
+
+    /// The server did not keep to the protocol: nothing more is asked of it.
+    pub(super) fn lost(&self, why: &str) -> Error {
+        let mut ways = self.own.ways.lock();
+        let why = ways.broken.get_or_insert_with(|| why.to_owned()).clone();
+        let idle = std::mem::take(&mut ways.idle);
+        drop(ways);
+        self.own.free.notify_all();
+        idle.iter().for_each(hang_up);
+        self.address.error(why)
+    }
+
+    fn way(&self) -> Result<Channel> {
+        let mut ways = self.own.ways.lock();
+        loop {
+            if let Some(why) = &ways.broken {
+                return Err(self.address.error(why));
+            }
+            if let Some(channel) = ways.idle.pop() {
+                return Ok(channel);
+            }
+            if ways.open < MOST_WAYS {
+                ways.open += 1;
+                break;
+            }
+            self.own.free.wait(&mut ways);
+        }
+        drop(ways);
+        match greet(&self.address, Some((self.client, self.own.key))) {
+            Ok((channel, ..)) => Ok(channel),
+            Err(e) => {
+                self.own.ways.lock().open -= 1;
+                self.own.free.notify_one();
+                Err(e)
+            }
+        }
+    }
+
+    fn back(&self, channel: Channel) {
+        let mut ways = self.own.ways.lock();
+        if ways.broken.is_some() {
+            hang_up(&channel);
+        } else {
+            ways.idle.push(channel);
+            self.own.free.notify_one();
+        }
+    }
+
+    fn exchange(&self, channel: &mut Channel, call: Call) -> Result<Reply, Failure> {
+        match channel.send(&call, &[], MOST) {
+            Err(e @ Broken::Oversize { .. }) => {
+                // Nothing was sent. What it would have taken along goes without it.
+                self.exchange(channel, Call { request: Request::Nothing, ..call })?;
+                return Err(Failure::Refused(Error::Invalid(e.to_string())));
+            }
+            outcome => outcome?,
+        }
+        let (mut pages, mut sets) = (Vec::new(), Vec::new());
+        loop {
+            let answer: Answer = channel.receive(MOST)?;
+            let descriptors = channel.descriptors(answer.segments.len())?;
+            let mapping = answer.segments.iter().zip(descriptors).try_for_each(|(announced, descriptor)| {
+                self.own.mapped.attach(*announced, descriptor, matches!(answer.reply, Reply::Grant))
+            });
+            self.own.mapped.forget(&answer.gone);
+            if let Reply::Grant = answer.reply {
+                let call = Call { before: 0, releases: Vec::new(), request: Request::Granted(mapping) };
+                channel.send(&call, &[], MOST)?;
+                continue;
+            }
+            mapping.map_err(|why| Failure::Lost(format!("a segment of it cannot be mapped: {why}")))?;
+            match answer.reply {
+                Reply::More => {}
+                Reply::Pages(part, more) => {
+                    pages.extend(part);
+                    if !more {
+                        return Ok(Reply::Pages(pages, false));
+                    }
+                }
+                Reply::Sets(part, more) => {
+                    sets.extend(part);
+                    if !more {
+                        return Ok(Reply::Sets(sets, false));
+                    }
+                }
+                reply => return Ok(reply),
+            }
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
+        self.own.queue.shut();
+        // Hung up, not only closed: a process that was forked from this one may have the sockets too.
+        self.own.ways.get_mut().idle.iter().for_each(hang_up);
+        if let Some(flusher) = self.own.flusher.get_mut().take() {
+            if flusher.thread().id() != std::thread::current().id() {
+                let _ = flusher.join();
+            }
+        }
+        // SAFETY: it is dropped once, here, and not used afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.own) };
+    }
+}
+
+fn hang_up(channel: &Channel) {
+    let _ = channel.socket().shutdown(Shutdown::Both);
+}
+
+// Give back what nobody's call takes along, until the link is gone.
+fn flush(queue: &Queue, link: &Weak<Link>) {
+    while let Some(any) = queue.wait() {
+        let Some(link) = link.upgrade() else { return };
+        if any || !link.own.mapped.is_empty() {
+            // A server that is gone has taken back everything; whoever calls next hears of it.
+            let lost = matches!(link.call(Request::Nothing), Err(Error::Connection { .. }));
+            if lost {
+                return;
+            }
+        }
+    }
+}
+
+fn greet(address: &Address, join: Option<(ClientId, u64)>) -> Result<(Channel, ClientId, u64)> {
+    let socket = Arc::new(address.connect()?);
+    let peer = rustix::net::sockopt::socket_peercred(&*socket).map_err(|e| address.error(e))?;
+    let (server, own) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
+    if server != own {
+        return Err(address.error(format!("it belongs to user {server}, and this process is user {own}'s")));
+    }
+    let greeting = || {
+        let mut channel = Channel::new(socket, true, Some(GREETING))?;
+        channel.send(&Hello { version: VERSION, join }, &[], MOST_HELLO)?;
+        let welcome = channel.receive::<Welcome>(MOST_HELLO)?;
+        channel.set_patience(None)?;
+        Ok((channel, welcome))
+    };
+    match greeting().map_err(|e: Broken| address.error(e))? {
+        (channel, Welcome::Accepted { client, key }) => Ok((channel, client, key)),
+        (_, Welcome::Refused(why)) => Err(address.error(why)),
+    }
+}

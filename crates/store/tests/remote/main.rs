@@ -1,0 +1,17 @@
+//! A store served to other processes.
+
+mod fake;
+mod hostile;
+mod processes;
+mod roundtrips;
+mod support;
+
+// Not a test of its own: other tests start this program again to play a role in another process.
+#[test]
+fn role() {
+    if let Some((role, address)) = support::my_role() {
+        if !processes::play(&role, &address) && !hostile::play(&role, &address) {
+            panic!("nobody plays {role}");
+        }
+    }
+}
