@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pickle import PickleBuffer
 from typing import Any
 
@@ -41,9 +42,10 @@ def _array(encoder: Encoder, array: Any) -> Any:
     # A slice keeps the buffers of the whole; what is far from whole is cut out.
     whole = array.get_total_buffer_size()
     if whole > _SMALL and whole > 1.25 * array.nbytes:
-        cut = pa.concat_arrays([array])
-        if cut.get_total_buffer_size() < whole:
-            array = cut
+        with contextlib.suppress(pa.ArrowNotImplementedError):
+            cut = pa.concat_arrays([array])
+            if cut.get_total_buffer_size() < whole:
+                array = cut
     return array.__reduce__()
 
 

@@ -9,10 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Encoder", "Handler", "Parts", "encode"]
+__all__ = ["PLACE", "Encoder", "Handler", "Parts", "encode"]
 
 VERSION = 1
 PLAIN_MEMORY = b"\0"
+
+PLACE = pickle.PickleBuffer(bytearray())
+"""Pickled where an array's memory is to be asked for. Being writable, it is followed by no request to make the memory read-only, which pickle
+would answer by a memoryview in place of the array."""
 
 _HEAD = struct.Struct("<4sIQIQ")
 _MOST_DTYPES = 1 << 16
@@ -91,7 +95,7 @@ class Encoder(pickle.Pickler):
     def __init__(self) -> None:
         self._chunks: list[Any] = []
         self._buffers: list[pickle.PickleBuffer] = []
-        self._descriptions: dict[int, bytes] = {}
+        self._described: dict[int, tuple[bytes, Any]] = {}
         self._dtypes: dict[Any, int] = {}
         self._names: list[bytes] = []
         self._handlers: dict[type, Handler | None] = {}
@@ -115,14 +119,15 @@ class Encoder(pickle.Pickler):
             obj = unnested(self, obj)
         self.dump(obj)
         count = len(self._buffers)
-        if len(self._descriptions) == count:
-            described = b"".join(self._descriptions.values())
+        if len(self._described) == count:
+            pairs = list(self._described.values())
         else:
-            described = b"".join([self._descriptions.get(number, PLAIN_MEMORY) for number in range(count)])
+            pairs = [self._described.get(number, (PLAIN_MEMORY, buffer)) for number, buffer in enumerate(self._buffers)]
         names = b"".join([len(name).to_bytes(1, "little") + name for name in self._names])
+        described = b"".join([description for description, _ in pairs])
         head = _HEAD.pack(b"COBM", VERSION, count, len(self._names), len(names) + len(described))
         chunks = [b"".join((head, names, described, *self._chunks[:1])), *self._chunks[1:]]
-        return Parts(chunks, [buffer.raw() for buffer in self._buffers])
+        return Parts(chunks, [pickle.PickleBuffer(memory).raw() for _, memory in pairs])
 
     def number_of(self, dtype: Any, name: str) -> int | None:
         """Return the number of a dtype that goes by a name; None when there are too many."""
@@ -136,9 +141,9 @@ class Encoder(pickle.Pickler):
             self._names.append(encoded)
         return number
 
-    def describe(self, description: bytes, ahead: int = 0) -> None:
-        """Say what the next buffer that is pickled is, or the one that comes ``ahead`` buffers later."""
-        self._descriptions[len(self._buffers) + ahead] = description
+    def describe(self, description: bytes, memory: Any, ahead: int = 0) -> None:
+        """Say what the next `PLACE` that is pickled stands for, or the one that comes ``ahead`` buffers later."""
+        self._described[len(self._buffers) + ahead] = description, memory
 
 
 def encode(obj: Any) -> Parts:

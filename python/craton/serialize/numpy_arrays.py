@@ -7,14 +7,13 @@ What else there is is led back to plain arrays, which pickle then meets.
 from __future__ import annotations
 
 import struct
-from pickle import PickleBuffer
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from craton import _native
-from craton.serialize.encoding import Encoder, Handler
+from craton.serialize.encoding import PLACE, Encoder, Handler
 
 __all__ = ["find", "unnested"]
 
@@ -39,9 +38,9 @@ def find(kind: type) -> Handler | None:
 
 
 def unnested(encoder: Encoder, obj: Any) -> Any:
-    """Replace the arrays in a list, tuple or dict by their buffers, where that is all there is.
+    """Replace the arrays in a list, tuple or dict by places of buffers, where that is all there is.
 
-    Pickle asks back for every array, and wraps it in a call; a buffer it writes with one byte, and reads as fast. The replacement is possible when
+    Pickle asks back for every array, and wraps it in a call; a place it writes as one byte, and reads as fast. The replacement is possible when
     every array and container in the object is met once, so that nothing has to refer back to them, and everything else is text or a number.
 
     Returns
@@ -51,8 +50,7 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
     """
     if type(obj) not in (list, tuple, dict):
         return obj
-    found: list[PickleBuffer] = []
-    descriptions: list[bytes] = []
+    found: list[tuple[bytes, Any]] = []
     seen: set[int] = set()
     # An object of other things is left early.
     budget = 64
@@ -65,9 +63,8 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
                 raise _OthersError
             seen.add(id(item))
             budget += 8
-            descriptions.append(placed[0])
-            found.append(placed[1])
-            return placed[1]
+            found.append(placed)
+            return PLACE
         budget -= 1
         if kind in _ATOMS and budget:
             return item
@@ -86,8 +83,8 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
         return obj
     if not found:
         return obj
-    for ahead, description in enumerate(descriptions):
-        encoder.describe(description, ahead)
+    for ahead, (description, memory) in enumerate(found):
+        encoder.describe(description, memory, ahead)
     return made
 
 
@@ -95,7 +92,7 @@ class _OthersError(Exception):
     """There is something else in an object than arrays."""
 
 
-def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, PickleBuffer] | None:
+def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] | None:
     """Return the description and the memory of a plain array; None if its items are no plain memory."""
     dtype = array.dtype
     kind = dtype.num
@@ -109,12 +106,12 @@ def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Pickl
     flags, shape = array.flags, array.shape
     dimensions = len(shape)
     if flags.c_contiguous:
-        return _HEADS[dimensions].pack(_C, dimensions, number, *shape), PickleBuffer(_exported(array))
+        return _HEADS[dimensions].pack(_C, dimensions, number, *shape), _exported(array)
     if flags.f_contiguous:
-        return _HEADS[dimensions].pack(_F, dimensions, number, *shape), PickleBuffer(_exported(array.T))
+        return _HEADS[dimensions].pack(_F, dimensions, number, *shape), _exported(array.T)
     memory, strides, offset = _dense(array)
     ends = struct.pack(f"<{dimensions}qQ", *strides, offset)
-    return _HEADS[dimensions].pack(_STRIDED, dimensions, number, *shape) + ends, PickleBuffer(_exported(memory))
+    return _HEADS[dimensions].pack(_STRIDED, dimensions, number, *shape) + ends, _exported(memory)
 
 
 def _exported(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -160,10 +157,10 @@ def _dense(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[int]
 def _array(encoder: Encoder, array: np.ndarray[Any, Any]) -> Any:
     placed = _placed(encoder, array)
     if placed is not None:
-        encoder.describe(placed[0])
-        return _native.array, (placed[1],)
+        encoder.describe(*placed)
+        return _native.array, (PLACE,)
     dtype = array.dtype
-    if dtype.fields is None or dtype.hasobject or dtype.itemsize == 0 or array.size == 0:
+    if dtype.fields is None or dtype.hasobject or dtype.itemsize == 0:
         return NotImplemented  # NumPy's own pickling: items that are objects, types of other libraries
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = array.copy("C")

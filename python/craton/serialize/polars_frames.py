@@ -52,6 +52,9 @@ def _table(frame: pl.DataFrame) -> pa.Table | None:
 
 
 def _frame_of(table: pa.Table) -> pl.DataFrame:
+    batches = table.to_batches()
+    if len(batches) > 1:  # of a whole table with categories, Polars joins the chunks
+        return pl.concat([pl.DataFrame(pl.from_arrow(batch)) for batch in batches], rechunk=False)
     frame = pl.from_arrow(table, rechunk=False)
     assert isinstance(frame, pl.DataFrame)
     return frame

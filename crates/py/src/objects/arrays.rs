@@ -84,8 +84,10 @@ pub fn dtype(py: Python<'_>, name: &[u8]) -> PyResult<Dtype> {
     {
         return Ok(Dtype { object: found.object.clone_ref(py), item: found.item });
     }
-    let text = std::str::from_utf8(name).map_err(|_| PyValueError::new_err("the name of a type is not text"))?;
-    let object = py.import("numpy")?.getattr("dtype")?.call1((text,))?;
+    let make = py.import("numpy")?.getattr("dtype")?;
+    let unknown = || PyValueError::new_err(format!("NumPy knows no dtype {:?}", name.escape_ascii().to_string()));
+    let text = std::str::from_utf8(name).map_err(|_| unknown())?;
+    let object = make.call1((text,)).map_err(|_| unknown())?;
     if object.getattr("hasobject")?.is_truthy()? || object.getattr("num")?.extract::<i64>()? >= 256 {
         return Err(PyValueError::new_err(format!("an array over memory cannot be of type {text:?}")));
     }
