@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use craton_store::policy::{self, Policy};
 use craton_store::remote::{Address, Client, Server, ServerOptions, Serving};
 use craton_store::services::SequentialReader;
 use craton_store::{
     Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec, Pinned, Pool, PoolOptions, Reading,
-    Reference, Reservation, SetId, SetInfo, SetOptions, Writing,
+    Reservation, SetId, SetInfo, SetOptions, Writing,
 };
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyValueError};

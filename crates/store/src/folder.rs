@@ -123,9 +123,10 @@ fn guard(path: &Path) -> Option<Child> {
         .ok()
 }
 
-/// Remove the folders in `parent` whose stores are gone: their locks are free.
-fn remove_dead(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
+/// Remove the folders in `parent` whose stores are gone: their locks are free. Returns what was removed.
+pub fn remove_dead(parent: &Path) -> Vec<PathBuf> {
+    let mut removed = Vec::new();
+    let Ok(entries) = fs::read_dir(parent) else { return removed };
     let user = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {
         let path = entry.path();
@@ -138,9 +139,12 @@ fn remove_dead(parent: &Path) {
         };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             tracing::info!(folder = %path.display(), "removing the folder of a dead store");
-            let _ = fs::remove_dir_all(&path);
+            if fs::remove_dir_all(&path).is_ok() {
+                removed.push(path);
+            }
         }
     }
+    removed
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod remote;
 
 pub use api::*;
 pub use error::{Error, Result};
-pub use images::Compression;
+pub use folder::remove_dead;
+pub use images::{Compression, verify_file};
 pub use metrics::prometheus;
 pub use pool::{Pool, PoolOptions};

@@ -178,6 +178,9 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     fn victims(&self, sets: &[&Members], scene: &Scene) -> Vec<PageId>;
 }
 
+/// The names that [`by_name`] knows.
+pub const NAMES: [&str; 6] = ["data-aware", "lru", "mru", "dbmin-1", "dbmin-1000", "dbmin-adaptive"];
+
 /// The policy of that [`Policy::name`].
 #[must_use]
 pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {

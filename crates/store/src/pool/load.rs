@@ -77,12 +77,12 @@ impl Shared {
         let _pending = self.memory.pending();
         let started = Instant::now();
         let path = self.path(id);
-        let mut extent = charge.extent(&self.slab, image.length)?;
+        let mut extent = charge.extent(self.slabs.own(), image.length)?;
         io::read(&path, image, &mut extent, self.access()).map_err(|fault| match fault {
             Fault::Damaged(why) => self.corrupt(id, why),
             Fault::System(error) => Error::io(format!("read the page image {}", path.display()), &error),
         })?;
-        let extent = self.slab.share(extent);
+        let extent = self.slabs.share(extent);
         let resident = Resident { buffers: io::buffers(image, &extent).into(), charge: rounded(image.length) };
         let mut tables = self.tables.lock();
         tables.counters.read += image.total;

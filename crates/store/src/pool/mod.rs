@@ -8,6 +8,8 @@ mod jobs;
 mod load;
 mod memory;
 mod seal;
+mod serving;
+mod slabs;
 mod tables;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +29,7 @@ use crate::io::Access;
 use crate::policy::{DataAware, Policy};
 use jobs::{Job, Jobs};
 use memory::{Memory, rounded};
+use slabs::Slabs;
 use tables::{Garbage, Tables};
 
 /// How a pool is set up.
@@ -69,7 +72,7 @@ impl Default for PoolOptions {
 /// What the pool, its I/O threads and the pages that were handed out share.
 struct Shared {
     options: PoolOptions,
-    slab: Arc<Slab>,
+    slabs: Slabs,
     memory: Arc<Memory>,
     tables: Mutex<Tables>,
     // A page that was being read is there, or is not going to be.
@@ -86,6 +89,14 @@ impl Shared {
 
     fn access(&self) -> Access {
         if self.options.direct_io { Access::Direct } else { Access::Buffered }
+    }
+
+    /// Extents in `slab` for pages of `set`; evicts what it must.
+    fn allocate(&self, set: SetId, lengths: &[usize], slab: &Arc<Slab>) -> Result<Vec<Extent>> {
+        self.tables.lock().set(set)?;
+        let bytes = lengths.iter().map(|length| rounded(*length)).try_fold(0u64, u64::checked_add);
+        let mut charge = self.room(bytes.unwrap_or(u64::MAX))?;
+        lengths.iter().map(|length| charge.extent(slab, *length)).collect()
     }
 
     fn drop_set(&self, set: SetId) -> Result<()> {
@@ -125,10 +136,8 @@ impl Pool {
     /// When the system gives no thread.
     pub fn open(options: PoolOptions) -> Result<Arc<Self>> {
         let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-        // The pool itself keeps to the limit: it knows of reservations, and whom to evict.
-        let slab = Slab::new(SlabOptions { limit: u64::MAX, segment_bytes: options.segment_bytes });
         let shared = Arc::new(Shared {
-            slab,
+            slabs: Slabs::new(options.segment_bytes),
             memory: Memory::new(options.limit),
             tables: Mutex::new(Tables::default()),
             loaded: Condvar::new(),
@@ -181,10 +190,10 @@ impl Pool {
         &self.shared.options
     }
 
-    /// Where its pages' memory comes from.
+    /// Where the memory of pages that this process writes comes from.
     #[must_use]
     pub fn slab(&self) -> &Arc<Slab> {
-        &self.shared.slab
+        self.shared.slabs.own()
     }
 
     /// The folder that its page images are in; it exists once a page was written.
@@ -237,11 +246,7 @@ impl Home for Pool {
     }
 
     fn allocate(&self, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>> {
-        let shared = &self.shared;
-        shared.tables.lock().set(set)?;
-        let bytes = lengths.iter().map(|length| rounded(*length)).try_fold(0u64, u64::checked_add);
-        let mut charge = shared.room(bytes.unwrap_or(u64::MAX))?;
-        lengths.iter().map(|length| charge.extent(&shared.slab, *length)).collect()
+        self.shared.allocate(set, lengths, self.shared.slabs.own())
     }
 
     fn seal(&self, set: SetId, spec: PageSpec, extents: Vec<Extent>) -> Result<DataInfo> {
@@ -298,7 +303,7 @@ impl Home for Pool {
     }
 
     fn counters(&self) -> Result<Counters> {
-        let slab = self.shared.slab.usage();
+        let slab = self.shared.slabs.usage();
         let tables = self.shared.tables.lock();
         tables.open()?;
         let (_, reserved) = self.shared.memory.usage();

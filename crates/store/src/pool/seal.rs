@@ -94,7 +94,7 @@ impl Shared {
     fn resolve(&self, references: &[Reference], extents: Vec<Extent>) -> Result<Resolved> {
         let mut own: BTreeMap<(u64, usize), (Arc<Extent>, bool)> = BTreeMap::new();
         for extent in extents {
-            own.insert((extent.segment().id(), extent.offset()), (self.slab.share(extent), false));
+            own.insert((extent.segment().id(), extent.offset()), (self.slabs.share(extent), false));
         }
         let (mut copied, mut shared) = (0, 0);
         let mut buffers: Vec<Option<PageBuffer>> = vec![None; references.len()];
@@ -126,7 +126,7 @@ impl Shared {
                 buffers[index] = Some(PageBuffer { extent: Arc::clone(extent), range });
                 continue;
             }
-            let extent = self.slab.find(reference.segment, offset).ok_or_else(refuse)?;
+            let extent = self.slabs.find(reference.segment, offset).ok_or_else(refuse)?;
             let range = inside(&extent).ok_or_else(refuse)?;
             shared += reference.length;
             buffers[index] = Some(PageBuffer { extent, range });
@@ -148,7 +148,7 @@ impl Shared {
         if let Some(extent) = &*nothing {
             return Ok(Arc::clone(extent));
         }
-        let extent = Arc::new(self.slab.allocate(0).map_err(|error| Error::Io {
+        let extent = Arc::new(self.slabs.own().allocate(0).map_err(|error| Error::Io {
             what: "allocate".into(),
             why: error.to_string(),
             code: 0,

@@ -1,0 +1,100 @@
+//! The memory of this process, and that of each client, which only the client and this process may write to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use craton_slab::{Extent, SegmentId, Slab, SlabOptions, SlabUsage};
+use parking_lot::Mutex;
+
+use crate::remote::ClientId;
+
+/// Bytes of a segment that a client writes to: small ones become empty, and go back to the system, sooner.
+const CLIENT_SEGMENT: u64 = 64 << 20;
+
+#[derive(Default)]
+struct Clients {
+    present: HashMap<ClientId, Arc<Slab>>,
+    // Of clients that have gone, as long as a page lies there.
+    gone: Vec<Weak<Slab>>,
+}
+
+/// All slabs that pages lie in.
+pub(crate) struct Slabs {
+    own: Arc<Slab>,
+    clients: Mutex<Clients>,
+}
+
+impl Slabs {
+    pub(crate) fn new(segment_bytes: u64) -> Self {
+        // The pool itself keeps to the limit: it knows of reservations, and whom to evict.
+        let options = SlabOptions { limit: u64::MAX, segment_bytes, ..SlabOptions::default() };
+        Self { own: Slab::new(options), clients: Mutex::default() }
+    }
+
+    /// The memory that nobody but this process writes to.
+    pub(crate) fn own(&self) -> &Arc<Slab> {
+        &self.own
+    }
+
+    /// The memory that this client writes to.
+    pub(crate) fn of_client(&self, client: ClientId) -> Arc<Slab> {
+        let made = || {
+            Slab::new(SlabOptions {
+                limit: u64::MAX,
+                segment_bytes: CLIENT_SEGMENT,
+                client: true,
+                ..SlabOptions::default()
+            })
+        };
+        Arc::clone(self.clients.lock().present.entry(client).or_insert_with(made))
+    }
+
+    /// The client has gone: what it sealed stays, what is free goes back to the system.
+    pub(crate) fn close_client(&self, client: ClientId) {
+        let mut clients = self.clients.lock();
+        clients.gone.retain(|slab| slab.strong_count() > 0);
+        if let Some(slab) = clients.present.remove(&client) {
+            clients.gone.push(Arc::downgrade(&slab));
+            drop(clients);
+            slab.trim(0);
+        }
+    }
+
+    /// Share an extent of any of the slabs: from now on [`Slabs::find`] finds it.
+    pub(crate) fn share(&self, extent: Extent) -> Arc<Extent> {
+        let home = self.home_of(extent.segment().id());
+        home.unwrap_or_else(|| Arc::clone(&self.own)).share(extent)
+    }
+
+    /// The shared extent that has the byte at `offset` of `segment`, if it is alive.
+    pub(crate) fn find(&self, segment: SegmentId, offset: usize) -> Option<Arc<Extent>> {
+        self.home_of(segment)?.find(segment, offset)
+    }
+
+    fn home_of(&self, segment: SegmentId) -> Option<Arc<Slab>> {
+        if self.own.segment(segment).is_some() {
+            return Some(Arc::clone(&self.own));
+        }
+        self.of_clients().into_iter().find(|slab| slab.segment(segment).is_some())
+    }
+
+    fn of_clients(&self) -> Vec<Arc<Slab>> {
+        let clients = self.clients.lock();
+        clients.present.values().cloned().chain(clients.gone.iter().filter_map(Weak::upgrade)).collect()
+    }
+
+    /// What all of them use together.
+    pub(crate) fn usage(&self) -> SlabUsage {
+        let mut all = self.own.usage();
+        for one in self.of_clients().iter().map(|slab| slab.usage()) {
+            all.used += one.used;
+            all.reserved += one.reserved;
+            all.segments += one.segments;
+            all.sealed += one.sealed;
+            all.touched += one.touched;
+            all.idle += one.idle;
+            all.resident += one.resident;
+        }
+        all
+    }
+}
