@@ -113,7 +113,9 @@ impl PageInfo {
 }
 
 // A pin that Arrow buffers own together.
-struct Pin(Arc<Pinned>);
+struct Pin {
+    _pinned: Arc<Pinned>,
+}
 impl RefUnwindSafe for Pin {}
 impl UnwindSafe for Pin {}
 
@@ -125,7 +127,7 @@ pub struct Page {
 
 impl Page {
     fn buffers(&self) -> Vec<Buffer> {
-        let owner: Arc<dyn arrow_buffer::alloc::Allocation> = Arc::new(Pin(Arc::clone(&self.pinned)));
+        let owner: Arc<dyn arrow_buffer::alloc::Allocation> = Arc::new(Pin { _pinned: Arc::clone(&self.pinned) });
         let one = |part: &craton_store::PageBuffer| {
             let slice = part.as_slice();
             let Some(start) = NonNull::new(slice.as_ptr().cast_mut()).filter(|_| !slice.is_empty()) else {
