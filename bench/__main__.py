@@ -19,6 +19,7 @@ BENCHMARKS = {
     "cylon": "join, group-by, sort and their pipeline on two int64 columns",
     "small": "1,000 mixed operations on a frame of 10 rows",
     "import_time": "what the import costs in a fresh interpreter",
+    "serialization": "four Python objects written and read, as pickle does it",
 }
 
 

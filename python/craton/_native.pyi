@@ -150,7 +150,8 @@ class Buffers(Iterator[Any]):
     Raises
     ------
     ValueError
-        ``meta`` is none, or of a later version, or truncated, or describes other buffers; while iterating: an array does not fit its buffer.
+        ``meta`` is none, or of a later version, or truncated, or describes other buffers; while iterating: an array does
+        not fit its buffer.
     BufferError
         Something given is not contiguous.
     """
@@ -209,6 +210,6 @@ def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:
     >>> target = bytearray(4)
     >>> copy_into([memoryview(target)[1:3]], [b"ab"])
     2
-    >>> target
-    bytearray(b'\\x00ab\\x00')
+    >>> list(target)
+    [0, 97, 98, 0]
     """

@@ -117,7 +117,12 @@ def test_labels_and_notes() -> None:
 
 
 def test_empty_frames() -> None:
-    for frame in (pd.DataFrame(), pd.DataFrame(index=[1, 2]), pd.DataFrame({"a": []}), pd.Series([], dtype="f8").to_frame()):
+    for frame in (
+        pd.DataFrame(),
+        pd.DataFrame(index=[1, 2]),
+        pd.DataFrame({"a": []}),
+        pd.Series([], dtype="f8").to_frame(),
+    ):
         assert_frame_equal(read_back(frame), frame)
 
 
@@ -356,7 +361,9 @@ def table() -> pa.Table:
             "b": [i % 2 == 0 for i in range(ROWS)],
             "x": pa.nulls(ROWS),
             "r": pa.RunEndEncodedArray.from_arrays([ROWS], [7]),
-            "u": pa.UnionArray.from_sparse(pa.array([0] * ROWS, pa.int8()), [pa.array(range(ROWS)), pa.array(["a"] * ROWS)]),
+            "u": pa.UnionArray.from_sparse(
+                pa.array([0] * ROWS, pa.int8()), [pa.array(range(ROWS)), pa.array(["a"] * ROWS)]
+            ),
             "e": pa.array([b"0123456789abcdef"] * ROWS, pa.uuid()),
             "dec": pa.array([None, *range(ROWS - 1)], pa.decimal128(12, 2)),
         }
@@ -427,7 +434,7 @@ def polars_frame() -> pl.DataFrame:
             "b": [i % 2 == 0 for i in range(ROWS)],
             "x": [None] * ROWS,
             "d": [dt.date(2020, 1, 1)] * ROWS,
-            "z": [dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)] * ROWS,
+            "z": [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)] * ROWS,
             "D": [dt.timedelta(1)] * ROWS,
             "bytes": [b"x"] * ROWS,
         }
@@ -502,7 +509,13 @@ def test_sparse(form: str, kind: str) -> None:
 def test_tensors() -> None:
     torch = pytest.importorskip("torch")
     tensor = torch.arange(12.0).reshape(3, 4)
-    obj = {"t": tensor, "view": tensor[1:], "T": tensor.T, "p": torch.nn.Parameter(tensor.clone()), "b": torch.ones(3, dtype=torch.bfloat16)}
+    obj = {
+        "t": tensor,
+        "view": tensor[1:],
+        "T": tensor.T,
+        "p": torch.nn.Parameter(tensor.clone()),
+        "b": torch.ones(3, dtype=torch.bfloat16),
+    }
     back = read_back(obj)
     assert all(torch.equal(back[name], obj[name]) and back[name].dtype == obj[name].dtype for name in obj)
     assert type(back["p"]) is torch.nn.Parameter

@@ -28,17 +28,17 @@ pub fn refused(error: ArrowError) -> PyErr {
 /// # Errors
 /// `TypeError` for anything else; what the producer of a stream raises.
 pub fn import_batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
+    if data.hasattr("__arrow_c_array__")? {
+        let pair = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
+        let batch = import_array(&pair.get_item(0)?, &pair.get_item(1)?)?;
+        return Ok((batch.schema(), vec![batch]));
+    }
     if data.hasattr("__arrow_c_stream__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let reader = import_stream(&capsule)?;
         let schema = reader.schema();
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(refused)?;
         return Ok((schema, batches));
-    }
-    if data.hasattr("__arrow_c_array__")? {
-        let pair = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
-        let batch = import_array(&pair.get_item(0)?, &pair.get_item(1)?)?;
-        return Ok((batch.schema(), vec![batch]));
     }
     let given = data.get_type().qualname()?;
     Err(PyTypeError::new_err(format!("expected Arrow data (a table or record batch of pyarrow or Polars), got {given}")))

@@ -10,10 +10,11 @@ mod cursor;
 mod memory;
 
 pub use copy::copy_into;
+pub use memory::Memory;
 
 use arrays::{Arrays, Dtype, Shape};
 use cursor::Cursor;
-pub use memory::Memory;
+use memory::Place;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
@@ -37,13 +38,6 @@ enum Source {
     Separate(Vec<Py<Memory>>),
 }
 
-/// A range of a [`Memory`].
-struct Place<'a> {
-    memory: &'a Py<Memory>,
-    offset: usize,
-    length: usize,
-}
-
 /// An iterator over the buffers of a serialized object; see the stub for the contract.
 #[pyclass(module = "craton._native")]
 pub struct Buffers {
@@ -63,7 +57,14 @@ pub struct Buffers {
 
 impl Buffers {
     /// Read what precedes the descriptions in `meta[start..end]`.
-    fn open(py: Python<'_>, meta: Py<Memory>, place: (usize, usize), source: Source, given: usize, copy: bool) -> PyResult<Self> {
+    fn open(
+        py: Python<'_>,
+        meta: Py<Memory>,
+        place: (usize, usize),
+        source: Source,
+        given: usize,
+        copy: bool,
+    ) -> PyResult<Self> {
         let (start, stop) = place;
         let mut cursor = Cursor::new(meta.get().bytes(), start, stop, "the object's meta");
         let (magic, version) = (cursor.u32()?, cursor.u32()?);
@@ -89,7 +90,6 @@ impl Buffers {
         let at = cursor.at();
         Ok(Self { source, meta, at, end, next: 0, count, dtypes: known, copy, shape: Shape::new() })
     }
-
 }
 
 impl Source {
@@ -195,15 +195,13 @@ impl Buffers {
         let shape = &mut self.shape;
         let mut cursor = Cursor::new(self.meta.get().bytes(), self.at, self.end, "the description of buffers");
         let made = match cursor.u8()? {
-            arrays::PLAIN_MEMORY if self.copy => {
-                let bytes = &place.memory.get().bytes()[place.offset..place.offset + place.length];
-                PyByteArray::new(py, bytes).into_any().unbind()
+            arrays::PLAIN_MEMORY if self.copy => PyByteArray::new(py, place.bytes()).into_any().unbind(),
+            arrays::PLAIN_MEMORY => {
+                Memory::part(py, place.memory, place.offset, place.offset + place.length)?.into_any()
             }
-            arrays::PLAIN_MEMORY => Memory::part(py, place.memory, place.offset, place.offset + place.length)?.into_any(),
             kind => {
                 let dtype = shape.read(kind, &mut cursor, &self.dtypes)?;
-                let arrays = Arrays::get(py)?;
-                arrays.over(py, shape, dtype, place.memory, place.offset, place.length, self.copy)?
+                Arrays::get(py)?.over(py, shape, dtype, &place, self.copy)?
             }
         };
         self.at = cursor.at();

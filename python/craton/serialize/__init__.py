@@ -1,21 +1,24 @@
 """Any Python object as bytes, and back without copying them.
 
-An object is *encoded* into `Parts`: a short ``meta``, which is pickle's protocol 5, and the memory that the object owns, such as the items of its
-arrays, as buffers that are not copied. Decoding makes an object that looks into the buffers it is given: reading costs what its structure costs, not
-what its data would. `serialize` puts the parts into one *container*, and the store puts them into shared memory.
+An object is *encoded* into `Parts`: a short ``meta``, which is pickle's protocol 5, and the memory that the object
+owns, such as the items of its arrays, as buffers that are not copied. Decoding makes an object that looks into the
+buffers it is given: reading costs what its structure costs, not what its data would. `serialize` puts the parts into
+one *container*, and the store puts them into shared memory.
 
-What becomes buffers: the items of NumPy arrays (of every dtype, order and stride; masked and record arrays; not those of Python objects), pandas
-objects, Arrow arrays and tables, Polars frames, SciPy's sparse matrices, PyTorch's tensors, `memoryview`, `array.array`, `mmap.mmap`, and what other
-libraries give to pickle as `pickle.PickleBuffer`. Functions, classes of ``__main__`` and local classes are encoded by value, with cloudpickle;
-everything else as pickle does it.
+What becomes buffers: the items of NumPy arrays (of every dtype, order and stride; masked and record arrays; not those
+of Python objects), pandas objects, Arrow arrays and tables, Polars frames, SciPy's sparse matrices, PyTorch's
+tensors, `memoryview`, `array.array`, `mmap.mmap`, and what other libraries give to pickle as `pickle.PickleBuffer`.
+Functions, classes of ``__main__`` and local classes are encoded by value, with cloudpickle; everything else as pickle
+does it.
 
 The module is the function too: ``craton.serialize(obj)`` is `serialize`.
 
 What is read back
 -----------------
-Arrays are read-only unless ``copy=True``. pandas copies what it is about to change, so frames can be used as ever; only arrays that pandas does not
-guard, such as a `pandas.array` by itself, refuse to be changed in place. ``bytes``, ``str``, `bytearray`, `array.array`, `mmap.mmap` and tensors own
-their memory in any case: Python's types must, and PyTorch knows no read-only memory.
+Arrays are read-only unless ``copy=True``. pandas copies what it is about to change, so frames can be used as ever;
+only arrays that pandas does not guard, such as a `pandas.array` by itself, refuse to be changed in place. ``bytes``,
+``str``, `bytearray`, `array.array`, `mmap.mmap` and tensors own their memory in any case: Python's types must, and
+PyTorch knows no read-only memory.
 
 A container is trusted like a pickle: reading one runs what its maker wants. Read only what you or your programs wrote.
 

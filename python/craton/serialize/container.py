@@ -58,15 +58,17 @@ def deserialize(data: Any, *, copy: bool = False) -> Any:
     Parameters
     ----------
     data : bytes-like
-        What `serialize` returned, or those bytes from anywhere; contiguous. It may be longer. It must not change any more: the object looks into
-        it, and keeps it. Reading is fastest, and Arrow and Polars do not copy, where it starts at an aligned address, as mapped files do.
+        What `serialize` returned, or those bytes from anywhere; contiguous. It may be longer. It must not change any
+        more: the object looks into it, and keeps it. Reading is fastest, and Arrow and Polars do not copy, where it
+        starts at an aligned address, as mapped files do.
     copy : bool
         Give the object memory of its own, which may be written.
 
     Raises
     ------
     ValueError
-        The data is no container, or one of a later version, or truncated, or damaged where that can be told; the message says which.
+        The data is no container, or one of a later version, or truncated, or damaged where that can be told; the
+        message says which.
     pickle.UnpicklingError, …
         What unpickling meets.
     """
@@ -93,7 +95,9 @@ def write_container(parts: Parts, target: memoryview) -> None:
     starts = places[: len(chunks)]
     table = [number for at, buffer in zip(places[len(chunks) :], buffers, strict=True) for number in (at, len(buffer))]
     meta = sum(map(len, chunks))
-    head = _HEAD.pack(_MAGIC, _VERSION, 0, total, starts[0], meta, len(buffers)) + struct.pack(f"<{len(table)}Q", *table)
+    head = _HEAD.pack(_MAGIC, _VERSION, 0, total, starts[0], meta, len(buffers)) + struct.pack(
+        f"<{len(table)}Q", *table
+    )
     sources = [head, *chunks, *buffers]
     copy_into([target[at : at + len(source)] for at, source in zip((0, *places), sources, strict=True)], sources)
 
@@ -113,6 +117,6 @@ def _aligned(size: int) -> memoryview:
     """Return new memory, not cleared."""
     import numpy as np
 
-    memory = np.empty(size + ALIGNMENT, np.uint8)
+    memory: Any = np.empty(size + ALIGNMENT, np.uint8)
     skipped = -memory.ctypes.data % ALIGNMENT
     return memoryview(memory)[skipped : skipped + size]

@@ -19,7 +19,8 @@ def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
     meta : bytes-like
         `Parts.meta`.
     buffers : sequence of bytes-like
-        The contents of `Parts.buffers`, in their order; contiguous. They must not change any more: the object looks into them, and keeps them.
+        The contents of `Parts.buffers`, in their order; contiguous. They must not change any more: the object looks
+        into them, and keeps them.
     copy : bool
         Give the object memory of its own, which may be written.
 

@@ -15,8 +15,8 @@ VERSION = 1
 PLAIN_MEMORY = b"\0"
 
 PLACE = pickle.PickleBuffer(bytearray())
-"""Pickled where an array's memory is to be asked for. Being writable, it is followed by no request to make the memory read-only, which pickle
-would answer by a memoryview in place of the array."""
+"""Pickled where an array's memory is to be asked for. Being writable, it is followed by no request to make the memory
+read-only, which pickle would answer by a memoryview in place of the array."""
 
 _HEAD = struct.Struct("<4sIQIQ")
 _MOST_DTYPES = 1 << 16
@@ -129,16 +129,16 @@ class Encoder(pickle.Pickler):
         chunks = [b"".join((head, names, described, *self._chunks[:1])), *self._chunks[1:]]
         return Parts(chunks, [pickle.PickleBuffer(memory).raw() for _, memory in pairs])
 
-    def number_of(self, dtype: Any, name: str) -> int | None:
+    def number_of(self, dtype: Any) -> int | None:
         """Return the number of a dtype that goes by a name; None when there are too many."""
         number = self._dtypes.get(dtype)
         if number is None:
             number = len(self._names)
-            encoded = name.encode()
-            if number >= _MOST_DTYPES or len(encoded) > 255:
+            name = dtype.str.encode()
+            if number >= _MOST_DTYPES or len(name) > 255:
                 return None
             self._dtypes[dtype] = number
-            self._names.append(encoded)
+            self._names.append(name)
         return number
 
     def describe(self, description: bytes, memory: Any, ahead: int = 0) -> None:
@@ -152,7 +152,8 @@ def encode(obj: Any) -> Parts:
     Parameters
     ----------
     obj : object
-        Anything that pickle or cloudpickle take. Shared references and cycles are kept; two arrays over the same memory become two memories.
+        Anything that pickle or cloudpickle take. Shared references and cycles are kept; two arrays over the same
+        memory become two memories.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """NumPy: arrays of every kind.
 
-A plain array becomes a buffer with a description, from which the native iterator makes it again: nothing of it is in pickle's stream but its place.
-What else there is is led back to plain arrays, which pickle then meets.
+A plain array becomes a buffer with a description, from which the native iterator makes it again: nothing of it is in
+pickle's stream but its place. What else there is is led back to plain arrays, which pickle then meets.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def find(kind: type) -> Handler | None:
 def unnested(encoder: Encoder, obj: Any) -> Any:
     """Replace the arrays in a list, tuple or dict by places of buffers, where that is all there is.
 
-    Pickle asks back for every array, and wraps it in a call; a place it writes as one byte, and reads as fast. The replacement is possible when
-    every array and container in the object is met once, so that nothing has to refer back to them, and everything else is text or a number.
+    Pickle asks back for every array, and wraps it in a call; a place it writes as one byte, and reads as fast. The
+    replacement is possible when every array and container in the object is met once, so that nothing has to refer
+    back to them, and everything else is text or a number.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] 
         return None
     if kind == _VOID and (dtype.fields is not None or dtype.type is not np.void):
         return None
-    number = encoder.number_of(dtype, dtype.str)
+    number = encoder.number_of(dtype)
     if number is None:
         return None
     flags, shape = array.flags, array.shape
@@ -126,12 +127,14 @@ def _exported(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _dense(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[int], int]:
     """Return contiguous memory that an array fits on, the array's strides there, and where its first item is.
 
-    The memory is the array's own if that has no gaps, be it that axes are permuted, turned round or repeated, or overlap as the windows of a moving
-    average do; otherwise it is copied, each item once.
+    The memory is the array's own if that has no gaps, be it that axes are permuted, turned round or repeated, or
+    overlap as the windows of a moving average do; otherwise it is copied, each item once.
     """
     item = array.itemsize
     strides = list(array.strides)
-    axes = [axis for axis, (length, stride) in enumerate(zip(array.shape, strides, strict=True)) if length > 1 and stride]
+    axes = [
+        axis for axis, (length, stride) in enumerate(zip(array.shape, strides, strict=True)) if length > 1 and stride
+    ]
     axes.sort(key=lambda axis: -abs(strides[axis]))
     # The same items from the least address on, without repetitions, the widest stride first.
     index = tuple(
@@ -169,7 +172,9 @@ def _array(encoder: Encoder, array: np.ndarray[Any, Any]) -> Any:
     return _record, (flat, dtype, array.shape, order)
 
 
-def _record(flat: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: tuple[int, ...], order: Any) -> np.ndarray[Any, Any]:
+def _record(
+    flat: np.ndarray[Any, Any], dtype: np.dtype[Any], shape: tuple[int, ...], order: Any
+) -> np.ndarray[Any, Any]:
     return flat.view(dtype).reshape(shape, order=order)
 
 
@@ -182,10 +187,15 @@ def _viewed(array: np.ndarray[Any, Any], kind: type[np.ndarray[Any, Any]]) -> np
 
 
 def _masked(encoder: Encoder, array: Any) -> Any:
-    return _unmasked, (array.data, None if array._mask is np.ma.nomask else array._mask, array._fill_value, array.hardmask)
+    return _unmasked, (
+        array.data,
+        None if array._mask is np.ma.nomask else array._mask,
+        array._fill_value,
+        array.hardmask,
+    )
 
 
 def _unmasked(data: Any, mask: Any, fill_value: Any, hard: bool) -> Any:
-    array = np.ma.MaskedArray(data, mask=np.ma.nomask if mask is None else mask, hard_mask=hard, copy=False)
+    array: Any = np.ma.MaskedArray(data, mask=np.ma.nomask if mask is None else mask, hard_mask=hard, copy=False)
     array._fill_value = fill_value
     return array

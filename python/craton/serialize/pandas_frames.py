@@ -1,7 +1,7 @@
 """pandas: frames over memory that must not be written.
 
-pandas copies a block before it changes it in place if another object looks at the same values. Blocks that are read back are said to have one that
-never goes, so the first change copies and later ones do not.
+pandas copies a block before it changes it in place if another object looks at the same values. Blocks that are read
+back are said to have one that never goes, so the first change copies and later ones do not.
 """
 
 from __future__ import annotations

@@ -70,11 +70,9 @@ def _memoryview(encoder: Encoder, view: memoryview) -> Any:
     return _of_array, (np.ascontiguousarray(np.asarray(view)),)
 
 
-def _viewed(memory: Any, form: str, shape: tuple[int, ...]) -> memoryview:
+def _viewed(memory: Any, form: Any, shape: tuple[int, ...]) -> memoryview:
     flat = memoryview(memory).cast("B")
-    if 0 in shape:
-        return flat.cast(form)
-    return flat.cast(form, shape)  # type: ignore[call-overload, no-any-return]
+    return flat.cast(form) if 0 in shape else flat.cast(form, shape)
 
 
 def _of_array(items: Any) -> memoryview:

@@ -1,7 +1,8 @@
 """PyTorch: the storage of tensors.
 
-Tensors share storages, and PyTorch's pickling keeps that; only the storage's bytes are taken out of the stream. A tensor over read-only memory would
-crash the process when written, so storages that are read back own their memory: one copy.
+Tensors share storages, and PyTorch's pickling keeps that; only the storage's bytes are taken out of the stream. A
+tensor over read-only memory would crash the process when written, so storages that are read back own their memory:
+one copy.
 """
 
 from __future__ import annotations

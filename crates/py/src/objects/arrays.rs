@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::cursor::Cursor;
-use super::memory::Memory;
+use super::memory::Place;
 
 /// The description of a buffer that is no array.
 pub const PLAIN_MEMORY: u8 = 0;
@@ -207,25 +207,24 @@ impl Arrays {
         }
     }
 
-    /// An array over `memory[offset..offset + length]`, read-only; with `copy`, an array with memory of its own.
+    /// An array over this memory, read-only; with `copy`, an array with memory of its own.
     pub fn over(
         &self,
         py: Python<'_>,
         shape: &Shape,
         dtype: &Dtype,
-        memory: &Py<Memory>,
-        offset: usize,
-        length: usize,
+        place: &Place<'_>,
         copy: bool,
     ) -> PyResult<Py<PyAny>> {
-        if shape.needed > length {
+        let bytes = place.bytes();
+        if shape.needed > bytes.len() {
             return Err(PyValueError::new_err(format!(
-                "an array of shape {:?} needs {} bytes, its buffer has {length}",
+                "an array of shape {:?} needs {} bytes, its buffer has {}",
                 shape.lengths,
-                shape.needed
+                shape.needed,
+                bytes.len()
             )));
         }
-        let bytes = &memory.get().bytes()[offset..offset + length];
         // An array without items may be anywhere.
         let first = if shape.needed == 0 { bytes.as_ptr() } else { bytes[shape.offset..].as_ptr() };
         let strides = if shape.kind == STRIDED { shape.strides.as_ptr() } else { std::ptr::null() };
@@ -247,7 +246,7 @@ impl Arrays {
         // SAFETY: a new reference, or null with an exception.
         let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
         // SAFETY: an array that was just made; the call takes over the reference to the memory, which keeps what the array looks at.
-        if unsafe { (self.set_base_object)(array.as_ptr(), memory.clone_ref(py).into_ptr()) } < 0 {
+        if unsafe { (self.set_base_object)(array.as_ptr(), place.memory.clone_ref(py).into_ptr()) } < 0 {
             return Err(PyErr::fetch(py));
         }
         if copy { Ok(array.call_method1("copy", ("K",))?.unbind()) } else { Ok(array.unbind()) }

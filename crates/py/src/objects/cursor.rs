@@ -25,7 +25,10 @@ impl<'a> Cursor<'a> {
     /// The error that says that `wanted` bytes are not there.
     pub fn truncated(&self, wanted: usize) -> PyErr {
         let left = self.bytes.len() - self.at;
-        PyValueError::new_err(format!("{} is truncated: {wanted} bytes expected at {}, {left} are left", self.what, self.at))
+        PyValueError::new_err(format!(
+            "{} is truncated: {wanted} bytes expected at {}, {left} are left",
+            self.what, self.at
+        ))
     }
 
     /// The next bytes.

@@ -31,6 +31,23 @@ unsafe impl Send for Memory {}
 // SAFETY: as above; nothing in it changes.
 unsafe impl Sync for Memory {}
 
+/// A range of a [`Memory`], within it.
+pub struct Place<'a> {
+    /// The memory.
+    pub memory: &'a Py<Memory>,
+    /// Bytes from its start.
+    pub offset: usize,
+    /// Bytes.
+    pub length: usize,
+}
+
+impl<'a> Place<'a> {
+    /// What is there.
+    pub fn bytes(&self) -> &'a [u8] {
+        &self.memory.get().bytes()[self.offset..self.offset + self.length]
+    }
+}
+
 impl Memory {
     /// The memory of an object with the buffer protocol.
     pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Py<Self>> {

@@ -1,0 +1,311 @@
+"""Serialization: the four objects of Ray's "Fast Python Serialization with Ray and Apache Arrow", written and read.
+
+    python -m bench.serialization --contestants craton,pickle,cloudpickle,arrow,ray
+
+As there, a measurement is ten times the same. Writing ends with the object's bytes in memory: `craton` and `memcpy`
+write to memory that was written before, as that of a store is; `craton-new` takes new memory from the operating
+system, as pickle does; `ray` puts into Ray's own store. Reading gives the object, which is then dropped. `memcpy`
+only copies the arrays' items, on one thread; `arrow` writes an IPC message for every array, and has no form for the
+other objects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pickle
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.harness import command
+from bench.harness.measure import Benchmark, Case
+from bench.harness.worker import Contestant
+
+__all__ = ["OBJECTS", "main", "open_contestant"]
+
+TIMES = 10
+CONTESTANTS = ("pickle", "craton", "craton-new", "cloudpickle", "arrow", "memcpy")
+
+
+def _arrays() -> list[Any]:
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    return [generator.standard_normal(50_000) for _ in range(100)]
+
+
+OBJECTS: dict[str, Callable[[], Any]] = {
+    "list of arrays": _arrays,
+    "dict of arrays": lambda: {f"weight-{number}": array for number, array in enumerate(_arrays())},
+    "dict of sets": lambda: {i: {"string1" + str(i), "string2" + str(i)} for i in range(100_000)},
+    "list of strings": lambda: [str(i) for i in range(200_000)],
+}
+"""Name to what makes it: large arrays in a list and in a dict, a large dict of small sets, a large list of strings."""
+
+CASES = {f"{name}, {way}": (name, way) for name in OBJECTS for way in ("write", "read")}
+
+
+class Pickle:
+    """pickle of the highest protocol; others differ in how they write and read."""
+
+    packages: tuple[str, ...] = ("numpy",)
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._object: Any = None
+        self._written: Any = None
+
+    def versions(self) -> dict[str, str]:
+        """Return versions."""
+        return {package: str(importlib.import_module(package).__version__) for package in self.packages}
+
+    def prepare(self, obj: Any) -> None:
+        """Get ready for an object."""
+
+    def write(self, obj: Any) -> Any:
+        """Return the written form."""
+        return pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+
+    def read(self, written: Any) -> Any:
+        """Return the object again."""
+        return pickle.loads(written)
+
+    def ready(self, case: str) -> None:
+        """Make the case's object, and its written form, unless they are there."""
+        name, _ = CASES[case]
+        if name != self._name:
+            self._written = None
+            self._name, self._object = name, OBJECTS[name]()
+            self.prepare(self._object)
+            self._written = self.write(self._object)
+
+    def run(self, case: str) -> Any:
+        """Do it ten times; the last result counts. The first run of a case, which is not timed, makes its object."""
+        self.ready(case)
+        _, way = CASES[case]
+        if way == "write":
+            for _ in range(TIMES):
+                result = self.write(self._object)
+            return result
+        for _ in range(TIMES):
+            result = self.read(self._written)
+        return result
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Describe what was read; nothing tells more of what was written than reading it."""
+        obj = self.read(result) if CASES[case][1] == "write" else result
+        if isinstance(obj, dict):
+            keys = list(obj)
+            return [
+                len(obj),
+                [str(key) for key in keys[:3]],
+                [_described(obj[key]) for key in (keys[0], keys[50], keys[-1])],
+            ]
+        return [len(obj), [_described(obj[place]) for place in (0, 50, -1)]]
+
+
+def _described(value: Any) -> Any:
+    if hasattr(value, "dtype"):
+        return [str(value.dtype), list(value.shape), float(value.sum())]
+    return sorted(value) if isinstance(value, set) else value
+
+
+class Cloudpickle(Pickle):
+    """cloudpickle, which reads with pickle."""
+
+    packages = ("numpy", "cloudpickle")
+
+    def write(self, obj: Any) -> Any:
+        import cloudpickle
+
+        return cloudpickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+class CratonNew(Pickle):
+    """Craton's containers."""
+
+    def versions(self) -> dict[str, str]:
+        from craton import _native
+
+        return {**super().versions(), "craton": _native.__version__}
+
+    def write(self, obj: Any) -> Any:
+        from craton.serialize import serialize
+
+        return serialize(obj)
+
+    def read(self, written: Any) -> Any:
+        from craton.serialize import deserialize
+
+        return deserialize(written)
+
+
+class Craton(CratonNew):
+    """Craton's containers, in memory that is there."""
+
+    def prepare(self, obj: Any) -> None:
+        from craton.serialize import serialize
+
+        size = len(serialize(obj))
+        import numpy as np
+
+        memory = np.zeros(size + 64, np.uint8)
+        skipped = -memory.ctypes.data % 64
+        memory[:] = 1  # so that the pages are there
+        self._memory = memoryview(memory)[skipped : skipped + size]
+
+    def write(self, obj: Any) -> Any:
+        from craton.serialize import encode
+        from craton.serialize.container import write_container
+
+        write_container(encode(obj), self._memory)
+        return self._memory
+
+
+class Arrow(Pickle):
+    """Arrow IPC: a message for every array."""
+
+    packages = ("numpy", "pyarrow")
+
+    def write(self, obj: Any) -> Any:
+        import pyarrow as pa
+
+        items = list(obj.values()) if isinstance(obj, dict) else obj
+        if not hasattr(items[0], "dtype"):
+            raise TypeError("not an object of arrays")
+        sink = pa.BufferOutputStream()
+        for item in items:
+            pa.ipc.write_tensor(pa.Tensor.from_numpy(item), sink)
+        return (list(obj) if isinstance(obj, dict) else None, sink.getvalue())
+
+    def read(self, written: Any) -> Any:
+        import pyarrow as pa
+
+        keys, buffer = written
+        source = pa.BufferReader(buffer)
+        items = [pa.ipc.read_tensor(source).to_numpy() for _ in range(100)]
+        return items if keys is None else dict(zip(keys, items, strict=True))
+
+
+class Memcpy(Pickle):
+    """Copying the items of all arrays, end to end, to memory that is there."""
+
+    def prepare(self, obj: Any) -> None:
+        import numpy as np
+
+        items = list(obj.values()) if isinstance(obj, dict) else obj
+        if not hasattr(items[0], "dtype"):
+            raise TypeError("not an object of arrays")
+        self._source = np.concatenate(items)
+        self._target = np.ones_like(self._source)
+        self._keys = list(obj) if isinstance(obj, dict) else None
+
+    def write(self, obj: Any) -> Any:
+        import numpy as np
+
+        np.copyto(self._target, self._source)
+        return self._target
+
+    def read(self, written: Any) -> Any:
+        self._source[:] = written
+        items = list(self._source.reshape(100, -1))
+        return items if self._keys is None else dict(zip(self._keys, items, strict=True))
+
+
+class Ray(Pickle):
+    """Ray's object store on this machine."""
+
+    packages = ("numpy", "ray")
+
+    def __init__(self) -> None:
+        super().__init__()
+        import ray
+
+        self._ray = ray
+        ray.init(
+            num_cpus=1,
+            object_store_memory=1_500_000_000,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+
+    def write(self, obj: Any) -> Any:
+        return self._ray.put(obj)
+
+    def read(self, written: Any) -> Any:
+        return self._ray.get(written)
+
+
+def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
+    """Return a contestant; there are no options."""
+    kinds = {
+        "pickle": Pickle,
+        "craton": Craton,
+        "craton-new": CratonNew,
+        "cloudpickle": Cloudpickle,
+        "arrow": Arrow,
+        "memcpy": Memcpy,
+        "ray": Ray,
+    }
+    return kinds[name]()
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return the medians as text: microseconds for one time, and how many times faster than pickle that is."""
+    names = list(report["summary"])
+    lines = [["", *names]]
+    for case, results in report["cases"].items():
+        cells = [case]
+        for name in names:
+            result = results.get(name, {"status": "-"})
+            if result["status"] != "ok":
+                cells.append("-" if result["status"] == "failed" else str(result["status"]))
+                continue
+            once = result["median"] / TIMES * 1e6
+            faster = f" {1 / result['ratio']:8,.2f}×" if "ratio" in result and name != report["baseline"] else ""
+            cells.append(f"{once:,.1f}{faster}")
+        lines.append(cells)
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    rows = [
+        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    ]
+    said = f"Microseconds, medians of {report['settings']['repeat']} runs of {TIMES}; ×: how many times faster than {report['baseline']}."
+    return "\n".join([report["title"], said, "", *rows])
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.serialization", description=__doc__.splitlines()[0])
+    command.add_options(parser, contestants=CONTESTANTS, repeat=15)
+    parser.set_defaults(baseline="pickle", warm_memory=0.5)
+    given = parser.parse_args(argv)
+    names = command.chosen(parser, given.contestants, (*CONTESTANTS, "ray"), "contestant")
+    benchmark = Benchmark(
+        name="serialization",
+        title="Serialization: Ray's four objects",
+        module="bench.serialization",
+        cases=[Case(case) for case in CASES],
+        entries=command.entries(names, {}),
+        baseline=given.baseline,
+        repeat=given.repeat,
+        warm_up=max(given.warm_up, 1),
+        timeout=given.timeout,
+        memory_limit=command.memory_limit(given),
+        lifetime=given.lifetime,
+        settings={"times": TIMES, "started": time.time()},
+    )
+    report = command.execute(given, benchmark, "serialization")
+    text = table(report)
+    print(f"\n{text}")
+    if not given.no_save:
+        (given.output / "serialization.txt").write_text(text + "\n", encoding="utf-8")
+    ours = report["summary"].get("craton")
+    return 1 if ours and ours["right"] < ours["cases"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
