@@ -81,7 +81,7 @@ def test_reading_copies_nothing(store: Store) -> None:
     page = made.pin(info)
     (address,) = [address for address, length in page.addresses() if length]
     assert pa.table(page.batch())["n"].chunk(0).buffers()[1].address == address
-    assert pl.from_arrow(page.batch())["n"].to_numpy().__array_interface__["data"][0] == address
+    assert pl.DataFrame(page.batch())["n"].to_numpy().__array_interface__["data"][0] == address
 
 
 def test_keys_are_unique_in_a_set(store: Store) -> None:
@@ -256,8 +256,8 @@ def test_describe_and_metrics(store: Store) -> None:
     assert (row["name"], row["pages"], row["rows"], row["hits"]) == ("numbers", 1, 1000, 1)
     assert (row["durability"], row["reading"]) == ("write-through", "random")
     text = store.prometheus()
-    assert "# TYPE craton_store_pages gauge" in text
-    assert 'craton_store_set_bytes{' in text
+    assert "# TYPE craton_pages gauge" in text
+    assert 'craton_set_pages{set="numbers"} 1' in text
 
 
 @pytest.mark.parametrize(

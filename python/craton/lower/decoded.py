@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
@@ -23,9 +21,6 @@ MOST_OF_LIMIT = 0.6
 #: Bytes of a value of a column of text, about: a view, and the text beside it.
 _TEXT_BYTES = 32
 
-# How often each column of a file was scanned without being in the store.
-_seen: Counter[tuple[str, str]] = Counter()
-
 
 def active() -> bool:
     """Whether scans look into the store at all."""
@@ -37,13 +32,15 @@ def _connected() -> bool:
     return "CRATON_STORE" in os.environ or (store is not None and store.connected)
 
 
-def prepare(plans: Sequence[Operator]) -> None:
+def prepare(plans: Sequence[Operator], scan: Callable[..., pl.LazyFrame]) -> None:
     """Leave the columns that plans scan in the store, as far as they fit and a whole scan is worth it.
 
     Parameters
     ----------
     plans
         Optimized plans that are about to run.
+    scan
+        How files are scanned: :func:`craton.lower.scans.scan_files`.
     """
     if not active():
         return
@@ -67,7 +64,7 @@ def prepare(plans: Sequence[Operator]) -> None:
         if missing and room >= 0:
             chosen = [(name, dtype) for name, dtype in columns if name in missing]
             try:
-                cache.fill(file, chosen, functools.partial(_decode, source, [name for name, _ in chosen]))
+                cache.fill(file, chosen, decoder(source, [name for name, _ in chosen], scan))
             except MemoryError:
                 return
 
@@ -123,9 +120,10 @@ def _group_rows(path: str, _versions: tuple[object, ...]) -> int:
     return max((metadata.row_group(i).num_rows for i in range(min(metadata.num_row_groups, 1))), default=1)
 
 
-def _decode(source: FileSource, names: list[str], start: int, rows: int) -> pl.DataFrame:
-    from craton.lower.scans import scan_files
+def decoder(source: FileSource, names: list[str], scan: Callable[..., pl.LazyFrame]) -> Callable[[int, int], pl.DataFrame]:
+    """What decodes some rows of a file, given how it is scanned."""
 
-    plain = replace(source, columns=source.columns)
-    frame = scan_files(plain, None, names, cached=False).select(names).slice(start, rows)
-    return frame.collect(engine="streaming")
+    def decode(start: int, rows: int) -> pl.DataFrame:
+        return scan(source, None, names, cached=False).select(names).slice(start, rows).collect(engine="streaming")
+
+    return decode

@@ -76,7 +76,7 @@ def _serve(parsed: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with Store.open(parsed.memory_limit, directory=parsed.directory) as store:
-        print(store.serve(parsed.address), flush=True)
+        print(store.serve(parsed.address, quota=parsed.quota), flush=True)
         while not stop.wait(3600):
             pass
     return 0
@@ -134,7 +134,7 @@ def _rm(parsed: argparse.Namespace) -> int:
 
 def _gc(parsed: argparse.Namespace) -> int:
     removed = _native.remove_dead_stores(parsed.directory)
-    print("\n".join(removed) if removed else "nothing to remove")
+    print("\n".join(map(str, removed)) if removed else "nothing to remove")
     return 0
 
 

@@ -171,9 +171,7 @@ def _batch(column: pl.Series) -> pa.RecordBatch:
 
 
 def _frame(batches: _native.ArrowBatches) -> pl.DataFrame:
-    frame = pl.from_arrow(batches)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return pl.DataFrame(batches)
 
 
 def _set_name(file: DecodedFile) -> str:

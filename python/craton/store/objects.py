@@ -192,8 +192,8 @@ def _write(pages: LocalitySet, obj: Any) -> None:
     table = _as_table(obj)
     native = pages._native
     if table is None:
-        meta, buffers = encode(obj)
-        native.write_object(pages.number, meta, buffers)
+        parts = encode(obj)
+        native.write_object(pages.number, parts.meta, parts.buffers)
         return
     kind, arrow = table
     groups = _column_groups(arrow)

@@ -92,15 +92,22 @@ class Store:
         """Where other processes reach this store; None while nobody serves it."""
         return self._native.address
 
-    def serve(self, address: str | None = None) -> str:
+    @property
+    def connected(self) -> bool:
+        """Whether the store is another process's."""
+        return self._native.connected
+
+    def serve(self, address: str | None = None, *, quota: int | None = None) -> str:
         """Let other processes of this user connect, and return the address.
 
         Parameters
         ----------
         address
             A path for the socket; by default one without a place in the file system.
+        quota
+            Bytes that one client may have pinned and unsealed; by default as many as there are.
         """
-        return self._native.serve(address)
+        return self._native.serve(address, quota)
 
     def close(self) -> None:
         """Drop every set and give memory and disk back. Views that were read stay valid. Closing twice is no error."""
