@@ -15,6 +15,7 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton.store import close_store, default_store
+from tests.parity.support import same
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +53,8 @@ def test_results_are_equal_cold_and_warm(path: Path) -> None:
     expected = query(pandas, path)
     for _ in range(3):
         craton.clear_memory()
-        pandas.testing.assert_frame_equal(query(pd, path), expected)
-    pandas.testing.assert_frame_equal(pd.read_parquet(path), pandas.read_parquet(path))
+        same(query(pd, path), expected)
+    same(pd.read_parquet(path), pandas.read_parquet(path))
 
 
 def test_the_second_scan_decodes_nothing(path: Path) -> None:
@@ -87,7 +88,7 @@ def test_head_does_not_decode_the_file(path: Path) -> None:
 def test_what_does_not_fit_is_scanned(path: Path) -> None:
     close_store()
     with craton.option_context(memory_limit=64 << 10):
-        assert query(pd, path).equals(query(pandas, path))  # type: ignore[attr-defined]
+        same(query(pd, path), query(pandas, path))
 
 
 def test_off(path: Path) -> None:

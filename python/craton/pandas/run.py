@@ -76,11 +76,12 @@ def execute(
         if beside is not None:
             core, projection, rows = beside
             shared = [optimize(results.substitute(projection, ordered=False))]
+            prepare(shared, scan_files)
             source = SharedSource.of(lower(shared[0], ordered=False).cache(), schema(projection))
             scan = Scan(source, tuple(schema(projection)))
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
-        prepare(optimized + shared, scan_files)
+        prepare(optimized, scan_files)
         lowered = [lower(plan, ordered=ordered) for plan in optimized]
         if beside is not None:
             lowered.append(source.frame.head(rows + 1))
