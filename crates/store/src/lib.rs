@@ -6,6 +6,7 @@
 mod api;
 mod error;
 
+#[cfg(target_os = "linux")]
 pub mod remote;
 
 pub use api::*;
