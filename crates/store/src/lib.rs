@@ -13,6 +13,7 @@ pub mod policy;
 mod pool;
 pub mod services;
 
+#[cfg(target_os = "linux")]
 pub mod remote;
 
 pub use api::*;

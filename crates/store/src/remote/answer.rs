@@ -8,7 +8,7 @@ use std::time::Duration;
 use craton_slab::{Extent, Segment, SegmentId};
 
 use super::Result;
-use super::descriptors::{Channel, readable, writable};
+use super::descriptors::{Channel, readable, refused, writable};
 use super::protocol::{Announced, Answer, Broken, Bytes, Call, MOST, MOST_DESCRIPTORS, Release, Reply, Request};
 use super::session::Session;
 use crate::api::{DataInfo, PageId, Reference, SetId, SetInfo};
@@ -194,7 +194,7 @@ impl Connection {
                 _ => return Err(Broken::Malformed("a segment was given, and is not acknowledged".into())),
             }
             if let Err(e) = segment.seal() {
-                return Ok(Err(Error::Io { what: "seal a client's segment".into(), why: e.to_string(), code: 0 }));
+                return Ok(Err(refused("seal a client's segment", &e)));
             }
             granted.insert(segment.id(), Arc::downgrade(segment));
         }

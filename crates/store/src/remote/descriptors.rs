@@ -23,16 +23,18 @@ use crate::error::Error;
 // What a buffer has at first, and is cut back to after a larger frame, in bytes.
 const ROOM: usize = 16 << 10;
 
-/// The descriptor of a segment for a process that shall only read it; nobody gets it for writing any more.
+/// The descriptor of a segment for processes that shall only read it; nobody gets it for writing any more.
 pub(super) fn readable(segment: &Segment) -> Result<BorrowedFd<'_>> {
-    let failed = |e: craton_slab::Error| Error::Io { what: "share a segment".into(), why: e.to_string(), code: 0 };
-    segment.seal().map_err(failed)?;
-    Ok(segment.fd())
+    segment.share_fd().map_err(|e| refused("share a segment", &e))
 }
 
 /// The descriptor of a segment for the one process that shall write to it.
 pub(super) fn writable(segment: &Segment) -> Result<BorrowedFd<'_>> {
-    Ok(segment.fd())
+    segment.writable_fd().map_err(|e| refused("give a segment to a client", &e))
+}
+
+pub(super) fn refused(what: &str, error: &craton_slab::Error) -> Error {
+    Error::Io { what: what.into(), why: error.to_string(), code: 0 }
 }
 
 /// One end of a connection: the socket and what was read of it and not used yet.

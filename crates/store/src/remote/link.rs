@@ -49,10 +49,11 @@ struct Own {
     flusher: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
 struct Ways {
     idle: Vec<Channel>,
     open: usize,
+    // The most that may be open: fewer once the server or the system gave no more.
+    most: usize,
     broken: Option<String>,
 }
 
@@ -127,7 +128,7 @@ impl Link {
     /// Become a client of the server at `address`.
     pub(super) fn connect(address: &Address) -> Result<Arc<Self>> {
         let (channel, client, key) = greet(address, None)?;
-        let ways = Mutex::new(Ways { idle: vec![channel], open: 1, broken: None });
+        let ways = Mutex::new(Ways { idle: vec![channel], open: 1, most: MOST_WAYS, broken: None });
         let queue = Arc::new(Queue::default());
         let own = Own {
             key,
@@ -212,19 +213,24 @@ impl Link {
             if let Some(channel) = ways.idle.pop() {
                 return Ok(channel);
             }
-            if ways.open < MOST_WAYS {
-                ways.open += 1;
-                break;
+            if ways.open >= ways.most {
+                self.own.free.wait(&mut ways);
+                continue;
             }
-            self.own.free.wait(&mut ways);
-        }
-        drop(ways);
-        match greet(&self.address, Some((self.client, self.own.key))) {
-            Ok((channel, ..)) => Ok(channel),
-            Err(e) => {
-                self.own.ways.lock().open -= 1;
-                self.own.free.notify_one();
-                Err(e)
+            ways.open += 1;
+            drop(ways);
+            let greeted = greet(&self.address, Some((self.client, self.own.key)));
+            ways = self.own.ways.lock();
+            match greeted {
+                Ok((channel, ..)) => return Ok(channel),
+                Err(e) => {
+                    ways.open -= 1;
+                    // Those that are open do; if the server is gone, they say so.
+                    ways.most = ways.open;
+                    if ways.most == 0 {
+                        return Err(e);
+                    }
+                }
             }
         }
     }

@@ -51,8 +51,9 @@ pub struct ClientInfo {
 /// * An extent of [`allocate_for`](Serving::allocate_for) lies in a segment that belongs to one client. No extent of another client and no
 ///   page that this process itself still writes lies there. Pages that the client sealed stay in it, and after
 ///   [`close_client`](Serving::close_client) its free room may be used by this process.
-/// * Such a segment was made with [`Segment::create`](craton_slab::Segment::create) and was not sealed, nor its descriptor given away, by
-///   the home: the server sends the descriptor to the client, waits until the client has mapped it for writing, and then seals it.
+/// * Such a segment was made for a client ([`SlabOptions::client`](craton_slab::SlabOptions::client)) and was not sealed, nor its descriptor
+///   given away, by the home: the server sends the descriptor to the client, waits until the client has mapped it for writing, and then seals
+///   it. A slab for each client, made when it comes or when it first allocates, is all that this takes.
 /// * Every other segment that a page lies in may be shared for reading at any time.
 /// * A segment lives as long as an `Arc` of it. When the last one is gone, the server tells the clients to unmap it; before, they keep its
 ///   memory alive.

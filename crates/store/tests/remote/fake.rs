@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use craton_slab::{Extent, Segment, SegmentId};
+use craton_slab::{Extent, Slab, SlabOptions};
 use craton_store::remote::{ClientId, Serving};
 use craton_store::{
     Attributes, Counters, DataInfo, Error, Home, Location, PageBuffer, PageId, PageSpec, Pinned, Reservation, Result,
@@ -12,14 +12,13 @@ use craton_store::{
 };
 use parking_lot::{Condvar, Mutex};
 
-const SEGMENT: usize = 4 << 20;
+const SEGMENT: u64 = 4 << 20;
 
 #[derive(Default)]
 struct State {
     next_set: u64,
-    next_segment: u64,
     sets: BTreeMap<SetId, Set>,
-    arenas: HashMap<Option<ClientId>, (Arc<Segment>, usize)>,
+    slabs: HashMap<Option<ClientId>, Arc<Slab>>,
     clients: usize,
     served: usize,
     prefetched: Vec<PageId>,
@@ -88,9 +87,9 @@ impl FakeHome {
         self.state.lock().sets.len()
     }
 
-    /// Drop the memory that nothing lies in.
-    pub fn forget_arenas(&self) {
-        self.state.lock().arenas.clear();
+    /// Start with new segments; those that nothing lies in go.
+    pub fn forget_slabs(&self) {
+        self.state.lock().slabs.clear();
     }
 
     fn extents(&self, client: Option<ClientId>, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>> {
@@ -107,21 +106,16 @@ impl FakeHome {
     }
 
     fn extent(&self, state: &mut State, client: Option<ClientId>, length: usize) -> Result<Extent> {
-        let room = length.max(1).next_multiple_of(64);
-        let fits = state.arenas.get(&client).is_some_and(|(segment, at)| at + room <= segment.len());
-        if !fits {
-            state.next_segment += 1;
-            let id = (u64::from(std::process::id()) << 32) | state.next_segment;
-            let segment =
-                Segment::create(id as SegmentId, room.max(SEGMENT)).map_err(|e| Error::Invalid(e.to_string()))?;
-            state.arenas.insert(client, (segment, 0));
-        }
-        let (segment, at) = state.arenas.get_mut(&client).expect("made above");
-        let (segment, offset) = (Arc::clone(segment), *at);
-        *at += room;
+        let options = SlabOptions { segment_bytes: SEGMENT, client: client.is_some(), ..SlabOptions::default() };
+        let slab = state.slabs.entry(client).or_insert_with(|| Slab::new(options));
+        let extent = slab.allocate(length).map_err(|e| Error::Invalid(e.to_string()))?;
         let used = Arc::clone(&self.used);
         used.fetch_add(length as u64, Ordering::SeqCst);
-        let free = move || _ = used.fetch_sub(length as u64, Ordering::SeqCst);
+        let (segment, offset) = (Arc::clone(extent.segment()), extent.offset());
+        let free = move || {
+            drop(extent);
+            used.fetch_sub(length as u64, Ordering::SeqCst);
+        };
         Ok(Extent::new(segment, offset, length, Some(Box::new(free))))
     }
 
@@ -150,7 +144,7 @@ impl Serving for FakeHome {
     fn close_client(&self, client: ClientId) {
         let mut state = self.state.lock();
         state.clients -= 1;
-        state.arenas.remove(&Some(client));
+        state.slabs.remove(&Some(client));
         self.changed.notify_all();
     }
 }

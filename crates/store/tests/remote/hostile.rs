@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use craton_store::remote::protocol::{
-    Call, HEADER, Hello, MAGIC, MOST, MOST_HELLO, Release, Reply, Request, VERSION, Welcome, decode, encode,
+    Answer, Call, HEADER, Hello, MAGIC, MOST, MOST_HELLO, Release, Reply, Request, VERSION, Welcome, decode, encode,
 };
 use craton_store::remote::{Address, Client, Server, ServerOptions};
 use craton_store::{Error, Home, PageId, PageSpec, SetId, SetOptions};
@@ -209,6 +209,29 @@ fn ten_thousand_malformed_messages() {
     drop(good);
     home.wait_clients(0);
     assert_serves(&server);
+}
+
+fn decodes_again<T: serde::Serialize + serde::de::DeserializeOwned>(bytes: &[u8]) -> bool {
+    let Ok(value) = decode::<T>(bytes) else { return false };
+    let written = frame(&value);
+    assert_eq!(frame(&decode::<T>(&written[HEADER..]).unwrap()), written);
+    true
+}
+
+#[test]
+fn any_bytes_decode_or_fail() {
+    let mut decoded = 0;
+    for seed in 0..100_000u64 {
+        let mut bytes = pattern(seed, (seed % 64) as usize);
+        // Small numbers say more: they are the lengths and the kinds.
+        bytes.iter_mut().for_each(|byte| *byte %= 1 << (seed % 8 + 1));
+        decoded += usize::from(decodes_again::<Hello>(&bytes)) + usize::from(decodes_again::<Welcome>(&bytes));
+        decoded += usize::from(decodes_again::<Call>(&bytes)) + usize::from(decodes_again::<Answer>(&bytes));
+    }
+    assert!(decoded > 100, "{decoded} values were read");
+    // A list that claims more values than there are bytes, or than are allowed.
+    let claims = [&[0, 0xff, 0xff, 0xff, 0xff, 0x0f][..], &[0; 100]].concat();
+    assert!(decode::<Call>(&claims).is_err());
 }
 
 #[test]

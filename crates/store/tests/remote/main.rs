@@ -1,4 +1,5 @@
 //! A store served to other processes.
+#![cfg(target_os = "linux")]
 
 mod fake;
 mod hostile;

@@ -263,6 +263,31 @@ fn a_socket_file_is_private_and_a_dead_one_is_replaced() {
 }
 
 #[test]
+fn threads_take_turns_where_no_more_connections_are_to_be_had() {
+    let (home, server) = serve_with(ServerOptions { connections: 2, ..ServerOptions::default() });
+    let client = connect(&server);
+    let set = set(&client);
+    std::thread::scope(|scope| {
+        for seed in 0..8 {
+            let client = &client;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    write_page(client, set, &pattern(seed, 100)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(home.pages(set).unwrap().len(), 400);
+    assert!(matches!((connect_fails(&server), client.counters()), (true, Ok(_))));
+}
+
+fn connect_fails(server: &Server) -> bool {
+    // The connections of the first client may be one or two.
+    let clients: Vec<_> = (0..3).map(|_| Client::connect(server.address())).collect();
+    clients.iter().any(|client| matches!(client, Err(Error::Connection { .. })))
+}
+
+#[test]
 fn many_threads_share_a_client() {
     let (home, server) = serve();
     let client = Arc::new(connect(&server));

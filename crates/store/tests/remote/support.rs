@@ -63,7 +63,7 @@ pub fn bytes(page: &Pinned) -> &[u8] {
 /// This test program again, as another process that plays a role.
 pub struct Role {
     pub child: Child,
-    pub input: Option<ChildStdin>,
+    input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -90,6 +90,12 @@ impl Role {
                 return Some(said.to_owned());
             }
         }
+    }
+
+    /// Let it go on.
+    pub fn nod(&mut self) {
+        use std::io::Write;
+        self.input.as_mut().expect("open").write_all(b"\n").expect("heard");
     }
 
     pub fn kill(&mut self) {
