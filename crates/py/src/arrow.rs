@@ -41,7 +41,9 @@ pub fn import_batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
         return Ok((schema, batches));
     }
     let given = data.get_type().qualname()?;
-    Err(PyTypeError::new_err(format!("expected Arrow data (a table or record batch of pyarrow or Polars), got {given}")))
+    Err(PyTypeError::new_err(format!(
+        "expected Arrow data (a table or record batch of pyarrow or Polars), got {given}"
+    )))
 }
 
 fn import_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
@@ -61,7 +63,10 @@ fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult
     // SAFETY: whoever implements the PyCapsule interface promises a valid array of that schema.
     let data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
-        return Err(PyTypeError::new_err(format!("expected a record batch, got an Arrow array of {}", data.data_type())));
+        return Err(PyTypeError::new_err(format!(
+            "expected a record batch, got an Arrow array of {}",
+            data.data_type()
+        )));
     }
     let (rows, columns) = (data.len(), StructArray::from(data).into_parts().1);
     let options = RecordBatchOptions::new().with_row_count(Some(rows));

@@ -7,8 +7,8 @@ mod arrow;
 mod objects;
 mod place;
 mod rows;
-mod store;
 mod shuffle;
+mod store;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

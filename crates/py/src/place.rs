@@ -52,8 +52,11 @@ pub fn place(home: &dyn Home, set: SetId, buffers: &[Buffer], share: bool) -> Re
         .ok_or_else(|| craton_store::Error::Invalid("the extent that was granted cannot be written".into()))?;
     fill(target, &copied, buffers);
     for &(number, start) in &copied {
-        references[number] =
-            Reference { segment: base.segment, offset: base.offset + start as u64, length: buffers[number].len() as u64 };
+        references[number] = Reference {
+            segment: base.segment,
+            offset: base.offset + start as u64,
+            length: buffers[number].len() as u64,
+        };
     }
     Ok(Placed { references, extents })
 }

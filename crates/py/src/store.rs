@@ -12,8 +12,8 @@ use craton_store::policy::{self, Policy};
 use craton_store::remote::{Address, Client, Server, ServerOptions, Serving};
 use craton_store::services::SequentialReader;
 use craton_store::{
-    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec, Pinned, Pool, PoolOptions, Reading,
-    Reservation, SetId, SetInfo, SetOptions, Writing,
+    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec,
+    Pinned, Pool, PoolOptions, Reading, Reservation, SetId, SetInfo, SetOptions, Writing,
 };
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyValueError};
@@ -264,11 +264,8 @@ const DURABILITY: [(&str, Durability); 3] = [
     ("write-through", Durability::WriteThrough),
     ("discard", Durability::Discard),
 ];
-const WRITING: [(&str, Writing); 3] = [
-    ("sequential", Writing::Sequential),
-    ("concurrent", Writing::Concurrent),
-    ("random", Writing::RandomMutable),
-];
+const WRITING: [(&str, Writing); 3] =
+    [("sequential", Writing::Sequential), ("concurrent", Writing::Concurrent), ("random", Writing::RandomMutable)];
 const READING: [(&str, Reading); 2] = [("sequential", Reading::Sequential), ("random", Reading::Random)];
 const COMPRESSION: [(&str, Compression); 2] = [("none", Compression::None), ("lz4", Compression::Lz4)];
 const OPERATION: [(&str, Operation); 4] = [
@@ -316,9 +313,8 @@ fn borrowed(bytes: &[u8]) -> Buffer {
 type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
 
 fn policy(name: &str) -> PyResult<Arc<dyn Policy>> {
-    policy::by_name(name).ok_or_else(|| {
-        PyValueError::new_err(format!("policy is one of {:?}, not {name:?}", policy::NAMES))
-    })
+    policy::by_name(name)
+        .ok_or_else(|| PyValueError::new_err(format!("policy is one of {:?}, not {name:?}", policy::NAMES)))
 }
 
 #[pymethods]
@@ -336,7 +332,8 @@ impl Store {
     ) -> PyResult<Self> {
         let compression = chosen("compression", compression, &COMPRESSION)?;
         let policy = self::policy(policy)?;
-        let options = PoolOptions { limit, directory, policy, compression, direct_io, io_threads, ..PoolOptions::default() };
+        let options =
+            PoolOptions { limit, directory, policy, compression, direct_io, io_threads, ..PoolOptions::default() };
         let pool = py.detach(|| Pool::open(options)).map_err(raised)?;
         let home: Arc<dyn Home> = Arc::<Pool>::clone(&pool);
         Ok(Self { home, pool: Some(pool), server: Mutex::new(None), connected: None })
@@ -352,7 +349,9 @@ impl Store {
     #[pyo3(signature = (address=None, quota=None))]
     fn serve(&self, py: Python<'_>, address: Option<&str>, quota: Option<u64>) -> PyResult<String> {
         let Some(pool) = &self.pool else {
-            return Err(PyValueError::new_err("this process is a client of the store; the process that has it serves it"));
+            return Err(PyValueError::new_err(
+                "this process is a client of the store; the process that has it serves it",
+            ));
         };
         let wanted = match address {
             Some(address) => address.parse().map_err(raised)?,
@@ -479,7 +478,10 @@ impl Store {
     ) -> PyResult<Vec<PageInfo>> {
         let (_, batches) = import_batches(data)?;
         if key.is_some() && batches.len() != 1 {
-            return Err(PyValueError::new_err(format!("a key names one page, and there are {} batches", batches.len())));
+            return Err(PyValueError::new_err(format!(
+                "a key names one page, and there are {} batches",
+                batches.len()
+            )));
         }
         let one = |batch: &RecordBatch| -> PyResult<PageInfo> {
             let shared = |buffer: &Buffer| craton_slab::locate(buffer.as_ptr(), buffer.len()).is_some();
@@ -510,7 +512,12 @@ impl Store {
         let meta = borrowed(meta);
         let info = py.detach(|| {
             let encoded = craton_wire::object::encode_object(meta, parts).map_err(|e| Error::Invalid(e.to_string()))?;
-            self.sealed(SetId(set), (encoded.header, encoded.rows), &encoded.buffers, (key, statistics.to_vec(), rebuild))
+            self.sealed(
+                SetId(set),
+                (encoded.header, encoded.rows),
+                &encoded.buffers,
+                (key, statistics.to_vec(), rebuild),
+            )
         });
         info.map(|info| PageInfo { info }).map_err(raised)
     }

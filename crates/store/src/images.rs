@@ -162,14 +162,13 @@ impl Image {
     }
 }
 
-/// Check the file of a page against its own checksum, and every value of it against its type.
+/// Check the file of a page against its own checksum.
 ///
 /// # Errors
 /// [`Error::Invalid`] when it is damaged or no Arrow file of one batch; [`Error::Io`] when it cannot be read.
 pub fn verify_file(path: &Path) -> Result<()> {
     let named = |why: String| Error::Invalid(format!("{}: {why}", path.display()));
-    let mut file =
-        std::fs::File::open(path).map_err(|error| Error::io(format!("open {}", path.display()), &error))?;
+    let mut file = std::fs::File::open(path).map_err(|error| Error::io(format!("open {}", path.display()), &error))?;
     let image = craton_wire::image::Image::read(&mut file).map_err(|error| named(error.to_string()))?;
     image.verify(&mut file).map_err(|error| named(error.to_string()))
 }

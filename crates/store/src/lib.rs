@@ -11,10 +11,9 @@ mod io;
 mod metrics;
 pub mod policy;
 mod pool;
-pub mod services;
-
 #[cfg(target_os = "linux")]
 pub mod remote;
+pub mod services;
 
 pub use api::*;
 pub use error::{Error, Result};

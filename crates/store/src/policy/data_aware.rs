@@ -36,7 +36,7 @@ impl DataAware {
         write + (1.0 - (-rate).exp()) * again
     }
 
-    fn next<'a>(set: &'a Members) -> Option<(u64, &'a Candidate)> {
+    fn next(set: &Members) -> Option<(u64, &Candidate)> {
         if set.is_random() { set.oldest().next() } else { set.oldest().next_back() }
     }
 }

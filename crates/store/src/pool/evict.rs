@@ -12,6 +12,9 @@ use crate::pool::jobs::{Job, Write};
 use crate::pool::memory::{Charge, Memory, Waited};
 use crate::pool::tables::{Evicted, Garbage};
 
+// Memory is made free ahead of demand for allocations of at most this part of the limit.
+const SMALL: u64 = 32;
+
 impl Shared {
     /// Room for `bytes` of extents.
     pub(crate) fn room(&self, bytes: u64) -> Result<Charge> {
@@ -51,6 +54,17 @@ impl Shared {
         };
         drop(demand);
         found
+    }
+
+    /// Have the next victims written while the caller fills the `bytes` that he was given, if the next as many would have to wait.
+    pub(crate) fn write_ahead(&self, bytes: u64) {
+        if bytes > self.memory.limit() / SMALL || self.memory.look().free >= bytes {
+            return;
+        }
+        let demand = self.memory.demand(bytes);
+        // Who needs the memory is told what went wrong.
+        let _ = self.evict(false);
+        drop(demand);
     }
 
     /// Evict as much as is wanted and not on its way yet; whether memory was freed at once.

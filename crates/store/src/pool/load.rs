@@ -10,7 +10,7 @@ use crate::io::{self, Fault};
 use crate::pool::Shared;
 use crate::pool::jobs::Job;
 use crate::pool::memory::{Charge, rounded};
-use crate::pool::tables::{Activity, Evicted, Garbage, Resident, Tables};
+use crate::pool::tables::{Activity, Evicted, Found, Garbage, Resident, Tables};
 
 // How many pages of a scan are read before they are wanted.
 const AHEAD: usize = 4;
@@ -20,8 +20,7 @@ impl Shared {
         let mut missed = false;
         let mut tables = self.tables.lock();
         loop {
-            if let Some((info, header, buffers)) = tables.pin(id)? {
-                let ahead = std::mem::take(&mut tables.page(id)?.ahead);
+            if let Some(Found { info, header, buffers, ahead }) = tables.pin(id)? {
                 let set = tables.set(id.set)?;
                 if missed {
                     set.misses += 1

@@ -95,7 +95,9 @@ impl Shared {
     fn allocate(&self, set: SetId, lengths: &[usize], slab: &Arc<Slab>) -> Result<Vec<Extent>> {
         self.tables.lock().set(set)?;
         let bytes = lengths.iter().map(|length| rounded(*length)).try_fold(0u64, u64::checked_add);
-        let mut charge = self.room(bytes.unwrap_or(u64::MAX))?;
+        let bytes = bytes.unwrap_or(u64::MAX);
+        let mut charge = self.room(bytes)?;
+        self.write_ahead(bytes);
         lengths.iter().map(|length| charge.extent(slab, *length)).collect()
     }
 
@@ -137,7 +139,7 @@ impl Pool {
     pub fn open(options: PoolOptions) -> Result<Arc<Self>> {
         let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
         let shared = Arc::new(Shared {
-            slabs: Slabs::new(options.segment_bytes),
+            slabs: Slabs::new(options.limit, options.segment_bytes),
             memory: Memory::new(options.limit),
             tables: Mutex::new(Tables::default()),
             loaded: Condvar::new(),
@@ -190,7 +192,7 @@ impl Pool {
         &self.shared.options
     }
 
-    /// Where the memory of pages that this process writes comes from.
+    /// Where its pages' memory comes from.
     #[must_use]
     pub fn slab(&self) -> &Arc<Slab> {
         self.shared.slabs.own()

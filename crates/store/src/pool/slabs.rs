@@ -25,9 +25,11 @@ pub(crate) struct Slabs {
 }
 
 impl Slabs {
-    pub(crate) fn new(segment_bytes: u64) -> Self {
-        // The pool itself keeps to the limit: it knows of reservations, and whom to evict.
-        let options = SlabOptions { limit: u64::MAX, segment_bytes, ..SlabOptions::default() };
+    /// Slabs of a pool that keeps to `limit` itself: it knows of reservations, and whom to evict.
+    pub(crate) fn new(limit: u64, segment_bytes: u64) -> Self {
+        // One extent is beyond the limit, of pages without bytes.
+        let limit = limit.saturating_add(craton_slab::ALIGNMENT as u64);
+        let options = SlabOptions { limit, segment_bytes, ..SlabOptions::default() };
         Self { own: Slab::new(options), clients: Mutex::default() }
     }
 

@@ -87,6 +87,15 @@ pub(crate) struct Set {
     pub(crate) misses: u64,
 }
 
+/// A page that was found in memory.
+pub(crate) struct Found {
+    pub(crate) info: DataInfo,
+    pub(crate) header: Arc<[u8]>,
+    pub(crate) buffers: Arc<[PageBuffer]>,
+    /// It was read before anybody wanted it, and is wanted for the first time.
+    pub(crate) ahead: bool,
+}
+
 /// What left the tables, to be dropped when they are not locked.
 #[derive(Default)]
 pub(crate) struct Garbage {
@@ -278,12 +287,17 @@ impl Tables {
     }
 
     /// Pin a page that is in memory; `None` when it is not.
-    pub(crate) fn pin(&mut self, id: PageId) -> Result<Option<(DataInfo, Arc<[u8]>, Arc<[PageBuffer]>)>> {
+    pub(crate) fn pin(&mut self, id: PageId) -> Result<Option<Found>> {
         self.open()?;
         let set = self.sets.get_mut(&id.set).ok_or(Error::NoPage(id))?;
         let page = set.pages.get_mut(&id.number).ok_or(Error::NoPage(id))?;
         let Some(memory) = &page.memory else { return Ok(None) };
-        let pinned = (page.info(id), Arc::clone(&page.header), Arc::clone(&memory.buffers));
+        let pinned = Found {
+            info: page.info(id),
+            header: Arc::clone(&page.header),
+            buffers: Arc::clone(&memory.buffers),
+            ahead: std::mem::take(&mut page.ahead),
+        };
         let pins = page.pins.checked_add(1).ok_or_else(|| Error::Invalid(format!("page {id} is pinned too often")))?;
         set.members.remove(page.tick);
         self.clock += 1;

@@ -17,7 +17,9 @@ use crate::api::{Attributes, Home, Operation, SetId};
 use crate::error::Result;
 
 // Readers and writers of each set that are alive in this process, by the address of the store.
-static USES: LazyLock<Mutex<HashMap<(usize, SetId), (u32, u32)>>> = LazyLock::new(Mutex::default);
+static USES: LazyLock<Mutex<Uses>> = LazyLock::new(Mutex::default);
+
+type Uses = HashMap<(usize, SetId), (u32, u32)>;
 
 /// A set that is being read or written; the store is told when that begins and when the last one ends.
 struct Use {
