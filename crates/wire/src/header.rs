@@ -56,7 +56,8 @@ impl HeaderWriter {
         self.buffers += buffers as u64;
         at_most("the number of buffers", self.buffers, MAX_BUFFERS)?;
         at_most("the header's length", (self.bytes.len() + message.len() + 16) as u64, MAX_HEADER as u64)?;
-        self.bytes.extend_from_slice(&(message.len() as u32).to_le_bytes());
+        // Filled up as in an image, so that the header of a page that was read from one is the same.
+        self.bytes.extend_from_slice(&(message.len().next_multiple_of(8) as u32).to_le_bytes());
         self.bytes.extend_from_slice(&(buffers as u32).to_le_bytes());
         self.bytes.extend_from_slice(message);
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);

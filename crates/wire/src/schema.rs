@@ -246,6 +246,7 @@ pub(crate) fn message(schema: &Schema, ids: &[i64]) -> Result<Vec<u8>> {
     let mut bytes = fbb.finished_data().to_vec();
     // SAFETY: the bytes are the flatbuffer that was just built.
     renumber(&mut bytes, ids, |bytes| unsafe { arrow_ipc::root_as_message_unchecked(bytes) }.header_as_schema())?;
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
     Ok(bytes)
 }
 
