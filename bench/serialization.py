@@ -281,14 +281,16 @@ def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.serialization", description=__doc__.splitlines()[0])
     command.add_options(parser, contestants=CONTESTANTS, repeat=15)
+    parser.add_argument("--objects", default=",".join(OBJECTS), help="of the four (default: all)")
     parser.set_defaults(baseline="pickle", warm_memory=0.5)
     given = parser.parse_args(argv)
+    objects = command.chosen(parser, given.objects, tuple(OBJECTS), "object")
     names = command.chosen(parser, given.contestants, (*CONTESTANTS, "ray"), "contestant")
     benchmark = Benchmark(
         name="serialization",
         title="Serialization: Ray's four objects",
         module="bench.serialization",
-        cases=[Case(case) for case in CASES],
+        cases=[Case(case) for case, (name, _) in CASES.items() if name in objects],
         entries=command.entries(names, {}),
         baseline=given.baseline,
         repeat=given.repeat,

@@ -1,5 +1,7 @@
 //! Copying many buffers at once.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
@@ -8,6 +10,8 @@ use pyo3::prelude::*;
 const SHARED_FROM: usize = 4 << 20;
 /// Below this many bytes copying takes less time than letting go of the interpreter.
 const DETACH_FROM: usize = 1 << 16;
+/// What a thread takes at a time, in bytes.
+const PIECE: usize = 1 << 20;
 /// More threads than these do not copy faster: memory is what they wait for.
 const MOST_THREADS: usize = 4;
 
@@ -106,30 +110,40 @@ pub fn copy_into(py: Python<'_>, targets: Vec<Bound<'_, PyAny>>, sources: Vec<Bo
     Ok(total)
 }
 
-/// Run all jobs, large ones on several threads that copy the same number of bytes.
+/// Run all jobs, large ones on several threads. Each takes the next piece when it is done with one, so a thread that the system stops for
+/// others holds up no more than a piece.
 fn run(jobs: Vec<Job>, total: usize) {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     if total < SHARED_FROM {
         jobs.into_iter().for_each(Job::run);
         return;
     }
-    let share = total.div_ceil(threads);
-    let mut shares = Vec::with_capacity(threads);
-    let (mut now, mut left) = (Vec::new(), share);
+    let mut pieces = Vec::with_capacity(jobs.len() + total / PIECE);
     for mut job in jobs {
-        while job.length > left {
-            let (first, rest) = job.split(left);
-            now.push(first);
-            shares.push(std::mem::take(&mut now));
-            (job, left) = (rest, share);
+        while job.length > PIECE {
+            let (piece, rest) = job.split(PIECE);
+            pieces.push(piece);
+            job = rest;
         }
-        left -= job.length;
-        now.push(job);
+        pieces.push(job);
     }
-    std::thread::scope(|scope| {
-        for share in shares {
-            scope.spawn(move || share.into_iter().for_each(Job::stream));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            piece.stream();
         }
-        now.into_iter().for_each(Job::stream);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads() {
+            scope.spawn(work);
+        }
+        work();
     });
+}
+
+/// How many threads copy.
+fn threads() -> usize {
+    match std::thread::available_parallelism().map_or(1, usize::from) {
+        1 => 1,
+        cores => (2 * cores).min(MOST_THREADS),
+    }
 }
