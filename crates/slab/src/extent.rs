@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::error::Result;
 use crate::segment::{Segment, SegmentId};
 
 /// A range of bytes in a segment, as other processes understand it.
@@ -14,6 +15,12 @@ pub struct BufferRef {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
+}
+
+impl fmt::Display for BufferRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes at {} of segment {:#x}", self.length, self.offset, self.segment)
+    }
 }
 
 type Release = Box<dyn FnOnce() + Send + Sync>;
@@ -84,6 +91,14 @@ impl Extent {
             // SAFETY: mapped writable, inside the mapping, and `&mut self` says that nobody else has this extent.
             unsafe { std::slice::from_raw_parts_mut(self.as_ptr().cast_mut(), self.length) }
         })
+    }
+
+    /// Fetch its pages from the system at once: see [`Segment::prefault`].
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn prefault(&self) -> Result<()> {
+        self.segment.prefault(self.offset, self.length)
     }
 
     /// Its name for other processes.
