@@ -75,3 +75,10 @@ pub enum Error {
 
 /// The result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// What the system said of `what`.
+    pub(crate) fn io(what: String, error: &std::io::Error) -> Self {
+        Self::Io { what, why: error.to_string(), code: error.raw_os_error().unwrap_or(0) }
+    }
+}

@@ -5,6 +5,16 @@
 
 mod api;
 mod error;
+mod folder;
+mod images;
+mod io;
+mod metrics;
+pub mod policy;
+mod pool;
+pub mod services;
 
 pub use api::*;
 pub use error::{Error, Result};
+pub use images::Compression;
+pub use metrics::prometheus;
+pub use pool::{Pool, PoolOptions};

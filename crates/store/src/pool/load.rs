@@ -1,0 +1,175 @@
+//! Pinning: pages that are in memory, pages that have to be read, and pages that will have to be soon.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::api::{PageId, Pinned};
+use crate::error::{Error, Result};
+use crate::images::Image;
+use crate::io::{self, Fault};
+use crate::pool::Shared;
+use crate::pool::jobs::Job;
+use crate::pool::memory::{Charge, rounded};
+use crate::pool::tables::{Activity, Evicted, Found, Garbage, Resident, Tables};
+
+// How many pages of a scan are read before they are wanted.
+const AHEAD: usize = 4;
+
+impl Shared {
+    pub(crate) fn pin(self: &Arc<Self>, id: PageId) -> Result<Pinned> {
+        let mut missed = false;
+        let mut tables = self.tables.lock();
+        loop {
+            if let Some(Found { info, header, buffers, ahead }) = tables.pin(id)? {
+                let set = tables.set(id.set)?;
+                if missed {
+                    set.misses += 1
+                } else {
+                    set.hits += 1
+                }
+                let scanned = set.is_scanned() && (missed || ahead);
+                let following = if scanned { tables.following(id, AHEAD) } else { Vec::new() };
+                if missed {
+                    tables.counters.misses += 1
+                } else {
+                    tables.counters.hits += 1
+                }
+                drop(tables);
+                self.jobs.push(following.into_iter().map(Job::Load));
+                let shared = Arc::clone(self);
+                let unpin = Box::new(move || shared.unpin(id));
+                return Ok(Pinned { info, header, buffers: buffers.to_vec(), unpin: Some(unpin) });
+            }
+            missed = true;
+            let page = tables.page(id)?;
+            match (&page.activity, &page.image) {
+                (Activity::Damaged(why), _) => return Err(self.corrupt(id, why.clone())),
+                (Activity::Loading, _) => self.loaded.wait(&mut tables),
+                (_, None) => return Err(Error::NoPage(id)),
+                (_, Some(image)) => {
+                    let image = Arc::clone(image);
+                    page.activity = Activity::Loading;
+                    drop(tables);
+                    let read = self.room(rounded(image.length)).and_then(|charge| self.read(id, &image, charge));
+                    tables = self.tables.lock();
+                    self.arrive(&mut tables, id, read, false)?;
+                }
+            }
+        }
+    }
+
+    fn unpin(&self, id: PageId) {
+        let evictable = self.tables.lock().unpin(id);
+        if evictable {
+            self.memory.nudge();
+        }
+    }
+
+    fn corrupt(&self, page: PageId, why: String) -> Error {
+        Error::Corrupt { page, path: self.path(page).display().to_string(), why }
+    }
+
+    /// The page's buffers from its file, into one new extent.
+    fn read(&self, id: PageId, image: &Image, mut charge: Charge) -> Result<Resident> {
+        let span = tracing::debug_span!("load", page = %id);
+        let _entered = span.enter();
+        let _pending = self.memory.pending();
+        let started = Instant::now();
+        let path = self.path(id);
+        let mut extent = charge.extent(&self.slab, image.length)?;
+        io::read(&path, image, &mut extent, self.access()).map_err(|fault| match fault {
+            Fault::Damaged(why) => self.corrupt(id, why),
+            Fault::System(error) => Error::io(format!("read the page image {}", path.display()), &error),
+        })?;
+        let extent = self.slab.share(extent);
+        let resident = Resident { buffers: io::buffers(image, &extent).into(), charge: rounded(image.length) };
+        let mut tables = self.tables.lock();
+        tables.counters.read += image.total;
+        tables.costs.read(image.total, started.elapsed().as_nanos() as u64);
+        Ok(resident)
+    }
+
+    /// Take in what came of reading a page.
+    fn arrive(&self, tables: &mut Tables, id: PageId, read: Result<Resident>, ahead: bool) -> Result<()> {
+        self.loaded.notify_all();
+        let page = tables.page(id)?;
+        page.activity = Activity::None;
+        match read {
+            Ok(memory) => {
+                page.ahead = ahead;
+                tables.arrived(id, memory);
+                tables.settle(id);
+                Ok(())
+            }
+            Err(error) => {
+                if let Error::Corrupt { why, path, .. } = &error {
+                    tracing::error!(page = %id, %path, %why, "a page image is damaged");
+                    page.activity = Activity::Damaged(why.clone());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Have I/O threads read these pages.
+    pub(crate) fn prefetch(&self, pages: &[PageId]) {
+        let mut jobs = Vec::new();
+        let mut tables = self.tables.lock();
+        for id in pages {
+            if let Ok(page) = tables.page(*id) {
+                if page.can_be_read() {
+                    page.queued = true;
+                    jobs.push(Job::Load(*id));
+                }
+            }
+        }
+        drop(tables);
+        self.jobs.push(jobs);
+    }
+
+    /// Read a page that nobody asked for yet, if there is room for it.
+    pub(crate) fn load_ahead(&self, id: PageId) {
+        let mut tables = self.tables.lock();
+        let Ok(page) = tables.page(id) else { return };
+        page.queued = false;
+        if !page.can_be_read() {
+            return;
+        }
+        let Some(image) = page.image.clone() else { return };
+        page.activity = Activity::Loading;
+        drop(tables);
+        let read = self.spare(id, rounded(image.length)).map(|charge| self.read(id, &image, charge));
+        let mut tables = self.tables.lock();
+        match read {
+            Some(read) => drop(self.arrive(&mut tables, id, read, true)),
+            None => {
+                if let Ok(page) = tables.page(id) {
+                    page.activity = Activity::None;
+                }
+                self.loaded.notify_all();
+            }
+        }
+        drop(tables);
+        self.memory.nudge();
+    }
+
+    /// Room that nobody misses: free memory, pages of sets whose lifetime has ended, and pages of the same scan that it has passed.
+    fn spare(&self, id: PageId, bytes: u64) -> Option<Charge> {
+        loop {
+            if self.memory.demanded() > 0 {
+                return None;
+            }
+            if let Some(charge) = self.memory.charge(bytes) {
+                return Some(charge);
+            }
+            let mut garbage = Garbage::default();
+            let mut tables = self.tables.lock();
+            let victim = tables.ended().or_else(|| tables.read_before(id))?;
+            let Evicted::Freed = tables.evict(victim, &mut garbage) else { return None };
+            let pending = self.memory.pending();
+            drop(tables);
+            self.discard(garbage);
+            drop(pending);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The one limit: bytes of extents and of reservations, and those who wait for some.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use craton_slab::{ALIGNMENT, Extent, Slab};
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, Result};
+
+/// Bytes that an extent of `length` bytes takes of the slab.
+pub(crate) fn rounded(length: usize) -> u64 {
+    (length.max(1) as u64).next_multiple_of(ALIGNMENT as u64)
+}
+
+struct State {
+    // Bytes of extents, and of those that are about to be allocated.
+    used: u64,
+    // Bytes kept free for others.
+    reserved: u64,
+    // Writes, reads and releases under way that may free memory, or make some evictable, when they are done.
+    pending: u64,
+    // Counts whatever may have made room; who finds none compares it before he waits.
+    events: u64,
+}
+
+/// Accounts for memory. Its lock is innermost: it may be taken with any other held, and nothing is done under it.
+pub(crate) struct Memory {
+    limit: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+    // Bytes that those who look for room want together; read without the lock by those who might make some.
+    demand: AtomicU64,
+}
+
+/// What there was when it was looked at.
+pub(crate) struct Look {
+    pub(crate) free: u64,
+    pub(crate) used: u64,
+    events: u64,
+}
+
+/// What came of waiting.
+pub(crate) enum Waited {
+    /// Something happened since: look again.
+    Changed,
+    /// Nothing happened, and nothing is under way.
+    Idle,
+}
+
+impl Memory {
+    pub(crate) fn new(limit: u64) -> Arc<Self> {
+        let state = State { used: 0, reserved: 0, pending: 0, events: 0 };
+        Arc::new(Self { limit, state: Mutex::new(state), changed: Condvar::new(), demand: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes in extents, and bytes reserved.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.used, state.reserved)
+    }
+
+    pub(crate) fn look(&self) -> Look {
+        let state = self.state.lock();
+        let used = state.used + state.reserved;
+        Look { free: self.limit.saturating_sub(used), used, events: state.events }
+    }
+
+    /// Take room for `bytes` of extents, if there is.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
+        let mut state = self.state.lock();
+        let used = state.used.checked_add(bytes)?;
+        if used.checked_add(state.reserved)? > self.limit {
+            return None;
+        }
+        state.used = used;
+        Some(Charge { memory: Arc::clone(self), bytes })
+    }
+
+    /// Take room for a reservation of `bytes`, or of what there is if that is at least `least`.
+    pub(crate) fn reserve(&self, least: u64, bytes: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        let given = bytes.min(self.limit.saturating_sub(state.used + state.reserved));
+        if given < least {
+            return None;
+        }
+        state.reserved += given;
+        Some(given)
+    }
+
+    pub(crate) fn unreserve(&self, bytes: u64) {
+        let mut state = self.state.lock();
+        state.reserved -= bytes;
+        self.happened(&mut state);
+    }
+
+    fn happened(&self, state: &mut State) {
+        state.events += 1;
+        self.changed.notify_all();
+    }
+
+    /// Memory may have become evictable: for those who wait.
+    pub(crate) fn nudge(&self) {
+        if self.demand.load(Ordering::SeqCst) > 0 {
+            self.happened(&mut self.state.lock());
+        }
+    }
+
+    /// Something that may free memory is under way until the result is dropped.
+    pub(crate) fn pending(self: &Arc<Self>) -> Pending {
+        self.state.lock().pending += 1;
+        Pending(Arc::clone(self))
+    }
+
+    /// Somebody looks for `bytes` until the result is dropped.
+    pub(crate) fn demand(&self, bytes: u64) -> Demand<'_> {
+        self.demand.fetch_add(bytes, Ordering::SeqCst);
+        Demand { memory: self, bytes }
+    }
+
+    /// Bytes that all who look for room want.
+    pub(crate) fn demanded(&self) -> u64 {
+        self.demand.load(Ordering::SeqCst)
+    }
+
+    /// Wait until something happens that did not when `look` was taken, unless nothing is under way.
+    pub(crate) fn wait(&self, look: &Look) -> Waited {
+        let mut state = self.state.lock();
+        while state.events == look.events {
+            if state.pending == 0 {
+                return Waited::Idle;
+            }
+            self.changed.wait(&mut state);
+        }
+        Waited::Changed
+    }
+}
+
+/// Room for bytes of extents; given back when it is dropped.
+pub(crate) struct Charge {
+    memory: Arc<Memory>,
+    bytes: u64,
+}
+
+impl Charge {
+    /// An extent of `length` bytes that keeps this much of the room until it is dropped.
+    ///
+    /// # Errors
+    /// When the slab has no extent, for example because the system gives it no memory.
+    pub(crate) fn extent(&mut self, slab: &Arc<Slab>, length: usize) -> Result<Extent> {
+        let bytes = rounded(length);
+        debug_assert!(bytes <= self.bytes, "an extent that was not paid for");
+        let extent = slab.allocate(length).map_err(|error| match error {
+            craton_slab::Error::Full { asked, used, limit } => Error::Full { asked, used, limit },
+            other => Error::Io { what: format!("allocate {length} bytes"), why: other.to_string(), code: 0 },
+        })?;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        let (segment, offset) = (Arc::clone(extent.segment()), extent.offset());
+        let charge = Charge { memory: Arc::clone(&self.memory), bytes };
+        let release = move || {
+            drop(extent);
+            drop(charge);
+        };
+        Ok(Extent::new(segment, offset, length, Some(Box::new(release))))
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            let mut state = self.memory.state.lock();
+            state.used -= self.bytes;
+            self.memory.happened(&mut state);
+        }
+    }
+}
+
+/// See [`Memory::pending`].
+pub(crate) struct Pending(Arc<Memory>);
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.pending -= 1;
+        self.0.happened(&mut state);
+    }
+}
+
+/// See [`Memory::demand`].
+pub(crate) struct Demand<'a> {
+    memory: &'a Memory,
+    bytes: u64,
+}
+
+impl Drop for Demand<'_> {
+    fn drop(&mut self) {
+        self.memory.demand.fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use craton_slab::SlabOptions;
+
+    #[test]
+    fn extents_and_reservations_share_one_limit() {
+        let memory = Memory::new(1000);
+        let slab = Slab::new(SlabOptions::default());
+        let mut charge = memory.charge(rounded(500)).unwrap();
+        let extent = charge.extent(&slab, 500).unwrap();
+        drop(charge);
+        assert_eq!(memory.usage(), (512, 0));
+        assert_eq!(memory.reserve(600, 700), None);
+        assert_eq!(memory.reserve(400, 700), Some(488));
+        assert!(memory.charge(1).is_none());
+        memory.unreserve(488);
+        drop(extent);
+        assert_eq!(memory.usage(), (0, 0));
+        assert!(memory.charge(1000).is_some());
+        assert!(memory.charge(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn waiting_ends_with_what_is_under_way() {
+        let memory = Memory::new(100);
+        let look = memory.look();
+        assert!(matches!(memory.wait(&look), Waited::Idle));
+        let pending = memory.pending();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(pending));
+            assert!(matches!(memory.wait(&look), Waited::Changed));
+        });
+    }
+}

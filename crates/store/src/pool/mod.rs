@@ -1,0 +1,320 @@
+//! The buffer pool: the one memory budget, and the pages that are in it and on disk.
+//!
+//! One lock guards the tables of sets and pages; it is never held while bytes are copied, or while a disk or another thread is waited for. What
+//! takes long happens outside and is taken in afterwards: a page that is being read or written is marked so, and everybody else sees that.
+
+mod evict;
+mod jobs;
+mod load;
+mod memory;
+mod seal;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use craton_slab::{Extent, Slab, SlabOptions};
+use parking_lot::{Condvar, Mutex};
+
+use crate::api::{
+    Attributes, Counters, DataInfo, Home, PageId, PageSpec, Pinned, Reservation, SetId, SetInfo, SetOptions,
+};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::images::Compression;
+use crate::io::Access;
+use crate::policy::{DataAware, Policy};
+use jobs::{Job, Jobs};
+use memory::{Memory, rounded};
+use tables::{Garbage, Tables};
+
+/// How a pool is set up.
+#[derive(Debug, Clone)]
+pub struct PoolOptions {
+    /// Bytes of memory that extents and reservations may have together.
+    pub limit: u64,
+    /// The folder that the store makes its own one in, when the first page is written; the system's folder for temporary files if none is
+    /// given. Folders that dead stores left in it are removed.
+    pub directory: Option<PathBuf>,
+    /// Who is evicted.
+    pub policy: Arc<dyn Policy>,
+    /// Threads that write victims and read ahead; at least one.
+    pub io_threads: usize,
+    /// How images are stored.
+    pub compression: Compression,
+    /// Read and write images past the system's page cache.
+    pub direct_io: bool,
+    /// Bytes of a segment of shared memory; larger extents get their own.
+    pub segment_bytes: u64,
+    /// Bytes of unsealed and pinned memory that a client of a server over this pool may have; the limit if none is given.
+    pub client_quota: Option<u64>,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            limit: 1 << 30,
+            directory: None,
+            policy: Arc::new(DataAware),
+            io_threads: 2,
+            compression: Compression::None,
+            direct_io: false,
+            segment_bytes: SlabOptions::default().segment_bytes,
+            client_quota: None,
+        }
+    }
+}
+
+/// What the pool, its I/O threads and the pages that were handed out share.
+struct Shared {
+    options: PoolOptions,
+    slab: Arc<Slab>,
+    memory: Arc<Memory>,
+    tables: Mutex<Tables>,
+    // A page that was being read is there, or is not going to be.
+    loaded: Condvar,
+    jobs: Jobs,
+    folder: Folder,
+    nothing: Mutex<Option<Arc<Extent>>>,
+}
+
+impl Shared {
+    fn path(&self, page: PageId) -> PathBuf {
+        self.folder.path().join(page.set.to_string()).join(format!("{}.arrow", page.number))
+    }
+
+    fn access(&self) -> Access {
+        if self.options.direct_io { Access::Direct } else { Access::Buffered }
+    }
+
+    fn drop_set(&self, set: SetId) -> Result<()> {
+        let mut garbage = Garbage::default();
+        let result = self.tables.lock().drop_set(set, &mut garbage);
+        let on_disk = !garbage.files.is_empty();
+        self.discard(garbage);
+        if on_disk {
+            let _ = std::fs::remove_dir(self.folder.path().join(set.to_string()));
+        }
+        self.memory.nudge();
+        result
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.jobs.next() {
+            match job {
+                Job::Write(write) => self.write_back(write),
+                Job::Load(page) => self.load_ahead(page),
+            }
+        }
+    }
+}
+
+/// A store in this process. It is closed when it is dropped; pages that are pinned stay readable.
+pub struct Pool {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    // Threads do not survive a fork: a forked child has none to wait for.
+    process: u32,
+}
+
+impl Pool {
+    /// A store without sets.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn open(options: PoolOptions) -> Result<Arc<Self>> {
+        let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
+        // The pool itself keeps to the limit: it knows of reservations, and whom to evict. One extent is beyond it, of pages without bytes.
+        let slab = Slab::new(SlabOptions {
+            limit: options.limit.saturating_add(craton_slab::ALIGNMENT as u64),
+            segment_bytes: options.segment_bytes,
+            ..SlabOptions::default()
+        });
+        let shared = Arc::new(Shared {
+            slab,
+            memory: Memory::new(options.limit),
+            tables: Mutex::new(Tables::default()),
+            loaded: Condvar::new(),
+            jobs: Jobs::default(),
+            folder: Folder::new(&parent),
+            nothing: Mutex::new(None),
+            options,
+        });
+        let pool = Arc::new(Self {
+            shared: Arc::clone(&shared),
+            threads: Mutex::new(Vec::new()),
+            process: std::process::id(),
+        });
+        for number in 0..shared.options.io_threads.max(1) {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("craton-io-{number}"))
+                .spawn(move || shared.work())
+                .map_err(|error| Error::io("start an I/O thread".into(), &error))?;
+            pool.threads.lock().push(thread);
+        }
+        Ok(pool)
+    }
+
+    /// Drop all sets, end the I/O threads and remove the folder. Everything fails with [`Error::Closed`] from now on.
+    pub fn close(&self) {
+        let mut garbage = Garbage::default();
+        let mut tables = self.shared.tables.lock();
+        let sets: Vec<SetId> = tables.sets.keys().copied().collect();
+        for set in sets {
+            let _ = tables.drop_set(set, &mut garbage);
+        }
+        tables.closed = true;
+        self.shared.loaded.notify_all();
+        drop(tables);
+        self.shared.jobs.close();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        if std::process::id() == self.process {
+            for thread in threads {
+                let _ = thread.join();
+            }
+        }
+        drop(garbage.memory);
+        self.shared.folder.close();
+    }
+
+    /// What it was set up with.
+    #[must_use]
+    pub fn options(&self) -> &PoolOptions {
+        &self.shared.options
+    }
+
+    /// Where its pages' memory comes from.
+    #[must_use]
+    pub fn slab(&self) -> &Arc<Slab> {
+        &self.shared.slab
+    }
+
+    /// The folder that its page images are in; it exists once a page was written.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.shared.folder.path()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Home for Pool {
+    fn create_set(&self, options: SetOptions) -> Result<SetId> {
+        self.shared.tables.lock().create(options)
+    }
+
+    fn find_set(&self, name: &str) -> Result<Option<SetId>> {
+        let tables = self.shared.tables.lock();
+        tables.open()?;
+        Ok(tables.names.get(name).copied())
+    }
+
+    fn retain_set(&self, set: SetId) -> Result<()> {
+        self.shared.tables.lock().set(set)?.users += 1;
+        Ok(())
+    }
+
+    fn release_set(&self, set: SetId) {
+        let last = self.shared.tables.lock().set(set).is_ok_and(|set| {
+            set.users = set.users.saturating_sub(1);
+            set.users == 0 && set.options.name.is_none()
+        });
+        if last {
+            let _ = self.shared.drop_set(set);
+        }
+    }
+
+    fn set_attributes(&self, set: SetId, attributes: Attributes) -> Result<()> {
+        self.shared.tables.lock().change(set, attributes)?;
+        self.shared.memory.nudge();
+        Ok(())
+    }
+
+    fn drop_set(&self, set: SetId) -> Result<()> {
+        self.shared.drop_set(set)
+    }
+
+    fn allocate(&self, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>> {
+        let shared = &self.shared;
+        shared.tables.lock().set(set)?;
+        let bytes = lengths.iter().map(|length| rounded(*length)).try_fold(0u64, u64::checked_add);
+        let bytes = bytes.unwrap_or(u64::MAX);
+        let mut charge = shared.room(bytes)?;
+        shared.write_ahead(bytes);
+        lengths.iter().map(|length| charge.extent(&shared.slab, *length)).collect()
+    }
+
+    fn seal(&self, set: SetId, spec: PageSpec, extents: Vec<Extent>) -> Result<DataInfo> {
+        self.shared.seal(set, spec, extents)
+    }
+
+    fn pin(&self, page: PageId) -> Result<Pinned> {
+        self.shared.pin(page)
+    }
+
+    fn prefetch(&self, pages: &[PageId]) {
+        self.shared.prefetch(pages);
+    }
+
+    fn pages(&self, id: SetId) -> Result<Vec<DataInfo>> {
+        let mut tables = self.shared.tables.lock();
+        let pages = &tables.set(id)?.pages;
+        Ok(pages.iter().map(|(number, page)| page.info(PageId { set: id, number: *number })).collect())
+    }
+
+    fn find_pages(&self, id: SetId, keys: &[Vec<u8>]) -> Result<Vec<Option<DataInfo>>> {
+        let mut tables = self.shared.tables.lock();
+        let set = tables.set(id)?;
+        let find = |key: &Vec<u8>| {
+            let number = *set.keys.get(key.as_slice())?;
+            Some(set.pages.get(&number)?.info(PageId { set: id, number }))
+        };
+        Ok(keys.iter().map(find).collect())
+    }
+
+    fn drop_page(&self, page: PageId) -> Result<()> {
+        let mut garbage = Garbage::default();
+        let result = self.shared.tables.lock().remove(page, &mut garbage);
+        self.shared.discard(garbage);
+        self.shared.memory.nudge();
+        result
+    }
+
+    fn reserve(&self, least: u64, bytes: u64) -> Result<Reservation> {
+        let shared = &self.shared;
+        shared.tables.lock().open()?;
+        let bytes = bytes.max(least);
+        let wanted = bytes.min(shared.memory.limit()).max(least);
+        let given = shared.seek(wanted, |memory| memory.reserve(wanted, wanted));
+        let given = given.or_else(|error| shared.memory.reserve(least, bytes).ok_or(error))?;
+        let memory = Arc::clone(&shared.memory);
+        Ok(Reservation { bytes: given, release: Some(Box::new(move || memory.unreserve(given))) })
+    }
+
+    fn describe(&self) -> Result<Vec<SetInfo>> {
+        let tables = self.shared.tables.lock();
+        tables.open()?;
+        Ok(tables.describe())
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let slab = self.shared.slab.usage();
+        let tables = self.shared.tables.lock();
+        tables.open()?;
+        let (_, reserved) = self.shared.memory.usage();
+        Ok(Counters {
+            slab_used: slab.used,
+            slab_reserved: slab.reserved,
+            reserved,
+            limit: self.shared.memory.limit(),
+            sets: tables.sets.len() as u64,
+            ..tables.counters
+        })
+    }
+}

@@ -1,0 +1,497 @@
+//! Which sets and pages there are, and which of them may be evicted. Nothing here waits or does I/O.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::api::{
+    Attributes, Counters, DataInfo, Durability, Location, Operation, PageBuffer, PageId, SetId, SetInfo, SetOptions,
+};
+use crate::error::{Error, Result};
+use crate::images::Image;
+use crate::policy::{Candidate, Costs, Members};
+
+/// A page's buffers in memory.
+pub(crate) struct Resident {
+    pub(crate) buffers: Arc<[PageBuffer]>,
+    // Bytes of the extents that came with the page; those that it shares with others are counted there.
+    pub(crate) charge: u64,
+}
+
+/// What is being done with a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Activity {
+    None,
+    /// An I/O thread writes it; afterwards its memory is given up unless somebody pinned it.
+    Writing,
+    /// Somebody reads it.
+    Loading,
+    /// Its image is not what was written, for this reason.
+    Damaged(String),
+}
+
+pub(crate) struct Page {
+    pub(crate) key: Option<Arc<[u8]>>,
+    pub(crate) header: Arc<[u8]>,
+    pub(crate) statistics: Arc<[u8]>,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) rebuild: u64,
+    pub(crate) memory: Option<Resident>,
+    pub(crate) image: Option<Arc<Image>>,
+    pub(crate) pins: u32,
+    // When it was last used.
+    pub(crate) tick: u64,
+    pub(crate) activity: Activity,
+    // It was read before anybody wanted it.
+    pub(crate) ahead: bool,
+    // A job to read it waits for a thread.
+    pub(crate) queued: bool,
+}
+
+impl Page {
+    pub(crate) fn info(&self, page: PageId) -> DataInfo {
+        DataInfo {
+            page,
+            key: self.key.as_ref().map(|key| key.to_vec()),
+            rows: self.rows,
+            bytes: self.bytes,
+            location: match (&self.memory, &self.image) {
+                (Some(_), None) => Location::Memory,
+                (Some(_), Some(_)) => Location::Both,
+                (None, _) => Location::Disk,
+            },
+            statistics: self.statistics.to_vec(),
+        }
+    }
+
+    fn candidate(&self, number: u32) -> Option<Candidate> {
+        let memory = self.memory.as_ref().filter(|_| self.pins == 0 && self.activity == Activity::None)?;
+        Some(Candidate { number, bytes: memory.charge, dirty: self.image.is_none(), rebuild: self.rebuild })
+    }
+}
+
+pub(crate) struct Set {
+    pub(crate) options: SetOptions,
+    pub(crate) users: u64,
+    pub(crate) next: u32,
+    pub(crate) pages: BTreeMap<u32, Page>,
+    pub(crate) keys: HashMap<Arc<[u8]>, u32>,
+    pub(crate) members: Members,
+    rows: u64,
+    bytes: u64,
+    memory: u64,
+    disk: u64,
+    pins: u64,
+    recency: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+/// A page that was found in memory.
+pub(crate) struct Found {
+    pub(crate) info: DataInfo,
+    pub(crate) header: Arc<[u8]>,
+    pub(crate) buffers: Arc<[PageBuffer]>,
+    /// It was read before anybody wanted it, and is wanted for the first time.
+    pub(crate) ahead: bool,
+}
+
+/// What left the tables, to be dropped when they are not locked.
+#[derive(Default)]
+pub(crate) struct Garbage {
+    pub(crate) memory: Vec<Resident>,
+    /// Pages whose files are to be removed.
+    pub(crate) files: Vec<PageId>,
+}
+
+/// What [`Tables::evict`] made of a victim.
+pub(crate) enum Evicted {
+    /// It is no candidate any more.
+    Not,
+    /// Its memory is in the garbage.
+    Freed,
+    /// It has to be written first.
+    Write(Arc<[u8]>, Arc<[PageBuffer]>),
+}
+
+#[derive(Default)]
+pub(crate) struct Tables {
+    pub(crate) closed: bool,
+    pub(crate) sets: HashMap<SetId, Set>,
+    pub(crate) names: HashMap<String, SetId>,
+    next_set: u64,
+    clock: u64,
+    // The sets that have pages which may be evicted now.
+    candidates: BTreeSet<SetId>,
+    pub(crate) counters: Counters,
+    pub(crate) costs: Costs,
+    // Bytes of memory that will be free when the writes under way are done.
+    pub(crate) evicting: u64,
+    // Writes that failed, and what the system said last.
+    pub(crate) failures: u64,
+    pub(crate) failure: Option<Error>,
+}
+
+impl Tables {
+    pub(crate) fn open(&self) -> Result<()> {
+        if self.closed { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn set(&mut self, set: SetId) -> Result<&mut Set> {
+        self.open()?;
+        self.sets.get_mut(&set).ok_or(Error::NoSet(set))
+    }
+
+    pub(crate) fn page(&mut self, page: PageId) -> Result<&mut Page> {
+        self.open()?;
+        let set = self.sets.get_mut(&page.set).ok_or(Error::NoPage(page))?;
+        set.pages.get_mut(&page.number).ok_or(Error::NoPage(page))
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.clock
+    }
+
+    pub(crate) fn create(&mut self, options: SetOptions) -> Result<SetId> {
+        self.open()?;
+        if let Some(name) = options.name.as_ref().filter(|name| self.names.contains_key(*name)) {
+            return Err(Error::Exists(name.clone()));
+        }
+        self.next_set += 1;
+        let id = SetId(self.next_set);
+        if let Some(name) = &options.name {
+            self.names.insert(name.clone(), id);
+        }
+        let members = Members::new(id, options.durability, options.writing, options.reading);
+        let set = Set {
+            options,
+            users: 1,
+            next: 0,
+            pages: BTreeMap::new(),
+            keys: HashMap::new(),
+            members,
+            rows: 0,
+            bytes: 0,
+            memory: 0,
+            disk: 0,
+            pins: 0,
+            recency: 0,
+            hits: 0,
+            misses: 0,
+        };
+        self.sets.insert(id, set);
+        Ok(id)
+    }
+
+    pub(crate) fn change(&mut self, id: SetId, attributes: Attributes) -> Result<()> {
+        let set = self.set(id)?;
+        if let Some(writing) = attributes.writing {
+            set.options.writing = writing;
+            set.members.writing = writing;
+        }
+        if let Some(reading) = attributes.reading {
+            set.options.reading = reading;
+            set.members.reading = reading;
+        }
+        if let Some(operation) = attributes.operation {
+            set.members.operation = operation;
+        }
+        if let Some(ended) = attributes.ended {
+            set.members.ended = ended;
+        }
+        if let Some(pinned) = attributes.pinned {
+            set.options.pinned = pinned;
+        }
+        self.list(id);
+        Ok(())
+    }
+
+    /// Have the set among the candidates if it is one.
+    fn list(&mut self, id: SetId) {
+        let candidate = self.sets.get(&id).is_some_and(|set| !set.options.pinned && !set.members.is_empty());
+        if candidate {
+            self.candidates.insert(id);
+        } else {
+            self.candidates.remove(&id);
+        }
+    }
+
+    /// Have a new page in its set.
+    pub(crate) fn add(&mut self, id: PageId, mut page: Page) -> Result<DataInfo> {
+        self.clock += 1;
+        page.tick = self.clock;
+        let info = page.info(id);
+        let set = self.set(id.set)?;
+        set.recency = page.tick;
+        set.rows += page.rows;
+        set.bytes += page.bytes;
+        set.members.pages += 1;
+        if let Some(key) = &page.key {
+            set.keys.insert(Arc::clone(key), id.number);
+        }
+        let (memory, image) = (page.memory.take(), page.image.take());
+        set.pages.insert(id.number, page);
+        self.counters.pages += 1;
+        if let Some(image) = image {
+            self.imaged(id, image);
+        }
+        if let Some(memory) = memory {
+            self.arrived(id, memory);
+        }
+        self.settle(id);
+        Ok(info)
+    }
+
+    /// The page has an image from now on.
+    pub(crate) fn imaged(&mut self, id: PageId, image: Arc<Image>) {
+        let Some(set) = self.sets.get_mut(&id.set) else { return };
+        let Some(page) = set.pages.get_mut(&id.number) else { return };
+        set.disk += image.total;
+        self.counters.page_disk += image.total;
+        page.image = Some(image);
+    }
+
+    /// The page is in memory from now on.
+    pub(crate) fn arrived(&mut self, id: PageId, memory: Resident) {
+        let Some(set) = self.sets.get_mut(&id.set) else { return };
+        let Some(page) = set.pages.get_mut(&id.number) else { return };
+        set.memory += page.bytes;
+        set.members.resident += 1;
+        self.counters.page_memory += page.bytes;
+        page.memory = Some(memory);
+    }
+
+    /// The page is not in memory any more.
+    pub(crate) fn left(&mut self, id: PageId, garbage: &mut Garbage) {
+        let Some(set) = self.sets.get_mut(&id.set) else { return };
+        let Some(page) = set.pages.get_mut(&id.number) else { return };
+        let Some(memory) = page.memory.take() else { return };
+        set.members.remove(page.tick);
+        set.memory -= page.bytes;
+        set.members.resident -= 1;
+        self.counters.page_memory -= page.bytes;
+        garbage.memory.push(memory);
+        self.list(id.set);
+    }
+
+    /// Have the page among the candidates if it is one; whether it is.
+    pub(crate) fn settle(&mut self, id: PageId) -> bool {
+        let Some(set) = self.sets.get_mut(&id.set) else { return false };
+        let Some(page) = set.pages.get(&id.number) else { return false };
+        let Some(candidate) = page.candidate(id.number) else { return false };
+        set.members.insert(page.tick, candidate);
+        if !set.options.pinned {
+            self.candidates.insert(id.set);
+        }
+        true
+    }
+
+    /// Pin a page that is in memory; `None` when it is not.
+    pub(crate) fn pin(&mut self, id: PageId) -> Result<Option<Found>> {
+        self.open()?;
+        let set = self.sets.get_mut(&id.set).ok_or(Error::NoPage(id))?;
+        let page = set.pages.get_mut(&id.number).ok_or(Error::NoPage(id))?;
+        let Some(memory) = &page.memory else { return Ok(None) };
+        let pinned = Found {
+            info: page.info(id),
+            header: Arc::clone(&page.header),
+            buffers: Arc::clone(&memory.buffers),
+            ahead: std::mem::take(&mut page.ahead),
+        };
+        let pins = page.pins.checked_add(1).ok_or_else(|| Error::Invalid(format!("page {id} is pinned too often")))?;
+        set.members.remove(page.tick);
+        self.clock += 1;
+        page.tick = self.clock;
+        set.recency = self.clock;
+        set.members.references += 1;
+        if page.pins == 0 {
+            set.pins += 1;
+        }
+        page.pins = pins;
+        if set.members.is_empty() {
+            self.candidates.remove(&id.set);
+        }
+        Ok(Some(pinned))
+    }
+
+    /// Undo one [`Tables::pin`]; whether the page may be evicted now.
+    pub(crate) fn unpin(&mut self, id: PageId) -> bool {
+        let Some(set) = self.sets.get_mut(&id.set) else { return false };
+        let Some(page) = set.pages.get_mut(&id.number) else { return false };
+        page.pins = page.pins.saturating_sub(1);
+        if page.pins > 0 {
+            return false;
+        }
+        set.pins = set.pins.saturating_sub(1);
+        self.settle(id)
+    }
+
+    /// The sets that a policy may choose from.
+    pub(crate) fn choice(&self) -> Vec<&Members> {
+        self.candidates.iter().filter_map(|id| self.sets.get(id)).map(|set| &set.members).collect()
+    }
+
+    /// Candidates that need no writing, until `need` bytes are found.
+    pub(crate) fn clean(&self, need: u64) -> Vec<PageId> {
+        let mut found = 0;
+        let mut victims = Vec::new();
+        for members in self.choice() {
+            let free = members.ended || members.durability == Durability::Discard;
+            for (_, candidate) in members.oldest() {
+                if found >= need {
+                    return victims;
+                }
+                if free || !candidate.dirty {
+                    found += candidate.bytes;
+                    victims.push(PageId { set: members.set, number: candidate.number });
+                }
+            }
+        }
+        victims
+    }
+
+    /// Give up the memory of a candidate, or say what has to be written before.
+    pub(crate) fn evict(&mut self, id: PageId, garbage: &mut Garbage) -> Evicted {
+        let Some(set) = self.sets.get_mut(&id.set) else { return Evicted::Not };
+        let Some(page) = set.pages.get_mut(&id.number) else { return Evicted::Not };
+        if page.candidate(id.number).is_none() || set.options.pinned {
+            return Evicted::Not;
+        }
+        let (ended, discarded) = (set.members.ended, set.members.durability == Durability::Discard);
+        let Some(memory) = &page.memory else { return Evicted::Not };
+        if page.image.is_none() && !ended && !discarded {
+            page.activity = Activity::Writing;
+            self.evicting += memory.charge;
+            let write = Evicted::Write(Arc::clone(&page.header), Arc::clone(&memory.buffers));
+            set.members.remove(page.tick);
+            self.list(id.set);
+            return write;
+        }
+        let gone = page.image.is_none();
+        tracing::trace!(page = %id, ended, gone, "evict");
+        if ended {
+            self.counters.evicted_ended += 1;
+        } else if gone {
+            self.counters.evicted_discarded += 1;
+        } else {
+            self.counters.evicted_clean += 1;
+        }
+        if gone {
+            let _ = self.remove(id, garbage);
+        } else {
+            self.left(id, garbage);
+        }
+        Evicted::Freed
+    }
+
+    /// The page is not being written any more.
+    pub(crate) fn written(&mut self, id: PageId) -> Option<&mut Page> {
+        let page = self.sets.get_mut(&id.set)?.pages.get_mut(&id.number)?;
+        if page.activity == Activity::Writing {
+            page.activity = Activity::None;
+            self.evicting -= page.memory.as_ref().map_or(0, |memory| memory.charge);
+        }
+        Some(page)
+    }
+
+    pub(crate) fn remove(&mut self, id: PageId, garbage: &mut Garbage) -> Result<()> {
+        self.page(id)?;
+        self.written(id);
+        self.left(id, garbage);
+        let set = self.set(id.set)?;
+        let page = set.pages.remove(&id.number).ok_or(Error::NoPage(id))?;
+        set.rows -= page.rows;
+        set.bytes -= page.bytes;
+        set.members.pages -= 1;
+        if page.pins > 0 {
+            set.pins -= 1;
+        }
+        if let Some(key) = &page.key {
+            set.keys.remove(key);
+        }
+        if let Some(image) = &page.image {
+            set.disk -= image.total;
+            garbage.files.push(id);
+            self.counters.page_disk -= image.total;
+        }
+        self.counters.pages -= 1;
+        Ok(())
+    }
+
+    pub(crate) fn drop_set(&mut self, id: SetId, garbage: &mut Garbage) -> Result<()> {
+        let numbers: Vec<u32> = self.set(id)?.pages.keys().copied().collect();
+        for number in numbers {
+            self.remove(PageId { set: id, number }, garbage)?;
+        }
+        if let Some(name) = self.sets.remove(&id).and_then(|set| set.options.name) {
+            self.names.remove(&name);
+        }
+        self.candidates.remove(&id);
+        Ok(())
+    }
+
+    /// The pages that come after `id` in its set and could be read now, at most `count`, near enough to be wanted soon.
+    pub(crate) fn following(&mut self, id: PageId, count: usize) -> Vec<PageId> {
+        let Some(set) = self.sets.get_mut(&id.set) else { return Vec::new() };
+        let after = set.pages.range_mut(id.number.saturating_add(1)..).take(2 * count);
+        let absent = after.filter(|(_, page)| page.can_be_read());
+        let mark = |(number, page): (&u32, &mut Page)| {
+            page.queued = true;
+            PageId { set: id.set, number: *number }
+        };
+        absent.take(count).map(mark).collect()
+    }
+
+    pub(crate) fn describe(&self) -> Vec<SetInfo> {
+        let mut all: Vec<SetInfo> = self.sets.iter().map(|(id, set)| set.describe(*id)).collect();
+        all.sort_by_key(|info| info.set);
+        all
+    }
+
+    /// A set that has candidates and whose lifetime has ended.
+    pub(crate) fn ended(&self) -> Option<PageId> {
+        let members = self.choice().into_iter().find(|members| members.ended)?;
+        members.oldest().next().map(|(_, candidate)| PageId { set: members.set, number: candidate.number })
+    }
+
+    /// The page of the set that was used last, if it lies before `id`, was used since that was, and need not be written.
+    pub(crate) fn read_before(&self, id: PageId) -> Option<PageId> {
+        let set = self.sets.get(&id.set).filter(|set| !set.options.pinned)?;
+        let last_use = set.pages.get(&id.number)?.tick;
+        let (tick, candidate) = set.members.oldest().next_back()?;
+        let read = candidate.number < id.number && tick > last_use && !candidate.dirty;
+        read.then_some(PageId { set: id.set, number: candidate.number })
+    }
+}
+
+impl Page {
+    pub(crate) fn can_be_read(&self) -> bool {
+        self.memory.is_none() && self.image.is_some() && self.activity == Activity::None && !self.queued
+    }
+}
+
+impl Set {
+    fn describe(&self, set: SetId) -> SetInfo {
+        SetInfo {
+            set,
+            options: self.options.clone(),
+            operation: self.members.operation,
+            ended: self.members.ended,
+            pages: self.pages.len() as u64,
+            rows: self.rows,
+            bytes: self.bytes,
+            memory: self.memory,
+            disk: self.disk,
+            pins: self.pins,
+            users: self.users,
+            recency: self.recency,
+            hits: self.hits,
+            misses: self.misses,
+        }
+    }
+
+    /// Whether a scan of it goes from the first to the last page.
+    pub(crate) fn is_scanned(&self) -> bool {
+        self.members.reading == crate::api::Reading::Sequential && self.members.operation != Operation::Write
+    }
+}

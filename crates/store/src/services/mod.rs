@@ -1,0 +1,64 @@
+//! Ways to write and read sets that know what they do, and tell the store: paging decides by it.
+//!
+//! All of them work over [`Home`], in this process and over a socket.
+
+mod sequential;
+mod sub_pages;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+
+pub use sequential::{SequentialReader, SequentialWriter};
+pub use sub_pages::{Part, SubPageWriter, SubPages};
+
+use crate::api::{Attributes, Home, Operation, SetId};
+use crate::error::Result;
+
+// Readers and writers of each set that are alive in this process, by the address of the store.
+static USES: LazyLock<Mutex<Uses>> = LazyLock::new(Mutex::default);
+
+type Uses = HashMap<(usize, SetId), (u32, u32)>;
+
+/// A set that is being read or written; the store is told when that begins and when the last one ends.
+struct Use {
+    home: Arc<dyn Home>,
+    set: SetId,
+    writes: bool,
+}
+
+impl Use {
+    fn begin(home: &Arc<dyn Home>, set: SetId, writes: bool, attributes: Attributes) -> Result<Self> {
+        let using = Self { home: Arc::clone(home), set, writes };
+        let operation = using.count(|count| *count += 1);
+        home.set_attributes(set, Attributes { operation: Some(operation), ..attributes })?;
+        Ok(using)
+    }
+
+    /// Change the count of such uses; what is being done with the set afterwards.
+    fn count(&self, change: impl FnOnce(&mut u32)) -> Operation {
+        let key = (Arc::as_ptr(&self.home).cast::<()>().addr(), self.set);
+        let mut uses = USES.lock();
+        let counts = uses.entry(key).or_default();
+        change(if self.writes { &mut counts.1 } else { &mut counts.0 });
+        let operation = match counts {
+            (0, 0) => Operation::None,
+            (_, 0) => Operation::Read,
+            (0, _) => Operation::Write,
+            _ => Operation::ReadWrite,
+        };
+        if operation == Operation::None {
+            uses.remove(&key);
+        }
+        operation
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let operation = self.count(|count| *count -= 1);
+        // A set that is gone needs no attributes.
+        let _ = self.home.set_attributes(self.set, Attributes { operation: Some(operation), ..Attributes::default() });
+    }
+}

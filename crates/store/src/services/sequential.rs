@@ -1,0 +1,89 @@
+//! Page after page, from the first to the last.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use craton_slab::Extent;
+
+use super::Use;
+use crate::api::{Attributes, DataInfo, Home, PageId, PageSpec, Pinned, Reading, SetId, Writing};
+use crate::error::Result;
+
+/// Writes a set page by page. Several may write to one set, each its own pages.
+pub struct SequentialWriter {
+    using: Use,
+}
+
+impl SequentialWriter {
+    /// A writer of that set.
+    ///
+    /// # Errors
+    /// [`NoSet`](crate::Error::NoSet).
+    pub fn new(home: &Arc<dyn Home>, set: SetId) -> Result<Self> {
+        let attributes = Attributes { writing: Some(Writing::Sequential), ..Attributes::default() };
+        Ok(Self { using: Use::begin(home, set, true, attributes)? })
+    }
+
+    /// Write one page: `fill` writes to extents of these lengths, in bytes, and says what page they make.
+    ///
+    /// # Errors
+    /// Those of [`Home::allocate`] and [`Home::seal`].
+    pub fn write(&self, lengths: &[usize], fill: impl FnOnce(&mut [Extent]) -> Result<PageSpec>) -> Result<DataInfo> {
+        let Use { home, set, .. } = &self.using;
+        let mut extents = home.allocate(*set, lengths)?;
+        let spec = fill(&mut extents)?;
+        home.seal(*set, spec, extents)
+    }
+}
+
+/// Reads the pages that a set has when it is made, each once. Any number of threads may take the next one from it.
+pub struct SequentialReader {
+    using: Use,
+    pages: Vec<PageId>,
+    cursor: AtomicUsize,
+    // Pages that are announced at a time.
+    ahead: usize,
+}
+
+impl SequentialReader {
+    /// A reader for so many threads, which is how far ahead it has pages read.
+    ///
+    /// # Errors
+    /// [`NoSet`](crate::Error::NoSet).
+    pub fn new(home: &Arc<dyn Home>, set: SetId, workers: usize) -> Result<Self> {
+        let attributes = Attributes { reading: Some(Reading::Sequential), ..Attributes::default() };
+        let using = Use::begin(home, set, false, attributes)?;
+        let pages: Vec<PageId> = home.pages(set)?.into_iter().map(|info| info.page).collect();
+        Ok(Self { using, pages, cursor: AtomicUsize::new(0), ahead: workers.clamp(1, 16) })
+    }
+
+    /// Pages in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// The next page that no thread has taken; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of [`Home::pin`].
+    pub fn next_page(&self) -> Result<Option<Pinned>> {
+        let next = self.cursor.fetch_add(1, Ordering::Relaxed);
+        let Some(page) = self.pages.get(next) else {
+            self.cursor.store(self.pages.len(), Ordering::Relaxed);
+            return Ok(None);
+        };
+        if next % self.ahead == 0 {
+            let from = (next + 1).min(self.pages.len());
+            let to = (next + 1 + self.ahead).min(self.pages.len());
+            self.using.home.prefetch(&self.pages[from..to]);
+        }
+        self.using.home.pin(*page).map(Some)
+    }
+}
