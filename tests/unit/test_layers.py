@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
     {"memory"},
     {"lower"},
     {"kernel"},
+    {"store"},
     {"serialize"},
     {"plan"},
     {"fallbacks"},
