@@ -16,6 +16,7 @@ from functools import singledispatchmethod
 
 import polars as pl
 
+from craton.lower.decoded import cached_scan
 from craton.lower.expressions import IMPLEMENTATIONS, lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
@@ -180,6 +181,9 @@ class _Lowering:
             frame = op.source.frame.with_row_index(op.row_number) if op.row_number else op.source.frame
         elif isinstance(op.source, FileSource):
             read = set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
+            cached = cached_scan(op.source, op.row_number, read, op.predicate)
+            if cached is not None:
+                return Lowered(cached.select(list(schema(op))))
             frame = scan_files(op.source, op.row_number, read)
         else:
             raise NotImplementedError(f"no scan of {type(op.source).__name__}")

@@ -14,7 +14,6 @@ from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
 from craton.lower.results import results
-from craton.lower.scans import scan_files
 from craton.plan.operators import Aggregate, Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
@@ -38,7 +37,7 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     """
     started = time.perf_counter()
     optimized = optimize(results.substitute(plan))
-    prepare([optimized], scan_files)
+    prepare([optimized])
     scanned = sum(estimated_rows(op) for op in topological(optimized) if isinstance(op, Scan))
     try:
         run_all([attach(lower(optimized))], expected_rows=scanned, describe=lambda: f"writing, from ~{scanned:,} rows")
@@ -76,12 +75,12 @@ def execute(
         if beside is not None:
             core, projection, rows = beside
             shared = [optimize(results.substitute(projection, ordered=False))]
-            prepare(shared, scan_files)
+            prepare(shared)
             source = SharedSource.of(lower(shared[0], ordered=False).cache(), schema(projection))
             scan = Scan(source, tuple(schema(projection)))
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
-        prepare(optimized, scan_files)
+        prepare(optimized)
         lowered = [lower(plan, ordered=ordered) for plan in optimized]
         if beside is not None:
             lowered.append(source.frame.head(rows + 1))

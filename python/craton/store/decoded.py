@@ -7,7 +7,7 @@ The pages can be made again at the cost of decoding them, so paging drops them w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,6 +17,11 @@ import pyarrow as pa
 from craton import _native
 from craton.store.sets import LocalitySet
 from craton.store.store import Store
+
+#: Text columns of at most so many distinct values get codes of one byte each.
+MOST_CODES = 255
+#: Rows that are looked at first, to tell that a column has more.
+_SAMPLED = 20_000
 
 #: Rows of a page, about: 32 MiB of a column of 64-bit numbers.
 CHUNK_ROWS = 1 << 22
@@ -49,6 +54,22 @@ class DecodedFile:
         return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
 
 
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A text column as small numbers.
+
+    Parameters
+    ----------
+    values
+        The text of each code.
+    parts
+        The codes of each chunk, ``UInt8``, null where the text is.
+    """
+
+    values: list[str]
+    parts: list[pl.Series]
+
+
 class DecodeCache:
     """Decoded columns in a store.
 
@@ -70,8 +91,19 @@ class DecodeCache:
         found = iter(pages.find([key for each in keys.values() for key in each]))
         return [name for name, each in keys.items() if not all([next(found) is not None for _ in each])]
 
-    def read(self, file: DecodedFile, columns: Sequence[tuple[str, str]]) -> pl.DataFrame | None:
+    def read(
+        self, file: DecodedFile, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes]
+    ) -> pl.DataFrame | None:
         """The columns as a frame over the store's memory, pinned while it lives; None if one is missing.
+
+        Parameters
+        ----------
+        file
+            The file.
+        columns
+            (name, type) of each.
+        beside
+            Codes to put beside them, by the name that they get.
 
         Raises
         ------
@@ -82,7 +114,7 @@ class DecodeCache:
         if pages is None:
             return None
         parts = []
-        for chunk in file.chunks():
+        for number, chunk in enumerate(file.chunks()):
             keys = [_key(chunk, name, dtype) for name, dtype in columns]
             tables = []
             for info in pages.find(keys):
@@ -92,7 +124,9 @@ class DecodeCache:
                     tables.append(pages.pin(info).batch())
                 except KeyError:  # dropped by paging just now
                     return None
-            parts.append(pl.concat([_frame(table) for table in tables], how="horizontal"))
+            series = [column for table in tables for column in _frame(table).get_columns()]
+            series += [codes.parts[number].alias(name) for name, codes in beside.items()]
+            parts.append(pl.DataFrame(series))
         return pl.concat(parts, rechunk=False) if parts else None
 
     def fill(
@@ -122,6 +156,51 @@ class DecodeCache:
                 batch = _batch(column)
                 share = seconds * column.estimated_size() / max(frame.estimated_size(), 1)
                 pages.append(batch, key=_key(chunk, column.name, types[column.name]), rebuild=share)
+
+    def codes(self, file: DecodedFile, column: str) -> Codes | None:
+        """The codes of a text column that is in the store, made now if they are not there; None if it has too many values.
+
+        Raises
+        ------
+        MemoryError
+            If they do not fit.
+        """
+        pages = self._find(file)
+        if pages is None:
+            return None
+        values_key = f"values {column}".encode()
+        (found,) = pages.find([values_key])
+        if found is None:
+            values = self._encode(pages, file, column)
+            pages.append(_batch(pl.Series(column, values, pl.String)), key=values_key, rebuild=1.0)
+        else:
+            values = _frame(pages.pin(found).batch()).get_column(column).to_list()
+        if not values:
+            return None
+        infos = pages.find([_code_key(chunk, column) for chunk in file.chunks()])
+        if any(info is None for info in infos):
+            pages.drop_key(values_key)
+            return None
+        parts = [_frame(pages.pin(info).batch()).get_column(column) for info in infos if info is not None]
+        return Codes(values, parts)
+
+    def _encode(self, pages: LocalitySet, file: DecodedFile, column: str) -> list[str]:
+        """Leave the codes of a column in the store; the value of each code, or nothing if there are too many."""
+        values: list[str] = []
+        for chunk in file.chunks():
+            (info,) = pages.find([_key(chunk, column, "String")])
+            if info is None:
+                return []
+            text = _frame(pages.pin(info).batch()).get_column(column)
+            if text.head(_SAMPLED).n_unique() > MOST_CODES:
+                return []
+            started = time.perf_counter()
+            values += [value for value in text.unique() if value is not None and value not in values]
+            if len(values) > MOST_CODES:
+                return []
+            codes = text.cast(pl.Enum(values)).to_physical().cast(pl.UInt8)
+            pages.append(_batch(codes), key=_code_key(chunk, column), rebuild=time.perf_counter() - started)
+        return values
 
     def _find(self, file: DecodedFile) -> LocalitySet | None:
         try:
@@ -172,6 +251,10 @@ def _batch(column: pl.Series) -> pa.RecordBatch:
 
 def _frame(batches: _native.ArrowBatches) -> pl.DataFrame:
     return pl.DataFrame(batches)
+
+
+def _code_key(chunk: tuple[int, int], name: str) -> bytes:
+    return f"{chunk[0]}+{chunk[1]} codes {name}".encode()
 
 
 def _set_name(file: DecodedFile) -> str:
