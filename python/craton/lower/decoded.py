@@ -8,12 +8,14 @@ from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
+from craton._native import content_hash
 from craton.config import options
 from craton.lower.expressions import lower_expr
 from craton.lower.scans import scan_files
 from craton.plan.expr import Expr, conjuncts, has_window, roots
 from craton.plan.operators import Operator, Scan, Slice
 from craton.plan.order import topological
+from craton.plan.size import UNKNOWN_ROWS
 from craton.plan.sources import FileSource
 from craton.store.decoded import Codes, DecodeCache, DecodedFile
 from craton.store.process import current_store, default_store
@@ -138,12 +140,13 @@ def _by_codes(
 
 def _cachable(source: FileSource) -> bool:
     return (
-        source.format == "parquet"
+        source.format in ("parquet", "ipc", "csv")
         and len(source.paths) == 1
         and source.filesystem is None
         and not source.storage_options
-        and not source.options
-        and bool(source.rows)
+        and bool(source.versions)
+        and not dict(source.options).get("hive_partitioning")
+        and source.rows != 0
     )
 
 
@@ -159,14 +162,18 @@ def _typed(source: FileSource, names: Collection[str]) -> list[tuple[str, str]]:
 def _bytes(source: FileSource, name: str) -> float:
     dtype = dict(source.columns)[name]
     width = 8 if dtype.is_numeric() or dtype.is_temporal() else _TEXT_BYTES
-    return width * (source.rows or 0)
+    return width * (source.rows or UNKNOWN_ROWS)
 
 
 def _file(source: FileSource) -> DecodedFile:
     (path,) = source.paths
-    return DecodedFile(
-        os.path.realpath(path), repr(source.versions), source.rows or 0, _group_rows(path, source.versions)
-    )
+    name = os.path.realpath(path)
+    if source.options:
+        name += f" read as {content_hash(repr(source.options).encode()).hex()}"
+    # A file of text is read from its start whatever is asked of it, so it is decoded as a whole.
+    rows = None if source.format == "csv" else source.rows
+    group_rows = _group_rows(path, source.versions) if source.format == "parquet" else 1
+    return DecodedFile(name, repr(source.versions), rows, group_rows)
 
 
 @functools.lru_cache(1024)
@@ -177,10 +184,10 @@ def _group_rows(path: str, _versions: tuple[object, ...]) -> int:
     return max((metadata.row_group(i).num_rows for i in range(min(metadata.num_row_groups, 1))), default=1)
 
 
-def decoder(source: FileSource, names: list[str]) -> Callable[[int, int], pl.DataFrame]:
+def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None], pl.DataFrame]:
     """What decodes some rows of a file."""
 
-    def decode(start: int, rows: int) -> pl.DataFrame:
+    def decode(start: int, rows: int | None) -> pl.DataFrame:
         return scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
 
     return decode

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.store.sets import LocalitySet
+from craton.store.sets import LocalitySet, one_batch
 from craton.store.store import Store
 
 #: Text columns of at most so many distinct values get codes of one byte each.
@@ -38,18 +38,20 @@ class DecodedFile:
     state
         Tells one state of the file from another: size, time of change, inode, or an etag.
     rows
-        Rows in the file.
+        Rows in the file; None where only reading it tells, and it is decoded as a whole.
     group_rows
         Rows that the file keeps together; chunks are cut there.
     """
 
     name: str
     state: str
-    rows: int
+    rows: int | None
     group_rows: int
 
-    def chunks(self) -> list[tuple[int, int]]:
-        """(first row, number of rows) of each chunk."""
+    def chunks(self) -> list[tuple[int, int | None]]:
+        """(first row, number of rows) of each chunk; no number for one that goes to the file's end."""
+        if self.rows is None:
+            return [(0, None)]
         step = max(CHUNK_ROWS // max(self.group_rows, 1), 1) * max(self.group_rows, 1)
         return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
 
@@ -89,7 +91,7 @@ class DecodeCache:
             return [name for name, _ in columns]
         keys = {name: [_key(chunk, name, dtype) for chunk in file.chunks()] for name, dtype in columns}
         found = iter(pages.find([key for each in keys.values() for key in each]))
-        return [name for name, each in keys.items() if not all([next(found) is not None for _ in each])]
+        return [name for name, each in keys.items() if not _whole([next(found) for _ in each])]
 
     def read(
         self, file: DecodedFile, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes]
@@ -130,7 +132,7 @@ class DecodeCache:
         return pl.concat(parts, rechunk=False) if parts else None
 
     def fill(
-        self, file: DecodedFile, columns: Sequence[tuple[str, str]], decode: Callable[[int, int], pl.DataFrame]
+        self, file: DecodedFile, columns: Sequence[tuple[str, str]], decode: Callable[[int, int | None], pl.DataFrame]
     ) -> None:
         """Decode columns and leave them in the store.
 
@@ -224,17 +226,17 @@ class DecodeCache:
 
 
 def _ahead(
-    chunks: Iterable[tuple[int, int]], decode: Callable[[int, int], pl.DataFrame]
-) -> Iterator[tuple[tuple[int, int], pl.DataFrame, float]]:
+    chunks: Iterable[tuple[int, int | None]], decode: Callable[[int, int | None], pl.DataFrame]
+) -> Iterator[tuple[tuple[int, int | None], pl.DataFrame, float]]:
     """Each chunk with its rows and the seconds that they took, decoded one chunk ahead in another thread."""
 
-    def timed(chunk: tuple[int, int]) -> tuple[tuple[int, int], pl.DataFrame, float]:
+    def timed(chunk: tuple[int, int | None]) -> tuple[tuple[int, int | None], pl.DataFrame, float]:
         started = time.perf_counter()
         frame = decode(*chunk)
         return chunk, frame, time.perf_counter() - started
 
     with ThreadPoolExecutor(1, "craton-decode") as pool:
-        waiting: Future[tuple[tuple[int, int], pl.DataFrame, float]] | None = None
+        waiting: Future[tuple[tuple[int, int | None], pl.DataFrame, float]] | None = None
         for chunk in chunks:
             following = pool.submit(timed, chunk)
             if waiting is not None:
@@ -244,16 +246,20 @@ def _ahead(
             yield waiting.result()
 
 
+def _whole(pages: Sequence[_native.PageInfo | None]) -> bool:
+    return all(page is not None for page in pages)
+
+
 def _batch(column: pl.Series) -> pa.RecordBatch:
     table = column.rechunk().to_frame().to_arrow(compat_level=pl.CompatLevel.newest())
-    return table.combine_chunks().to_batches()[0]
+    return one_batch(table)
 
 
 def _frame(batches: _native.ArrowBatches) -> pl.DataFrame:
     return pl.DataFrame(batches)
 
 
-def _code_key(chunk: tuple[int, int], name: str) -> bytes:
+def _code_key(chunk: tuple[int, int | None], name: str) -> bytes:
     return f"{chunk[0]}+{chunk[1]} codes {name}".encode()
 
 
@@ -261,5 +267,5 @@ def _set_name(file: DecodedFile) -> str:
     return f"decoded:{file.name}"
 
 
-def _key(chunk: tuple[int, int], name: str, dtype: str) -> bytes:
+def _key(chunk: tuple[int, int | None], name: str, dtype: str) -> bytes:
     return f"{chunk[0]}+{chunk[1]} {dtype} {name}".encode()

@@ -100,7 +100,7 @@ class LocalitySet:
         """
         if key is not None:
             table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
-            batches = [table if isinstance(table, pa.RecordBatch) else _one_batch(table)]
+            batches = [table if isinstance(table, pa.RecordBatch) else one_batch(table)]
         else:
             batches = as_batches(data)
         self._native.set_attributes(self.number, operation="write")
@@ -210,7 +210,8 @@ class LocalitySet:
         return f"<LocalitySet {self.number}{f' {self.name!r}' if self.name else ''}>"
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one record batch, of no rows if it has none."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else _no_rows(table.schema)
 
