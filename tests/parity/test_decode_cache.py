@@ -16,7 +16,7 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton.store import close_store, default_store
-from tests.parity.support import same
+from support import same
 
 
 @pytest.fixture(autouse=True)

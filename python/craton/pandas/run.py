@@ -52,7 +52,11 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
 
 
 def execute(
-    plans: list[Operator], *, ordered: bool = True, beside: tuple[Operator, Operator, int] | None = None
+    plans: list[Operator],
+    *,
+    ordered: bool = True,
+    beside: tuple[Operator, Operator, int] | None = None,
+    remember: bool = True,
 ) -> list[pl.DataFrame]:
     """Run plans together; a plan that was run before gives the remembered result.
 
@@ -65,6 +69,8 @@ def execute(
     beside
         An operator within the plans, a projection of it to some columns, and a number of rows: the projection is computed
         once, read by the plans in the operator's place, and remembered if it has no more rows.
+    remember
+        Whether the results are remembered.
     """
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
@@ -102,8 +108,7 @@ def execute(
         if beside is not None and (kept := ran.pop()).height <= rows:
             _remember(core, kept)
         for i, frame in zip(missing, ran, strict=True):
-            found[i] = frame
-            results.put(plans[i], frame, ordered)
+            found[i] = results.put(plans[i], frame, ordered) if remember else frame
         if events.active:
             operators = sum(len(topological(plans[i])) for i in missing)
             produced = sum(frame.height for frame in found if frame is not None)
