@@ -109,7 +109,9 @@ def _bytes(source: FileSource, name: str) -> float:
 
 def _file(source: FileSource) -> DecodedFile:
     (path,) = source.paths
-    return DecodedFile(os.path.realpath(path), repr(source.versions), source.rows or 0, _group_rows(path, source.versions))
+    return DecodedFile(
+        os.path.realpath(path), repr(source.versions), source.rows or 0, _group_rows(path, source.versions)
+    )
 
 
 @functools.lru_cache(1024)
@@ -120,7 +122,9 @@ def _group_rows(path: str, _versions: tuple[object, ...]) -> int:
     return max((metadata.row_group(i).num_rows for i in range(min(metadata.num_row_groups, 1))), default=1)
 
 
-def decoder(source: FileSource, names: list[str], scan: Callable[..., pl.LazyFrame]) -> Callable[[int, int], pl.DataFrame]:
+def decoder(
+    source: FileSource, names: list[str], scan: Callable[..., pl.LazyFrame]
+) -> Callable[[int, int], pl.DataFrame]:
     """What decodes some rows of a file, given how it is scanned."""
 
     def decode(start: int, rows: int) -> pl.DataFrame:

@@ -68,7 +68,7 @@ class DecodeCache:
             return [name for name, _ in columns]
         keys = {name: [_key(chunk, name, dtype) for chunk in file.chunks()] for name, dtype in columns}
         found = iter(pages.find([key for each in keys.values() for key in each]))
-        return [name for name, each in keys.items() if not all([next(found) is not None for _ in each])]
+        return [name for name, each in keys.items() if not all([next(found) is not None for _ in each])]  # noqa: C419
 
     def read(self, file: DecodedFile, columns: Sequence[tuple[str, str]]) -> pl.DataFrame | None:
         """The columns as a frame over the store's memory, pinned while it lives; None if one is missing.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,9 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
         table = pa.table(data)
         batches = table.to_batches() or [_no_rows(table.schema)]
     else:
-        raise TypeError(f"expected a table of pyarrow, Polars or pandas, or a dict of columns, got {type(data).__name__}")
+        raise TypeError(
+            f"expected a table of pyarrow, Polars or pandas, or a dict of columns, got {type(data).__name__}"
+        )
     cut: list[pa.RecordBatch] = []
     for batch in batches:
         parts = min(max(-(-batch.get_total_buffer_size() // page_bytes), 1), max(batch.num_rows, 1))
@@ -61,10 +62,10 @@ class LocalitySet:
         Its number in the store.
     """
 
-    def __init__(self, store: Store, number: int, name: str | None) -> None:
+    def __init__(self, store: Store, number: int, name: str | None, held: _native.SetUse | None = None) -> None:
         self._store, self._native = store, store._native
         self.number, self.name = number, name
-        self._release = weakref.finalize(self, self._native.release_set, number)
+        self._held = self._native.hold(number) if held is None else held  # lets go of the set
 
     # ---- writing ----
 
