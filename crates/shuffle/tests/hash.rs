@@ -81,7 +81,7 @@ const FROZEN: [&str; 7] = [
 ];
 
 fn all_equal(arrays: Vec<ArrayRef>) {
-    let hashes: Vec<_> = arrays.iter().map(|array| hash_rows(&[array.clone()], 7).unwrap()).collect();
+    let hashes: Vec<_> = arrays.iter().map(|array| hash_rows(std::slice::from_ref(array), 7).unwrap()).collect();
     for (array, hash) in arrays.iter().zip(&hashes) {
         assert_eq!(*hash, hashes[0], "{} and {}", array.data_type(), arrays[0].data_type());
     }
@@ -217,9 +217,9 @@ fn lists_are_equal_whatever_their_kind() {
 fn every_type_hashes_alike_in_parts_and_with_one_null() {
     let null = hash(NullArray::new(1))[0];
     for (name, array) in common::every_type(300) {
-        let whole = hash_rows(&[array.clone()], 0).unwrap();
+        let whole = hash_rows(std::slice::from_ref(&array), 0).unwrap();
         let parts = [array.slice(0, 1), array.slice(1, 100), array.slice(101, 0), array.slice(101, 199)];
-        let parts: Vec<u64> = parts.iter().flat_map(|part| hash_rows(&[part.clone()], 0).unwrap()).collect();
+        let parts: Vec<u64> = parts.iter().flat_map(|part| hash_rows(std::slice::from_ref(part), 0).unwrap()).collect();
         assert_eq!(whole, parts, "{name}");
         if let Some(nulls) = array.logical_nulls() {
             assert!((0..300).all(|row| nulls.is_valid(row) || whole[row] == null), "{name}");
