@@ -185,6 +185,7 @@ fn partition_by_ranges(
     let table_ = table(py, data)?;
     let columns = positions(&table_.0, keys)?;
     let (schema, mut batches) = table(py, boundaries)?;
+    batches.retain(|batch| batch.num_rows() > 0);
     if batches.len() > 1 {
         return Err(PyValueError::new_err(format!(
             "the boundaries are {} batches; combine them to one",

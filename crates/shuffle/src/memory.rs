@@ -45,7 +45,7 @@ impl Region {
     /// The range can be read and written while `owner` lives, and nobody else does either.
     #[must_use]
     pub unsafe fn new(start: NonNull<u8>, bytes: usize, owner: Arc<dyn Allocation>) -> Self {
-        assert!(start.addr().get().is_multiple_of(ALIGNMENT), "a region that starts at {start:p}, no multiple of 64");
+        assert!(start.addr().get() % ALIGNMENT == 0, "a region that starts at {start:p}, no multiple of 64");
         Self { start, bytes, owner }
     }
 

@@ -150,7 +150,7 @@ unsafe fn scatter_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
             let bit = first + usize::from(*row);
             word |= u64::from(bytes[bit / 8] >> (bit % 8) & 1) << (place % 64);
             place += 1;
-            if place.is_multiple_of(64) {
+            if place % 64 == 0 {
                 // SAFETY: the target has room for the rows before and the run.
                 unsafe { add_bits(*items, place / 64 - 1, word) };
                 word = 0;
