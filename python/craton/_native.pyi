@@ -382,3 +382,42 @@ class Partition:
         """Export the rows."""
     def __arrow_c_schema__(self) -> object:
         """Export the schema."""
+
+class ShuffleWriter:
+    """Appends tables to the sets of their rows' partitions; any number of threads may.
+
+    Parameters
+    ----------
+    store : Store
+        Whose sets they are.
+    sets : sequence of int
+        One a partition.
+    keys : sequence of int or str
+        Columns, as for `hash_rows`.
+    seed : int
+        Of the hash, which decides unless there are ``boundaries``.
+    boundaries, descending, nulls_first
+        As for `partition_by_ranges`.
+    collect : int, optional
+        Bytes that are held before they are put into pages.
+    """
+
+    def __new__(
+        cls,
+        store: Any,
+        sets: Sequence[int],
+        keys: Sequence[int | str],
+        /,
+        *,
+        seed: int = 0,
+        boundaries: ArrowStream | ArrowArray | None = None,
+        descending: Sequence[bool] | None = None,
+        nulls_first: Sequence[bool] | None = None,
+        collect: int | None = None,
+    ) -> ShuffleWriter: ...
+    def write(self, data: ArrowStream | ArrowArray, /) -> None:
+        """Append a table. The interpreter is released."""
+    def finish(self) -> None:
+        """Seal what was collected; nothing is taken afterwards."""
+    def abandon(self) -> None:
+        """Take nothing any more, and give up what is in no page."""

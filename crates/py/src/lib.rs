@@ -8,6 +8,7 @@ mod objects;
 mod place;
 mod rows;
 mod shuffle;
+mod shuffle_writer;
 mod store;
 
 use pyo3::exceptions::PyTypeError;

@@ -280,6 +280,11 @@ fn name_of<T: Copy + PartialEq>(value: T, known: &[(&'static str, T)]) -> &'stat
 }
 
 impl Store {
+    /// What does the work, here or elsewhere.
+    pub fn home(&self) -> &Arc<dyn Home> {
+        &self.home
+    }
+
     fn sealed(
         &self,
         set: SetId,

@@ -218,12 +218,12 @@ struct Counting {
 }
 
 impl Memory for Counting {
-    fn allocate(&self, bytes: usize) -> std::result::Result<Region, MemoryError> {
+    fn allocate(&self, partition: usize, bytes: usize) -> std::result::Result<Region, MemoryError> {
         if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
             return Err("the slab is full".into());
         }
         self.regions.fetch_add(1, Ordering::Relaxed);
-        let region = Heap.allocate(bytes)?;
+        let region = Heap.allocate(partition, bytes)?;
         // Whatever is not written shows.
         // SAFETY: the region is ours, and as long as that.
         unsafe { region.as_mut_ptr().write_bytes(0xaa, bytes) };

@@ -17,6 +17,9 @@ use super::scatter::{Target, scatter};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
+/// From so many bytes on, partitions are written past the cache.
+const STREAMED: usize = 32 << 20;
+
 /// Put the rows of all chunks into regions of `memory`.
 pub(super) fn place(
     schema: &SchemaRef,
@@ -211,7 +214,7 @@ impl<'a> Group<'a> {
         }
         if room.bytes > 0 {
             let bytes = room.bytes;
-            let region = memory.allocate(bytes).map_err(|source| Error::Memory { bytes, source })?;
+            let region = memory.allocate(partition, bytes).map_err(|source| Error::Memory { bytes, source })?;
             assert!(region.len() >= bytes, "a region of {} bytes was given for {bytes}", region.len());
             room.region = Some(region);
         }
@@ -265,6 +268,7 @@ impl<'a> Group<'a> {
             next += count;
         }
         let tasks = self.chunks.len() * targets.len();
+        let stream = rooms.iter().map(|room| room.bytes).sum::<usize>() >= STREAMED && std::env::var("NONT").is_err();
         (0..tasks).into_par_iter().for_each(|task| {
             let (number, leaf) = (task / targets.len(), task % targets.len());
             let chunk = &self.chunks[number];
@@ -276,7 +280,7 @@ impl<'a> Group<'a> {
                     (&chunk.sizes[varying], next.unwrap_or(&self.totals[varying]))
                 }
             };
-            let target = Target { items: &items.0, payload: &payload.0, before, after };
+            let target = Target { items: &items.0, payload: &payload.0, before, after, stream };
             // SAFETY: `make_room` reserved what the sums over the chunks say and zeroed bits; the parts of chunks, as the sums
             // before them say, do not overlap.
             unsafe { scatter(&self.plan.leaves[leaf], chunk, &target) };
@@ -337,7 +341,7 @@ mod tests {
         let numbers: Vec<u32> = (0..1000).map(|row| row % 2).collect();
         let mut plan = Plan::new(&schema, &batches).unwrap();
         let chunks = cut(&plan, &batches, &Route::Numbers(&numbers), 2).unwrap();
-        plan.settle(&chunks, 2);
+        plan.settle(&chunks, 2, true).unwrap();
         // A batch brings each partition about 2,100 bytes.
         let found = place_within(&schema, &plan, chunks, 2, &Heap, &[7_000, 9_000]).unwrap();
         for (number, partition) in found.iter().enumerate() {
