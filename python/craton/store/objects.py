@@ -155,18 +155,19 @@ def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -
     """
     if not isinstance(ref, Ref):
         raise TypeError(f"expected what craton.put returned, got {type(ref).__name__}")
-    return _read(ref.pages, columns, copy)
+    return _read(ref.pages, columns, copy, f"the object of {ref!r} is gone: somebody dropped it")
 
 
 def cache(name: str, obj: Any = None) -> Any:
     """A named object: stored under `name` when `obj` is given, else what is stored there.
 
-    Every program that uses the same store finds it. It lives as long as the store, or until the set of that name is dropped.
+    Every program that uses the same store finds it, in the set ``object:`` and the name. It lives as long as the store, or
+    until it is stored again or its set is dropped; what was read of it stays valid.
 
     Raises
     ------
     KeyError
-        If there is nothing of that name.
+        If there is nothing of that name, or it is still being written.
 
     Examples
     --------
@@ -176,13 +177,23 @@ def cache(name: str, obj: Any = None) -> Any:
     [2, 3, 5]
     """
     home = default_store()
+    gone = f"nothing is stored under {name!r}; craton.cache({name!r}, obj) stores it"
     if obj is None:
-        return _read(home.get_set(f"object:{name}"), None, False)
-    with contextlib.suppress(KeyError):
-        home.get_set(f"object:{name}").drop()
-    pages = home.create_set(f"object:{name}")
+        if f"object:{name}" not in home:
+            raise KeyError(gone)
+        return _read(home.get_set(f"object:{name}"), None, False, gone)
+    pages = _replaced(home, f"object:{name}")
     _write(pages, obj)
-    return _read(pages, None, False)
+    return _read(pages, None, False, gone)
+
+
+def _replaced(home: Store, name: str) -> LocalitySet:
+    """A fresh set of that name, whoever else makes one at the same time."""
+    while True:
+        with contextlib.suppress(KeyError):
+            home.get_set(name).drop()
+        with contextlib.suppress(FileExistsError):
+            return home.create_set(name)
 
 
 # ---- how objects lie in pages: page 0 says what the rest is ----
@@ -197,20 +208,25 @@ def _write(pages: LocalitySet, obj: Any) -> None:
         return
     kind, arrow = table
     groups = _column_groups(arrow)
-    native.write_object(pages.number, pickle.dumps((kind, arrow.schema, groups)), [], statistics=_TABLE)
-    for number, group in enumerate(groups):
-        for batch in as_batches(arrow.select(group)):
+    batches = [as_batches(arrow.select(group)) for group in groups]
+    header = pickle.dumps((kind, arrow.schema, groups, [len(each) for each in batches]))
+    native.write_object(pages.number, header, [], statistics=_TABLE)
+    for number, each in enumerate(batches):
+        for batch in each:
             native.write(pages.number, batch, statistics=_group_name(number))
 
 
-def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool) -> Any:
-    page = pages.pin(0)
+def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
+    """The object in a set; a KeyError that says `gone` if there is none."""
+    try:
+        page = pages.pin(0)
+    except KeyError:
+        raise KeyError(gone) from None
     meta, buffers = page.object()
     if page.info.statistics != _TABLE:
-        if columns is not None:
-            raise TypeError("columns can be asked of tables of Arrow and Polars only; this is a pickled object")
-        return decode(meta, buffers, copy=copy)
-    kind, schema, groups = pickle.loads(meta)
+        found = decode(meta, buffers, copy=copy)
+        return found if columns is None else _selected(found, columns)
+    kind, schema, groups, counts = pickle.loads(meta)
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
     found: dict[int, pa.ChunkedArray] = {}
@@ -219,6 +235,8 @@ def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool) -> Any:
         places = [place for place, column in enumerate(group) if column in wanted]
         if places:
             mine = [info for info in infos if info.statistics == _group_name(number)]
+            if len(mine) != counts[number]:
+                raise KeyError(f"the table is still being written, or whoever wrote it died: {pages!r}")
             read = pa.concat_tables([pa.table(pages.pin(info).batch(places)) for info in mine])
             found.update(zip((group[place] for place in places), read.columns, strict=True))
     fields = pa.schema([schema.field(column) for column in wanted], metadata=schema.metadata)
@@ -230,6 +248,15 @@ def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool) -> Any:
 
         return pl.from_arrow(table)
     return table if kind == "table" else _one_batch(table)
+
+
+def _selected(found: Any, columns: Sequence[str]) -> Any:
+    """Some columns of a table that was small enough to be pickled."""
+    if _table_kind(found) is None:
+        kind = type(found).__name__
+        raise TypeError(f"columns can be asked of tables of Arrow and Polars only; this object is of type {kind!r}")
+    names = list(found.schema.names() if _table_kind(found) == "polars" else found.schema.names)
+    return found.select([names[_position(names, name)] for name in columns])
 
 
 def _stream(table: pa.Table) -> pa.Buffer:
@@ -255,17 +282,21 @@ def _position(names: list[str], name: str) -> int:
 
 def _as_table(obj: Any) -> tuple[str, pa.Table] | None:
     """What is stored by columns: large tables of Arrow and Polars, and what they are to become again."""
-    if isinstance(obj, pa.Table):
-        found = "table", obj
-    elif isinstance(obj, pa.RecordBatch):
-        found = "batch", pa.Table.from_batches([obj])
-    elif type(obj).__module__.partition(".")[0] == "polars" and type(obj).__name__ == "DataFrame":
-        if "Object" in map(str, obj.dtypes):
-            return None
-        found = "polars", pa.table(obj)
-    else:
+    kind = _table_kind(obj)
+    if kind is None or (kind == "polars" and "Object" in map(str, obj.dtypes)):
         return None
+    found = kind, pa.Table.from_batches([obj]) if kind == "batch" else pa.table(obj) if kind == "polars" else obj
     return found if found[1].nbytes >= COLUMN_PAGE_BYTES and found[1].num_columns else None
+
+
+def _table_kind(obj: Any) -> str | None:
+    if isinstance(obj, pa.Table):
+        return "table"
+    if isinstance(obj, pa.RecordBatch):
+        return "batch"
+    if type(obj).__module__.partition(".")[0] == "polars" and type(obj).__name__ == "DataFrame":
+        return "polars"
+    return None
 
 
 def _column_groups(table: pa.Table) -> list[list[int]]:
