@@ -1,4 +1,4 @@
-"""The store: one copy of the data, shared by every process and larger than memory.
+r"""The store: one copy of the data, shared by every process and larger than memory.
 
 A :class:`Store` holds :class:`LocalitySet`\\ s of pages in shared memory and writes to disk what does not fit. It lives in
 this process (:meth:`Store.open`) or in another one (:func:`connect`); whoever uses it cannot tell which. ``craton.put``

@@ -54,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     serve = command("serve", "serve a store to all programs of this user until interrupted")
     serve.add_argument("--memory-limit", type=parse_bytes, default=options.memory_limit, metavar="BYTES")
     serve.add_argument("--directory", metavar="FOLDER", help="where pages go that do not fit into memory")
-    serve.add_argument("--quota", type=parse_bytes, default=None, metavar="BYTES", help="the most that one client may pin")
+    serve.add_argument(
+        "--quota", type=parse_bytes, default=None, metavar="BYTES", help="the most that one client may pin"
+    )
     command("ls", "list the sets")
     stat = command("stat", "what one set, or the whole store, uses and has done")
     stat.add_argument("name", nargs="?", metavar="NAME")
