@@ -13,7 +13,6 @@ interpreter, its libraries and the page cache of what is on its way to disk.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import shutil
 import sys
 import tempfile
@@ -82,8 +81,7 @@ def system(given: argparse.Namespace, common: Options) -> dict[str, Any]:
         "craton",
     )
     limit, swap = given.limit * MIB, 2 * given.pages * given.page * MIB
-    swapping: contextlib.AbstractContextManager[object] = swap_file(given.folder, swap)
-    with swapping:
+    with swap_file(given.folder, swap, given.swap_read_ahead):
         for name, durable in (("transient", False), ("durable", True)):
             options = {**common, "scenario": "looping", "durable": durable}
             turns = [
@@ -152,6 +150,7 @@ def _settings(given: argparse.Namespace) -> Options:
         "direct_io": given.direct_io,
         "compression": given.compression,
         "huge_pages_of_swap": given.huge,
+        "swap_read_ahead": given.swap_read_ahead,
         "advice_of_mapped_file": given.advice,
         "disk_bytes_a_second_before": disk_speed(given.folder),
     }
@@ -168,7 +167,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--scans", type=int, default=5, help="scans in a loop (default: %(default)s)")
     parser.add_argument("--direct-io", action=argparse.BooleanOptionalAction, default=True, help="of the store")
     parser.add_argument("--compression", choices=("none", "lz4"), default="none", help="of the store")
-    parser.add_argument("--huge", action=argparse.BooleanOptionalAction, default=False, help="huge pages for swap")
+    parser.add_argument("--huge", action=argparse.BooleanOptionalAction, default=True, help="huge pages for swap")
+    parser.add_argument(
+        "--swap-read-ahead", type=int, default=9, help="2**N pages; the kernel's default is 3 (default: %(default)s)"
+    )
     parser.add_argument("--advice", choices=("normal", "sequential"), default="normal", help="on the mapped file")
     parser.add_argument("--folder", type=Path, help="on the disk to be used (default: a new one below build/)")
     add_options(parser, repeat=5, timeout=120)

@@ -18,6 +18,7 @@ from pathlib import Path
 __all__ = ["ControlGroup", "disk_speed", "drop_caches", "swap_file", "swapped", "why_not"]
 
 MEMORY = Path("/sys/fs/cgroup/memory")
+PAGE_CLUSTER = Path("/proc/sys/vm/page-cluster")
 MIB = 1 << 20
 
 
@@ -103,7 +104,7 @@ def drop_caches() -> None:
 
 
 @contextlib.contextmanager
-def swap_file(folder: Path, size: int) -> Iterator[Path]:
+def swap_file(folder: Path, size: int, read_ahead: int) -> Iterator[Path]:
     """Swap to a file in a folder until the ``with`` block ends, then remove it.
 
     Parameters
@@ -112,6 +113,8 @@ def swap_file(folder: Path, size: int) -> Iterator[Path]:
         On the disk that is measured.
     size : int
         Bytes.
+    read_ahead : int
+        The kernel reads ``2**read_ahead`` pages of memory from swap at once; its own default is 3.
     """
     path = folder / "craton-bench-swap"
     tools = {tool: shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin:/bin") for tool in ("mkswap", "swapon", "swapoff")}
@@ -121,8 +124,10 @@ def swap_file(folder: Path, size: int) -> Iterator[Path]:
     if path.exists():  # left by a run that was killed
         subprocess.run([str(tools["swapoff"]), str(path)], capture_output=True, check=False)
         path.unlink()
+    usual = PAGE_CLUSTER.read_text(encoding="ascii")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        PAGE_CLUSTER.write_text(str(read_ahead), encoding="ascii")
         try:
             os.posix_fallocate(handle, 0, size)
         finally:
@@ -134,6 +139,7 @@ def swap_file(folder: Path, size: int) -> Iterator[Path]:
         finally:
             subprocess.run([str(tools["swapoff"]), str(path)], capture_output=True, check=True)
     finally:
+        PAGE_CLUSTER.write_text(usual, encoding="ascii")
         path.unlink()
 
 

@@ -7,6 +7,7 @@ written, within the measured time. All contestants make pages with the same call
 
 from __future__ import annotations
 
+import functools
 import json
 import mmap
 import os
@@ -157,7 +158,7 @@ class PlainFile:
         """Write pages, one after another; when they are to be durable, wait for the disk at the end."""
         for page in pages:
             source.fill(page, self._scratch)
-            left = memoryview(self._scratch).cast("B")
+            left = self._scratch.data.cast("B")
             while left:
                 left = left[self._file.write(left) :]
         if self._durable:
@@ -166,9 +167,9 @@ class PlainFile:
     def scan(self) -> list[int]:
         """Return the checksum of every page."""
         self._file.seek(0)
-        sums = []
+        sums: list[int] = []
         while True:
-            room = memoryview(self._scratch).cast("B")
+            room = self._scratch.data.cast("B")
             while room:
                 read = self._file.readinto(room)
                 if not read:
@@ -314,7 +315,7 @@ def two_sets(options: dict[str, Any]) -> tuple[Clock, int]:
 
     clock.time("load", lambda: given.write(source, range(inputs)))
     for number in range(scans):
-        clock.time(f"pass ×{scans}", lambda number=number: one_pass(number))
+        clock.time(f"pass ×{scans}", functools.partial(one_pass, number))
     clock.time("output", lambda: agree(made.scan(), expected[inputs:], "the reader of the output"))
     return clock, (2 * count + (scans - 1) * inputs) * options["page_bytes"]
 

@@ -110,8 +110,8 @@ def measure(
                 done[turn.contestant].append(found)
             phases = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in found["seconds"].items())
             say(f"{scenario} {number + 1}/{warm_up + repeat}: {turn.contestant}: {phases}")
-    phases = list(dict.fromkeys(phase for every in done.values() for one in every for phase in one["seconds"]))
-    for phase in phases or ["all"]:
+    timed = list(dict.fromkeys(phase for every in done.values() for one in every for phase in one["seconds"]))
+    for phase in timed or ["all"]:
         case = result["cases"].setdefault(f"{scenario} {phase}", {})
         for turn in turns:
             case[turn.contestant] = _phase(phase, done[turn.contestant], lost.get(turn.contestant))
