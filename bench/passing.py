@@ -1,7 +1,7 @@
 """Passing a table of 1 GB between two processes: a reference to the store's pages, or the table's bytes.
 
     python -m bench.passing
-    python -m bench.passing --contestants craton,arrow-stream --rows 1000000
+    python -m bench.passing --contestants craton,arrow-stream,ray --rows 1000000
 
 A pass goes from the moment when the sender begins until the receiver, which was running and connected, has read one
 value of every column. *shared table*: the table lies where the contestant keeps tables, which is the store for Craton
@@ -14,8 +14,9 @@ import argparse
 import sys
 from typing import Any
 
+from bench import environments
 from bench.harness import command, machine
-from bench.store_turns import Turn, add_options, bar, finish, measure, new_report, ratio
+from bench.store_turns import Turn, add_options, bar, finish, measure, new_report, ratio, say
 
 __all__ = ["main"]
 
@@ -25,8 +26,18 @@ CONTESTANTS = {
     "craton-polars": "craton, Polars",
     "arrow-stream": "arrow stream",
     "arrow-file": "arrow file",
+    "ray": "ray",
 }
+DEFAULT = "craton,craton-polars,arrow-stream,arrow-file"
+"""Ray takes an environment of its own; it runs when it is named."""
 ROWS = 11_600_000
+
+
+def _turn(name: str, options: dict[str, Any]) -> Turn:
+    if name != "ray":
+        return Turn(name, WORK, options)
+    # The environment that has Ray and Arrow.
+    return Turn(name, "bench.store_passing_ray", options, python=environments.interpreter("modin", progress=say))
 
 
 def _bars(result: dict[str, Any], names: list[str]) -> None:
@@ -55,7 +66,7 @@ def _mb(size: int | None) -> float | None:
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.passing", description=__doc__.splitlines()[0])
-    parser.add_argument("--contestants", default=",".join(CONTESTANTS), help="(default: %(default)s)")
+    parser.add_argument("--contestants", default=DEFAULT, help="(default: %(default)s)")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the table (default: %(default)s)")
     add_options(parser, repeat=7, timeout=120)
     given = parser.parse_args(argv)
@@ -68,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
         {"repeat": given.repeat, "warm_up": given.warm_up, "timeout_seconds": given.timeout, "rows": given.rows},
         "craton" if "craton" in names else names[0],
     )
-    turns = [Turn(name, WORK, {"contestant": name, "rows": given.rows}) for name in names]
+    turns = [_turn(name, {"contestant": name, "rows": given.rows}) for name in names]
     measure(result, "pass", turns, repeat=given.repeat, warm_up=given.warm_up, timeout=given.timeout)
     _bars(result, names)
     finish(given, result, "passing")

@@ -46,6 +46,8 @@ class Turn:
         Bytes of memory, page cache included; None sets no limit and leaves the page cache as it is.
     swap : int
         Bytes of swap beyond it.
+    python : path
+        The interpreter; by default the one of this process.
     """
 
     contestant: str
@@ -53,6 +55,7 @@ class Turn:
     options: Mapping[str, Any] = field(default_factory=dict)
     limit: int | None = None
     swap: int = 0
+    python: Path = Path(sys.executable)
 
 
 def new_report(benchmark: str, title: str, settings: Mapping[str, Any], baseline: str) -> dict[str, Any]:
@@ -139,7 +142,7 @@ def _phase(phase: str, turns: Sequence[Mapping[str, Any]], lost: tuple[str, str]
 
 def _run(turn: Turn, timeout: float) -> dict[str, Any] | tuple[str, str]:
     """Return what the process of one turn printed, or a status and a message."""
-    program = [sys.executable, "-m", turn.module, json.dumps(dict(turn.options))]
+    program = [str(turn.python), "-m", turn.module, json.dumps(dict(turn.options))]
     if turn.limit is None:
         return _call(program, timeout)
     drop_caches()
