@@ -245,7 +245,7 @@ def looping(options: dict[str, Any]) -> tuple[Clock, int]:
     pages: Pages
     if options["kind"] == "store":
         store = open_store(options)
-        clock = Clock(lambda: dict(store.counters()))
+        clock = Clock(store._native.counters)
         pages = StoredPages(store, "write-through" if durable else "write-back")
     elif options["kind"] == "swap":
         pages = AnonymousMemory(source, count, options["huge"])
@@ -265,7 +265,7 @@ def shuffle(options: dict[str, Any]) -> tuple[Clock, int]:
     source = Source(options["page_bytes"])
     count, workers = options["pages"], options["workers"]
     store = open_store(options)
-    clock = Clock(lambda: dict(store.counters()))
+    clock = Clock(store._native.counters)
     partitions = [store.create_set(writing="concurrent") for _ in range(workers)]
     sums = source.expected(range(count))
     expected = [sum(sums[partition::workers]) % 2**64 for partition in range(workers)]
@@ -294,7 +294,7 @@ def two_sets(options: dict[str, Any]) -> tuple[Clock, int]:
     outputs = count // 3
     inputs = count - outputs
     store = open_store(options)
-    clock = Clock(lambda: dict(store.counters()))
+    clock = Clock(store._native.counters)
     given, made = StoredPages(store, "write-through"), StoredPages(store, "write-back")
     expected = source.expected(range(count))
 

@@ -217,7 +217,7 @@ class CratonWay(Way):
 
     def counters(self) -> dict[str, int]:
         """Return what the store has counted."""
-        return {name: int(value) for name, value in self._store.counters().items()}
+        return self._store._native.counters()
 
     def address(self) -> str | None:
         """Return where the store is served."""
