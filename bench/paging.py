@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -129,6 +130,25 @@ PARTS = {"policies": policies, "system": system, "settings": settings}
 STEMS = {"policies": "paging", "system": "paging-system", "settings": "paging-settings"}
 
 
+def _moved(result: dict[str, Any]) -> list[str]:
+    """Return lines that say how much each store read from disk and wrote to it; seconds are noisier than that."""
+    lines = ["", "MiB that a store read + wrote, medians:"]
+    for name, contestant in result["contestants"].items():
+        for scenario, turns in contestant["details"].items():
+            phases = turns[0]["counted"] if turns else {}
+            said = []
+            for phase in phases:
+                medians = [
+                    statistics.median(turn["counted"][phase].get(what, 0) for turn in turns) / MIB
+                    for what in ("read", "written")
+                ]
+                if phases[phase]:
+                    said.append(f"{phase} {medians[0]:.0f} + {medians[1]:.0f}")
+            if said:
+                lines.append(f"{scenario}: {name}: {', '.join(said)}")
+    return lines if len(lines) > 2 else []
+
+
 def _paged(given: argparse.Namespace, mebibytes: int) -> Options:
     return {"page_bytes": mebibytes * MIB, "pages": given.pages * given.page // mebibytes}
 
@@ -200,6 +220,7 @@ def main(argv: list[str] | None = None) -> int:
         for part in parts:
             result = PARTS[part](given, common)
             result["settings"]["disk_bytes_a_second_after"] = disk_speed(given.folder)
+            result["remarks"] = _moved(result)
             finish(given, result, STEMS[part])
             missed += sum(not line["met"] for line in result["bars"])
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import ray
 
-from bench.store_passing_work import private_memory, shared_part, sums_of, table_of, use
+from bench.store_passing_work import SMALL, private_memory, shared_part, sums_of, table_of, use
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,7 +42,7 @@ class Receiver:
 def main(arguments: list[str]) -> int:
     """Be the sender, with options as JSON."""
     options = json.loads(arguments[0])
-    small, large = table_of(1000), table_of(options["rows"])
+    small, large = table_of(SMALL), table_of(options["rows"])
     wanted = {id(small): sums_of(small), id(large): sums_of(large)}
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     ray.init(

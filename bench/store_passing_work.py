@@ -27,6 +27,8 @@ import pyarrow.compute as pc
 
 ROOT = Path(__file__).resolve().parents[1]
 LENGTH = struct.Struct("<Q")
+SMALL = 30_000
+"""Rows of the table that is passed first: enough for a store to treat it like the large one."""
 SOCKET_BUFFER = 4 << 20
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
@@ -71,8 +73,10 @@ def private_memory() -> int:
     raise OSError("no RssAnon in /proc/self/status")
 
 
-def shared_part(table: pa.Table) -> tuple[int, int]:
+def shared_part(table: Any) -> tuple[int, int]:
     """Return the bytes of a table's buffers that lie in shared memory, and those of all of them."""
+    # Column by column: the columns of a frame may be cut at different rows, and then no table has them without copying.
+    columns = table.columns if isinstance(table, pa.Table) else [pa.chunked_array(c) for c in table.get_columns()]
     shared = []
     for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
         if "memfd:" in line or "/dev/shm/" in line:
@@ -80,7 +84,7 @@ def shared_part(table: pa.Table) -> tuple[int, int]:
             shared.append((int(start, 16), int(end, 16)))
     buffers = {
         (buffer.address, buffer.size)
-        for column in table.columns
+        for column in columns
         for chunk in column.chunks
         for buffer in chunk.buffers()
         if buffer is not None
@@ -302,17 +306,15 @@ def receiver(name: str, address: str | None, descriptor: int) -> None:
             values = use(held)
             used = time.monotonic_ns()
             grown = private_memory() - before
-            table = pa.table(held)
-            shared, size = shared_part(table)
+            shared, size = shared_part(held)
             found = {"used": used, "values": values, "private_growth": grown, "shared": shared, "size": size}
-            send(channel, {**found, "sums": sums_of(table)})
-            del table
+            send(channel, {**found, "sums": sums_of(pa.table(held))})
 
 
 def sender(options: dict[str, Any]) -> dict[str, Any]:
     """Pass a small table, so that nothing is done for the first time, then the large one in several ways."""
     name = options["contestant"]
-    small, large = table_of(1000), table_of(options["rows"])
+    small, large = table_of(SMALL), table_of(options["rows"])
     wanted = {id(small): sums_of(small), id(large): sums_of(large)}
     way = way_of(name, None, large.nbytes, receiving=False)
     seconds: dict[str, float] = {}
