@@ -111,7 +111,7 @@ def measure(
                 continue
             if number >= warm_up:
                 done[turn.contestant].append(found)
-            phases = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in found["seconds"].items())
+            phases = ", ".join(f"{phase} {seconds:.4g}" for phase, seconds in found["seconds"].items())
             say(f"{scenario} {number + 1}/{warm_up + repeat}: {turn.contestant}: {phases}")
     timed = list(dict.fromkeys(phase for every in done.values() for one in every for phase in one["seconds"]))
     for phase in timed or ["all"]:
