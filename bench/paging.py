@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -205,6 +206,8 @@ def main(argv: list[str] | None = None) -> int:
     (ROOT / "build").mkdir(exist_ok=True)
     made = given.folder is None
     given.folder = given.folder or Path(tempfile.mkdtemp(prefix="bench-paging-", dir=ROOT / "build"))
+    # A polite end must undo what was set up, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     missed = 0
     try:
         machine.warm_memory(4 * given.limit * MIB)

@@ -11,6 +11,7 @@ and ordinary memory for Arrow. *new table*: it lies in ordinary memory for every
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from typing import Any
 
@@ -72,6 +73,8 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     keys = command.chosen(parser, given.contestants, tuple(CONTESTANTS), "contestant")
     names = [CONTESTANTS[key] for key in keys]
+    # A polite end must undo what was set up, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     machine.warm_memory(4 << 30)
     result = new_report(
         "passing",
