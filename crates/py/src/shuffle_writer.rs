@@ -282,7 +282,7 @@ impl ShuffleWriter {
         // What is not the partition's own, such as the values of dictionaries, is copied for the first page, which the
         // others refer to.
         let copied: Vec<Buffer> = foreign.iter().map(|(_, buffer)| buffer.clone()).collect();
-        let Placed { references: places, mut extents } = place(self.home.as_ref(), set, &copied, false)?;
+        let Placed { references: places, mut extents } = place(self.home.as_ref(), set, &copied, Vec::new(), false)?;
         for ((number, _), place) in foreign.iter().zip(&places) {
             references[*number] = *place;
         }
