@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from support import same
 
 import craton
 import craton.pandas as pd
 from craton.store import close_store, default_store
-from support import same
 
 
 @pytest.fixture(autouse=True)

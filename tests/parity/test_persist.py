@@ -95,7 +95,7 @@ def test_large_results_are_pages(path: Path) -> None:
 def test_results_outlive_a_store_that_was_closed(path: Path) -> None:
     expected = joined(pandas, path)
     first = joined(pd, path)
-    first._mgr
+    assert first._mgr is not None
     close_store()
     same(first, expected)
     same(joined(pd, path), expected)

@@ -145,7 +145,7 @@ def _cachable(source: FileSource) -> bool:
         and source.filesystem is None
         and not source.storage_options
         and bool(source.versions)
-        and not dict(source.options).get("hive_partitioning")
+        and dict(source.options).get("hive_partitioning") is not True
         and source.rows != 0
     )
 
