@@ -58,7 +58,7 @@ mod machine {
         #[inline(always)]
         unsafe fn stream(out: *mut Self, value: Self) {
             // SAFETY: the caller may write there; every processor of this kind has the instruction.
-            unsafe { _mm_stream_si32(out.cast(), value.cast_signed()) };
+            unsafe { _mm_stream_si32(out.cast(), value as _) };
         }
     }
 
@@ -66,7 +66,7 @@ mod machine {
         #[inline(always)]
         unsafe fn stream(out: *mut Self, value: Self) {
             // SAFETY: as above.
-            unsafe { _mm_stream_si64(out.cast(), value.cast_signed()) };
+            unsafe { _mm_stream_si64(out.cast(), value as _) };
         }
     }
 
