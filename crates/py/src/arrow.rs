@@ -79,7 +79,8 @@ pub fn export_batches<'py>(
     schema: &SchemaRef,
     batches: &[RecordBatch],
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let reader = RecordBatchIterator::new(batches.to_vec().into_iter().map(Ok), Arc::clone(schema));
+    let owned: Vec<RecordBatch> = batches.to_vec();
+    let reader = RecordBatchIterator::new(owned.into_iter().map(Ok), Arc::clone(schema));
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
 }
 
