@@ -84,7 +84,9 @@ def test_the_guide(environment: dict[str, str]) -> None:
                             text=True,
                             timeout=60,
                         )
-                        assert same(expected, ran.stdout), f"{line}\nthe page says:\n{expected}\nprinted was:\n{ran.stdout}"
+                        assert same(expected, ran.stdout), (
+                            f"{line}\nthe page says:\n{expected}\nprinted was:\n{ran.stdout}"
+                        )
         finally:
             server.send_signal(signal.SIGTERM)
             assert server.wait(60) == 0

@@ -78,7 +78,9 @@ def test_views_keep_their_memory(store: Store) -> None:
 
 
 def test_frames_come_back_equal(store: Store) -> None:
-    frame = pd.DataFrame({"a": [1, 2, None], "s": ["x", None, "y"], "c": pd.Categorical(["u", "v", "u"])}, index=[3, 1, 2])
+    frame = pd.DataFrame(
+        {"a": [1, 2, None], "s": ["x", None, "y"], "c": pd.Categorical(["u", "v", "u"])}, index=[3, 1, 2]
+    )
     pd.testing.assert_frame_equal(craton.get(craton.put(frame, store=store)), frame)
     got = craton.get(craton.put(frame, store=store))
     got.loc[3, "a"] = 9
@@ -120,9 +122,9 @@ def test_what_is_gone(store: Store) -> None:
     ref = craton.put(1, store=store)
     ref.drop()
     ref.drop()
-    with pytest.raises(KeyError, match="<Ref .*gone"):
+    with pytest.raises(KeyError, match=r"<Ref .*gone"):
         craton.get(ref)
-    with pytest.raises(TypeError, match="craton.put"):
+    with pytest.raises(TypeError, match=r"craton\.put"):
         craton.get(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="columns"):
         craton.get(craton.put({}, store=store), columns=["a"])
@@ -172,8 +174,6 @@ def test_a_child_puts_and_the_parent_gets(store: Store) -> None:
     got = store.get_set("object:from the child")
     assert len(got) == 1
     eventually(lambda: store.counters()["clients"] == 0)
-    with Store.connect(address):
-        assert store.counters()["clients"] == 1
 
 
 def test_a_store_that_is_not_there() -> None:

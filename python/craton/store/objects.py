@@ -224,8 +224,8 @@ def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool, gone: s
         raise KeyError(gone) from None
     meta, buffers = page.object()
     if page.info.statistics != _TABLE:
-        found = decode(meta, buffers, copy=copy)
-        return found if columns is None else _selected(found, columns)
+        obj = decode(meta, buffers, copy=copy)
+        return obj if columns is None else _selected(obj, columns)
     kind, schema, groups, counts = pickle.loads(meta)
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
