@@ -44,7 +44,9 @@ def test_what_is_appended_is_read(store: Store) -> None:
     [
         pa.table({"n": [1, 2, None]}),
         pa.table({"n": pa.array([], pa.int32()), "s": pa.array([], pa.string())}),
-        pl.DataFrame({"s": ["a", None, "longer than twelve bytes"], "c": pl.Series(["x", "y", "x"], dtype=pl.Categorical)}),
+        pl.DataFrame(
+            {"s": ["a", None, "longer than twelve bytes"], "c": pl.Series(["x", "y", "x"], dtype=pl.Categorical)}
+        ),
         pd.DataFrame({"s": ["a", "b"], "t": pd.to_datetime(["2020-01-01", None])}),
         {"nested": [[{"a": 1}], None, []]},
     ],

@@ -174,6 +174,8 @@ def test_a_child_puts_and_the_parent_gets(store: Store) -> None:
     got = store.get_set("object:from the child")
     assert len(got) == 1
     eventually(lambda: store.counters()["clients"] == 0)
+    with Store.connect(address):
+        assert store.counters()["clients"] == 1
 
 
 def test_a_store_that_is_not_there() -> None:
@@ -201,8 +203,7 @@ def test_a_named_table_that_is_half_written_is_not_there() -> None:
     for info in whole.pages()[:2]:  # what says what the others are, and one column of two
         page = whole.pin(info)
         if info.number == 0:
-            meta, buffers = page.object()
-            half._native.write_object(half.number, bytes(meta), buffers, statistics=info.statistics)
+            half._native.write_object(half.number, [bytes(page.meta())], [], statistics=info.statistics)
         else:
             half._native.write(half.number, page.batch(), statistics=info.statistics)
     with pytest.raises(KeyError, match="still being written"):

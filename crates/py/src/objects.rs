@@ -5,19 +5,18 @@
 //! written, in `craton.serialize`.
 
 mod arrays;
-mod copy;
 mod cursor;
 mod memory;
 
-pub use copy::copy_into;
-pub use memory::Memory;
+pub use memory::{Memory, Place};
 
 use arrays::{Arrays, Dtype, Shape};
 use cursor::Cursor;
-use memory::Place;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
+
+use crate::page::{Page, Value};
 
 /// The first bytes of a container.
 const MAGIC: &[u8; 8] = b"CRATONOB";
@@ -36,6 +35,8 @@ enum Source {
     Container { whole: Py<Memory>, table: usize },
     /// Each in memory of its own.
     Separate(Vec<Py<Memory>>),
+    /// In a page of a store.
+    Page { page: Py<Page>, values: Vec<Value> },
 }
 
 /// An iterator over the buffers of a serialized object; see the stub for the contract.
@@ -98,19 +99,23 @@ impl Source {
         match self {
             Self::Separate(all) => {
                 let memory = &all[number];
-                Ok(Place { memory, offset: 0, length: memory.get().len() })
+                Ok(Place { keeper: memory.as_any(), bytes: memory.get().bytes() })
             }
+            Self::Page { page, values } => Ok(match &values[number] {
+                Value::One(place) => Place { keeper: page.as_any(), bytes: page.get().row(place) },
+                Value::Many(memory) => Place { keeper: memory.as_any(), bytes: memory.get().bytes() },
+            }),
             Self::Container { whole, table } => {
                 let bytes = whole.get().bytes();
                 let mut cursor = Cursor::new(bytes, table + number * ENTRY, bytes.len(), "the container's table");
                 let (offset, length) = (cursor.size()?, cursor.size()?);
-                if offset.checked_add(length).is_none_or(|end| end > bytes.len()) {
+                let Some(part) = offset.checked_add(length).and_then(|end| bytes.get(offset..end)) else {
                     return Err(PyValueError::new_err(format!(
                         "buffer {number} is said to be {length} bytes at {offset}, outside of the container of {} bytes",
                         bytes.len()
                     )));
-                }
-                Ok(Place { memory: whole, offset, length })
+                };
+                Ok(Place { keeper: whole.as_any(), bytes: part })
             }
         }
     }
@@ -166,11 +171,26 @@ impl Buffers {
         Self::open(py, meta, (start, stop), Source::Container { whole, table: HEADER }, count, copy)
     }
 
+    /// The buffers of an object that is a page of a store.
+    #[staticmethod]
+    #[pyo3(signature = (page, copy, /), text_signature = "(page, copy, /)")]
+    fn of_page(py: Python<'_>, page: Py<Page>, copy: bool) -> PyResult<Self> {
+        let mut values = page.get().values(py)?.into_iter();
+        let meta = match values.next() {
+            Some(Value::One(place)) => Memory::at(py, &Place { keeper: page.as_any(), bytes: page.get().row(&place) })?,
+            Some(Value::Many(memory)) => memory,
+            None => return Err(PyValueError::new_err("the page has no rows: expected the meta of an object")),
+        };
+        let values: Vec<Value> = values.collect();
+        let (length, given) = (meta.get().len(), values.len());
+        Self::open(py, meta, (0, length), Source::Page { page, values }, given, copy)
+    }
+
     /// Pickle's stream.
     #[getter]
     fn stream(&self, py: Python<'_>) -> PyResult<Py<Memory>> {
         let stop = match &self.source {
-            Source::Separate(_) => self.meta.get().len(),
+            Source::Separate(_) | Source::Page { .. } => self.meta.get().len(),
             Source::Container { whole, .. } => {
                 let mut cursor = Cursor::new(whole.get().bytes(), 24, HEADER, "the container");
                 cursor.size()?.saturating_add(cursor.size()?)
@@ -195,10 +215,8 @@ impl Buffers {
         let shape = &mut self.shape;
         let mut cursor = Cursor::new(self.meta.get().bytes(), self.at, self.end, "the description of buffers");
         let made = match cursor.u8()? {
-            arrays::PLAIN_MEMORY if self.copy => PyByteArray::new(py, place.bytes()).into_any().unbind(),
-            arrays::PLAIN_MEMORY => {
-                Memory::part(py, place.memory, place.offset, place.offset + place.length)?.into_any()
-            }
+            arrays::PLAIN_MEMORY if self.copy => PyByteArray::new(py, place.bytes).into_any().unbind(),
+            arrays::PLAIN_MEMORY => Memory::at(py, &place)?.into_any(),
             kind => {
                 let dtype = shape.read(kind, &mut cursor, &self.dtypes)?;
                 Arrays::get(py)?.over(py, shape, dtype, &place, self.copy)?

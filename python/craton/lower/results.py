@@ -211,8 +211,10 @@ class ResultMemory:
 
     def _forget(self, digest: bytes) -> None:
         found = self._known.pop(digest, None)
-        if found is not None and not found.persisted:
-            self._bytes -= found.size
+        if found is not None:
+            self._bytes -= 0 if found.persisted else found.size
+            if isinstance(found.source, KeptSource):
+                found.source.kept.drop()
 
     def __len__(self) -> int:
         return len(self._known)

@@ -97,6 +97,9 @@ class Kept(Protocol):
     def read(self) -> pl.DataFrame:
         """The rows."""
 
+    def drop(self) -> None:
+        """Keep them no longer."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptSource(Source):

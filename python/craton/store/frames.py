@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 
@@ -73,5 +74,6 @@ class StoredFrame:
         return seen
 
     def drop(self) -> None:
-        """Drop it now."""
-        self._pages.drop()
+        """Drop it now, if it is there."""
+        with contextlib.suppress(KeyError, OSError, ValueError):
+            self._pages.drop()

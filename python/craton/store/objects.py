@@ -13,7 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from craton.serialize import decode, encode
+from craton import _native
+from craton.serialize import encode
+from craton.serialize.decoding import loaded
 from craton.store.process import default_store
 from craton.store.sets import LocalitySet, as_batches
 from craton.store.store import Store
@@ -31,12 +33,13 @@ class Ref:
     process has a reference to it; one that was pickled keeps it until the process that pickled it ends.
     """
 
-    __slots__ = ("__weakref__", "_address", "_set", "number")
+    __slots__ = ("__weakref__", "_address", "_held", "_store", "number")
 
-    def __init__(self, pages: LocalitySet) -> None:
-        self._set: LocalitySet | None = pages
+    def __init__(self, store: Store, held: _native.SetUse) -> None:
+        self._store: Store | None = store
+        self._held: _native.SetUse | None = held
         self._address: str | None = None
-        self.number = pages.number
+        self.number = held.number
 
     @property
     def pages(self) -> LocalitySet:
@@ -49,12 +52,18 @@ class Ref:
         ConnectionError
             If the store is.
         """
-        if self._set is None:
+        store = self._home()
+        return LocalitySet(store, self.number, None, self._held)
+
+    def _home(self) -> Store:
+        """The store, connected to and told that the object is used."""
+        if self._store is None:
             assert self._address is not None
             store = _store_at(self._address)
             store._native.retain_set(self.number)
-            self._set = LocalitySet(store, self.number, None)
-        return self._set
+            self._held = store._native.hold(self.number)
+            self._store = store
+        return self._store
 
     def drop(self) -> None:
         """Drop the object, whoever else refers to it. Views that were read stay valid."""
@@ -62,9 +71,9 @@ class Ref:
             self.pages.drop()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._set is None:
+        store = self._store
+        if store is None:
             return _ref_from, (self._address, self.number)
-        store = self._set._store
         address = store.address or store.serve()
         store._native.retain_set(self.number)  # whoever unpickles it finds it
         return _ref_from, (address, self.number)
@@ -76,7 +85,7 @@ class Ref:
         return hash(self.number)
 
     def _where(self) -> str | int | None:
-        return self._address if self._set is None else self._set._store.address
+        return self._address if self._store is None else self._store.address
 
     def __repr__(self) -> str:
         return f"<Ref {self.number}>"
@@ -96,7 +105,7 @@ def _store_at(address: str) -> Store:
 
 def _ref_from(address: str, number: int) -> Ref:
     ref = Ref.__new__(Ref)
-    ref._set, ref._address, ref.number = None, address, number
+    ref._store, ref._held, ref._address, ref.number = None, None, address, number
     return ref
 
 
@@ -129,9 +138,13 @@ def put(obj: Any, *, store: Store | None = None) -> Ref:
     """
     home = default_store() if store is None else store
     native = home._native
-    pages = LocalitySet(home, native.create_set(), None)
-    _write(pages, obj)
-    return Ref(pages)
+    table = _as_table(obj)
+    if table is None:
+        parts = encode(obj)
+        return Ref(home, native.put(parts.chunks, parts.buffers))
+    held = native.hold(native.create_set())
+    _write_table(native, held.number, *table)
+    return Ref(home, held)
 
 
 def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -> Any:
@@ -155,7 +168,8 @@ def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -
     """
     if not isinstance(ref, Ref):
         raise TypeError(f"expected what craton.put returned, got {type(ref).__name__}")
-    return _read(ref.pages, columns, copy, f"the object of {ref!r} is gone: somebody dropped it")
+    gone = f"the object of {ref!r} is gone: somebody dropped it"
+    return _read(ref._home()._native, ref.number, columns, copy, gone)
 
 
 def cache(name: str, obj: Any = None) -> Any:
@@ -181,10 +195,16 @@ def cache(name: str, obj: Any = None) -> Any:
     if obj is None:
         if f"object:{name}" not in home:
             raise KeyError(gone)
-        return _read(home.get_set(f"object:{name}"), None, False, gone)
+        return _read(home._native, home.get_set(f"object:{name}").number, None, False, gone)
     pages = _replaced(home, f"object:{name}")
-    _write(pages, obj)
-    return _read(pages, None, False, gone)
+    native, number = home._native, pages.number
+    table = _as_table(obj)
+    if table is None:
+        parts = encode(obj)
+        native.write_object(number, parts.chunks, parts.buffers)
+    else:
+        _write_table(native, number, *table)
+    return _read(native, number, None, False, gone)
 
 
 def _replaced(home: Store, name: str) -> LocalitySet:
@@ -199,45 +219,37 @@ def _replaced(home: Store, name: str) -> LocalitySet:
 # ---- how objects lie in pages: page 0 says what the rest is ----
 
 
-def _write(pages: LocalitySet, obj: Any) -> None:
-    table = _as_table(obj)
-    native = pages._native
-    if table is None:
-        parts = encode(obj)
-        native.write_object(pages.number, parts.meta, parts.buffers)
-        return
-    kind, arrow = table
-    groups = _column_groups(arrow)
-    batches = [as_batches(arrow.select(group)) for group in groups]
-    header = pickle.dumps((kind, arrow.schema, groups, [len(each) for each in batches]))
-    native.write_object(pages.number, header, [], statistics=_TABLE)
-    for number, each in enumerate(batches):
+def _write_table(native: _native.Store, number: int, kind: str, table: pa.Table) -> None:
+    groups = _column_groups(table)
+    batches = [as_batches(table.select(columns)) for columns in groups]
+    header = pickle.dumps((kind, table.schema, groups, [len(each) for each in batches]))
+    native.write_object(number, [header], [], statistics=_TABLE)
+    for group, each in enumerate(batches):
         for batch in each:
-            native.write(pages.number, batch, statistics=_group_name(number))
+            native.write(number, batch, statistics=_group_name(group))
 
 
-def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
+def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
     """The object in a set; a KeyError that says `gone` if there is none."""
     try:
-        page = pages.pin(0)
+        page = native.pin(number, 0)
     except KeyError:
         raise KeyError(gone) from None
-    meta, buffers = page.object()
-    if page.info.statistics != _TABLE:
-        obj = decode(meta, buffers, copy=copy)
-        return obj if columns is None else _selected(obj, columns)
-    kind, schema, groups, counts = pickle.loads(meta)
+    if page.statistics != _TABLE:
+        whole = loaded(_native.Buffers.of_page(page, copy))
+        return whole if columns is None else _selected(whole, columns)
+    kind, schema, groups, counts = pickle.loads(page.meta())
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
     found: dict[int, pa.ChunkedArray] = {}
-    infos = pages.pages()[1:]
-    for number, group in enumerate(groups):
+    infos = native.pages(number)[1:]
+    for position, group in enumerate(groups):
         places = [place for place, column in enumerate(group) if column in wanted]
         if places:
-            mine = [info for info in infos if info.statistics == _group_name(number)]
-            if len(mine) != counts[number]:
-                raise KeyError(f"the table is still being written, or whoever wrote it died: {pages!r}")
-            read = pa.concat_tables([pa.table(pages.pin(info).batch(places)) for info in mine])
+            mine = [info for info in infos if info.statistics == _group_name(position)]
+            if len(mine) != counts[position]:
+                raise KeyError(f"the table is still being written, or whoever wrote it died: set {number}")
+            read = pa.concat_tables([pa.table(native.pin(number, info.number).batch(places)) for info in mine])
             found.update(zip((group[place] for place in places), read.columns, strict=True))
     fields = pa.schema([schema.field(column) for column in wanted], metadata=schema.metadata)
     table = pa.Table.from_arrays([found[column] for column in wanted], schema=fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +63,10 @@ class LocalitySet:
         Its number in the store.
     """
 
-    def __init__(self, store: Store, number: int, name: str | None) -> None:
+    def __init__(self, store: Store, number: int, name: str | None, held: _native.SetUse | None = None) -> None:
         self._store, self._native = store, store._native
         self.number, self.name = number, name
-        self._release = weakref.finalize(self, self._native.release_set, number)
+        self._held = self._native.hold(number) if held is None else held  # lets go of the set
 
     # ---- writing ----
 
