@@ -133,7 +133,7 @@ impl Reader {
     fn next(&self, py: Python<'_>) -> PyResult<Option<Page>> {
         let Some(reader) = self.reader.lock().clone() else { return Ok(None) };
         let pinned = py.detach(|| reader.next_page()).map_err(raised)?;
-        Ok(pinned.map(|pinned| Page::new(pinned)))
+        Ok(pinned.map(Page::new))
     }
 
     /// Stop reading ahead.
