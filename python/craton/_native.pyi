@@ -186,6 +186,14 @@ class Buffers(Iterator[Any]):
     def __iter__(self) -> Buffers: ...
     def __next__(self) -> Any: ...
     def __length_hint__(self) -> int: ...
+    def rest(self) -> list[Any]:
+        """Return all that were not yielded yet, which is faster than asking for one after another.
+
+        Raises
+        ------
+        ValueError
+            As while iterating.
+        """
 
 def array(array: _T, /) -> _T:
     """Return the argument: what pickle calls with an array that `Buffers` has made, so that the array can be referred to.

@@ -217,3 +217,64 @@ def test_repr(store: Store) -> None:
     ref = craton.put(1, store=store)
     assert isinstance(ref, Ref)
     assert repr(ref).startswith("<Ref ")
+
+
+@pytest.mark.parametrize("size", [0, 11, 12, 13, 70_000, 1 << 20])
+def test_metadata_in_pieces(store: Store, size: int) -> None:
+    obj = [bytes(range(256)) * (size // 256) + b"x" * (size % 256), "tail", [str(i) for i in range(20_000)]]
+    ref = craton.put(obj, store=store)
+    assert craton.get(ref) == obj
+    assert len(ref.pages) == 1
+
+
+def test_pieces_beside_views_of_the_store(store: Store) -> None:
+    first = craton.get(craton.put(np.arange(200_000), store=store))
+    before = store.counters()["copied"]
+    ref = craton.put([b"z" * 100_000, first, np.arange(3)], store=store)
+    assert 100_000 < store.counters()["copied"] - before < 200_000
+    text, shared, own = craton.get(ref)
+    assert text == b"z" * 100_000
+    assert np.shares_memory(shared, first)
+    np.testing.assert_array_equal(own, [0, 1, 2])
+
+
+def test_memory_of_pages_that_were_dropped_is_copied(store: Store) -> None:
+    ref = craton.put(np.arange(200_000), store=store)
+    view = craton.get(ref)
+    ref.drop()
+    again = craton.get(craton.put([b"z" * 100_000, view], store=store))[1]
+    np.testing.assert_array_equal(again, np.arange(200_000))
+
+
+@pytest.mark.parametrize("length", [(4 << 20) - 1, (4 << 20) + 65, (9 << 20) + 4097 * 8 + 3])
+def test_large_buffers_are_copied_whole(store: Store, length: int) -> None:
+    numbers = np.random.default_rng(length).integers(0, 256, length, np.uint8)
+    got = craton.get(craton.put([numbers[1:], numbers], store=store))
+    np.testing.assert_array_equal(got[0], numbers[1:])
+    np.testing.assert_array_equal(got[1], numbers)
+
+
+def test_a_set_goes_with_its_last_use(store: Store) -> None:
+    native = store._native
+    use = native.put([craton.serialize.encode([1]).meta], [])  # type: ignore[attr-defined]
+    number = use.number
+    ref = Ref(store, use)
+    pages = ref.pages
+    del use, ref
+    assert len(pages) == 1
+    del pages
+    gc.collect()
+    with pytest.raises(KeyError):
+        native.pages(number)
+
+
+def test_what_cannot_be_put(store: Store) -> None:
+    sets = store.counters()["sets"]
+    with pytest.raises(BufferError, match="not contiguous"):
+        store._native.put([np.zeros(8, "u1")[::2]], [])
+    with pytest.raises(MemoryError):
+        craton.put(np.zeros(300 << 20, np.uint8), store=store)
+    assert store.counters()["sets"] == sets
+    ref = Ref(store, store._native.put([b"not an object's meta"], []))
+    with pytest.raises(ValueError, match="COBM"):
+        craton.get(ref)

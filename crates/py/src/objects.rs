@@ -14,7 +14,7 @@ use arrays::{Arrays, Dtype, Shape};
 use cursor::Cursor;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyByteArray;
+use pyo3::types::{PyByteArray, PyList};
 
 use crate::page::{Page, Value};
 
@@ -35,7 +35,7 @@ enum Source {
     Container { whole: Py<Memory>, table: usize },
     /// Each in memory of its own.
     Separate(Vec<Py<Memory>>),
-    /// In a page of a store.
+    /// In a page of a store; the first value is the metadata.
     Page { page: Py<Page>, values: Vec<Value> },
 }
 
@@ -101,7 +101,7 @@ impl Source {
                 let memory = &all[number];
                 Ok(Place { keeper: memory.as_any(), bytes: memory.get().bytes() })
             }
-            Self::Page { page, values } => Ok(match &values[number] {
+            Self::Page { page, values } => Ok(match &values[number + 1] {
                 Value::One(place) => Place { keeper: page.as_any(), bytes: page.get().row(place) },
                 Value::Many(memory) => Place { keeper: memory.as_any(), bytes: memory.get().bytes() },
             }),
@@ -118,6 +118,26 @@ impl Source {
                 Ok(Place { keeper: whole.as_any(), bytes: part })
             }
         }
+    }
+}
+
+impl Buffers {
+    /// What the next buffer, which there is, is seen as.
+    fn made(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let place = self.source.place(self.next)?;
+        let shape = &mut self.shape;
+        let mut cursor = Cursor::new(self.meta.get().bytes(), self.at, self.end, "the description of buffers");
+        let made = match cursor.u8()? {
+            arrays::PLAIN_MEMORY if self.copy => PyByteArray::new(py, place.bytes).into_any().unbind(),
+            arrays::PLAIN_MEMORY => Memory::at(py, &place)?.into_any(),
+            kind => {
+                let dtype = shape.read(kind, &mut cursor, &self.dtypes)?;
+                Arrays::get(py)?.over(py, shape, dtype, &place, self.copy)?
+            }
+        };
+        self.at = cursor.at();
+        self.next += 1;
+        Ok(made)
     }
 }
 
@@ -175,14 +195,12 @@ impl Buffers {
     #[staticmethod]
     #[pyo3(signature = (page, copy, /), text_signature = "(page, copy, /)")]
     fn of_page(py: Python<'_>, page: Py<Page>, copy: bool) -> PyResult<Self> {
-        let mut values = page.get().values(py)?.into_iter();
-        let meta = match values.next() {
-            Some(Value::One(place)) => Memory::at(py, &Place { keeper: page.as_any(), bytes: page.get().row(&place) })?,
-            Some(Value::Many(memory)) => memory,
-            None => return Err(PyValueError::new_err("the page has no rows: expected the meta of an object")),
+        let values = page.get().values(py)?;
+        let Some(meta) = values.first() else {
+            return Err(PyValueError::new_err("the page has no rows: expected the meta of an object"));
         };
-        let values: Vec<Value> = values.collect();
-        let (length, given) = (meta.get().len(), values.len());
+        let meta = Page::memory(&page, py, meta)?;
+        let (length, given) = (meta.get().len(), values.len() - 1);
         Self::open(py, meta, (0, length), Source::Page { page, values }, given, copy)
     }
 
@@ -208,23 +226,13 @@ impl Buffers {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        if self.next == self.count {
-            return Ok(None);
-        }
-        let place = self.source.place(self.next)?;
-        let shape = &mut self.shape;
-        let mut cursor = Cursor::new(self.meta.get().bytes(), self.at, self.end, "the description of buffers");
-        let made = match cursor.u8()? {
-            arrays::PLAIN_MEMORY if self.copy => PyByteArray::new(py, place.bytes).into_any().unbind(),
-            arrays::PLAIN_MEMORY => Memory::at(py, &place)?.into_any(),
-            kind => {
-                let dtype = shape.read(kind, &mut cursor, &self.dtypes)?;
-                Arrays::get(py)?.over(py, shape, dtype, &place, self.copy)?
-            }
-        };
-        self.at = cursor.at();
-        self.next += 1;
-        Ok(Some(made))
+        if self.next == self.count { Ok(None) } else { self.made(py).map(Some) }
+    }
+
+    /// All that are left, at once.
+    fn rest<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let all = (self.next..self.count).map(|_| self.made(py)).collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, all)
     }
 }
 

@@ -121,10 +121,10 @@ impl Page {
     }
 
     /// The memory of a value.
-    pub fn memory(slf: &Py<Self>, py: Python<'_>, value: Value) -> PyResult<Py<Memory>> {
+    pub fn memory(slf: &Py<Self>, py: Python<'_>, value: &Value) -> PyResult<Py<Memory>> {
         match value {
-            Value::One(place) => Memory::at(py, &Place { keeper: slf.as_any(), bytes: slf.get().row(&place) }),
-            Value::Many(memory) => Ok(memory),
+            Value::One(place) => Memory::at(py, &Place { keeper: slf.as_any(), bytes: slf.get().row(place) }),
+            Value::Many(memory) => Ok(memory.clone_ref(py)),
         }
     }
 
@@ -162,7 +162,7 @@ impl Page {
 
     /// The metadata of the object that the page is.
     fn meta(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Memory>> {
-        match slf.get().values(py)?.into_iter().next() {
+        match slf.get().values(py)?.first() {
             Some(value) => Self::memory(&slf, py, value),
             None => Err(PyValueError::new_err("the page is no object: it has no rows")),
         }
