@@ -50,6 +50,11 @@ impl Folder {
         &self.path
     }
 
+    /// Whether it is there.
+    pub(crate) fn is_made(&self) -> bool {
+        matches!(*self.made.lock(), Made::Yes { .. })
+    }
+
     /// Make it if it is not.
     ///
     /// # Errors

@@ -107,9 +107,9 @@ impl Shared {
     fn drop_set(&self, set: SetId) -> Result<()> {
         let mut garbage = Garbage::default();
         let result = self.tables.lock().drop_set(set, &mut garbage);
-        let on_disk = !garbage.files.is_empty();
         self.discard(garbage);
-        if on_disk {
+        // Also when its pages were dropped one by one before.
+        if self.folder.is_made() {
             let _ = std::fs::remove_dir(self.folder.path().join(set.to_string()));
         }
         self.memory.nudge();
