@@ -82,6 +82,10 @@ test-all: env ## every test, slow ones too
 	cargo test $(CARGO_FLAGS)
 	$(PY) -m pytest -n $(JOBS) tests $(ARGS)
 
+.PHONY: faults
+faults: env ## kill, fill, damage: what a store must survive, at length
+	$(PY) -m pytest -s -m "slow or not slow" tests/faults $(ARGS)
+
 .PHONY: pandas-tests
 pandas-tests: env ## pandas' own test suite against Craton
 	$(PY) tools/pandas_tests/run.py --jobs $(JOBS) $(ARGS)

@@ -15,15 +15,13 @@ from craton.lower.scans import scan_files
 from craton.plan.expr import Expr, conjuncts, has_window, roots
 from craton.plan.operators import Operator, Scan, Slice
 from craton.plan.order import topological
-from craton.plan.size import UNKNOWN_ROWS
+from craton.plan.size import TEXT_BYTES, UNKNOWN_ROWS
 from craton.plan.sources import FileSource
 from craton.store.decoded import Codes, DecodeCache, DecodedFile
 from craton.store.process import current_store, default_store
 
 #: Of the store's memory limit: what one plan's columns may fill.
 MOST_OF_LIMIT = 0.6
-#: Bytes of a value of a column of text, about: a view, and the text beside it.
-_TEXT_BYTES = 32
 
 
 def active() -> bool:
@@ -161,7 +159,7 @@ def _typed(source: FileSource, names: Collection[str]) -> list[tuple[str, str]]:
 
 def _bytes(source: FileSource, name: str) -> float:
     dtype = dict(source.columns)[name]
-    width = 8 if dtype.is_numeric() or dtype.is_temporal() else _TEXT_BYTES
+    width = 8 if dtype.is_numeric() or dtype.is_temporal() else TEXT_BYTES
     return width * (source.rows or UNKNOWN_ROWS)
 
 

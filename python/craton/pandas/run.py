@@ -17,7 +17,7 @@ from craton.lower.results import results
 from craton.plan.operators import Aggregate, Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
-from craton.plan.size import estimated_rows
+from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, SharedSource
 from craton.plan.stages import optimize
 
@@ -91,14 +91,16 @@ def execute(
         if beside is not None:
             lowered.append(source.frame.head(rows + 1))
         optimized += shared
-        scanned = sum(estimated_rows(op) for plan in optimized for op in topological(plan) if isinstance(op, Scan))
+        scans = [op for plan in optimized for op in topological(plan) if isinstance(op, Scan)]
+        scanned = sum(map(estimated_rows, scans))
 
         def describe() -> str:
             operators = [op for plan in optimized for op in topological(plan)]
             return f"{len(operators)} operators over ~{scanned:,} rows"
 
         try:
-            ran = run_all(lowered, expected_rows=scanned, describe=describe)
+            nbytes = sum(scanned_bytes(op) for op in scans if isinstance(op.source, FileSource))
+            ran = run_all(lowered, expected_rows=scanned, expected_bytes=nbytes, describe=describe)
         except (pl.exceptions.PolarsError, OSError) as error:
             let_pandas_explain(optimized, error)
             raise
