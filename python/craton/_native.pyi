@@ -1,9 +1,9 @@
 """Types of the native module, built from ``crates/py``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -534,3 +534,211 @@ def remove_dead_stores(directory: str | PathLike[str] | None = None) -> list[Pat
     list of Path
         What was removed.
     """
+
+class ArrowStream(Protocol):
+    """A table of any library that exports one: pyarrow, pandas, Polars, DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class ArrowArray(Protocol):
+    """A record batch of any library that exports one."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+def hash_rows(data: ArrowStream | ArrowArray, keys: Iterable[int | str] | None = None, /, *, seed: int = 0) -> Hashes:
+    """Return a 64-bit hash of every row.
+
+    The hash is stable: it depends on the values alone, never on their width, encoding or library, nor on the process.
+    Whole numbers are equal in every type (``1``, ``1.0``, ``True``), as are text in every form and moments in every
+    unit; -0.0 equals 0.0, every NaN every NaN, and every null every null. The documentation of ``crates/shuffle``
+    defines it.
+
+    Parameters
+    ----------
+    data : table or record batch
+        Exported through the Arrow PyCapsule interface; nothing is copied.
+    keys : iterable of int or str, optional
+        Positions or names of the columns that count, all if not given. Their order matters.
+    seed : int
+        Unsigned, 64 bits.
+
+    Raises
+    ------
+    KeyError, IndexError
+        If a key is not a column.
+    TypeError
+        If ``data`` exports no Arrow data.
+    ValueError
+        If there are no keys.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from craton._native import hash_rows
+    >>> pa.array(hash_rows(pa.table({"a": [1, 2]}))).equals(pa.array(hash_rows(pa.table({"b": [1.0, 2.0]}))))
+    True
+    """
+
+def partition(
+    data: ArrowStream | ArrowArray, keys: Iterable[int | str], n: int, /, *, seed: int = 0, threads: int = 0
+) -> list[Partition]:
+    """Distribute rows over ``n`` partitions by the hash of their keys, on several threads.
+
+    A row goes to partition ``hash * n >> 64``. Rows of a partition keep their order. The interpreter is released.
+
+    Parameters
+    ----------
+    data : table or record batch
+        Exported through the Arrow PyCapsule interface; nothing but the rows themselves is copied.
+    keys : iterable of int or str
+        Positions or names of the columns that count, as for `hash_rows`.
+    n : int
+        From 1 to 65,536.
+    seed : int
+        The seed of the hash.
+    threads : int
+        How many to use; 0 for as many as there are cores.
+
+    Raises
+    ------
+    KeyError, IndexError
+        If a key is not a column.
+    TypeError
+        If ``data`` exports no Arrow data.
+    ValueError
+        If ``n`` is not possible, or there are no keys.
+    MemoryError
+        If there is none for a partition.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from craton._native import partition
+    >>> parts = partition(pa.table({"a": [1, 2, 1]}), ["a"], 4)
+    >>> sum(len(part) for part in parts)
+    3
+    """
+
+def partition_by_ranges(
+    data: ArrowStream | ArrowArray,
+    keys: Iterable[int | str],
+    boundaries: ArrowStream | ArrowArray,
+    /,
+    *,
+    descending: Sequence[bool] | None = None,
+    nulls_first: Sequence[bool] | None = None,
+    threads: int = 0,
+) -> list[Partition]:
+    """Distribute rows over the ranges between sorted boundaries.
+
+    A row goes to the partition whose number is how many boundaries are not after it, so equal rows stay together.
+
+    Parameters
+    ----------
+    data, keys, threads
+        As for `partition`.
+    boundaries : table of one batch, or record batch
+        One column a key, of its type; one row a boundary, in the order that is asked for. There is one partition more.
+    descending : sequence of bool, optional
+        For each key, whether the greatest value comes first.
+    nulls_first : sequence of bool, optional
+        For each key, whether missing values (null and NaN) come first. ``descending`` does not turn that round.
+
+    Raises
+    ------
+    ValueError
+        If boundaries are not sorted so, or of other types than the keys.
+    TypeError
+        If a type has no order.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from craton._native import partition_by_ranges
+    >>> parts = partition_by_ranges(pa.table({"a": [5, 1, 9]}), ["a"], pa.table({"a": [3, 7]}))
+    >>> [pa.table(part)["a"].to_pylist() for part in parts]
+    [[1], [5], [9]]
+    """
+
+def partition_by_numbers(
+    data: ArrowStream | ArrowArray, numbers: NDArray[np.uint32], n: int, /, *, threads: int = 0
+) -> list[Partition]:
+    """Distribute rows over ``n`` partitions by given numbers.
+
+    Parameters
+    ----------
+    data, n, threads
+        As for `partition`.
+    numbers : buffer of uint32
+        Each row's partition, below ``n``.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many numbers as rows, or one is not below ``n``.
+    """
+
+class Hashes:
+    """64-bit hashes of rows: an Arrow array of uint64, for ``pyarrow.array`` and ``polars.Series``."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Export the array."""
+    def __arrow_c_schema__(self) -> object:
+        """Export its type."""
+
+class Partition:
+    """The rows of one partition: a table, for ``pyarrow.table``, ``polars.DataFrame`` and ``pandas.DataFrame.from_arrow``.
+
+    Its columns lie in one block of memory, which lives as long as any of them.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes that were allocated for the rows; what is shared with the input is not counted."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows."""
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema."""
+
+class ShuffleWriter:
+    """Appends tables to the sets of their rows' partitions; any number of threads may.
+
+    Parameters
+    ----------
+    store : Store
+        Whose sets they are.
+    sets : sequence of int
+        One a partition.
+    keys : sequence of int or str
+        Columns, as for `hash_rows`.
+    seed : int
+        Of the hash, which decides unless there are ``boundaries``.
+    boundaries, descending, nulls_first
+        As for `partition_by_ranges`.
+    collect : int, optional
+        Bytes that are held before they are put into pages.
+    """
+
+    def __new__(
+        cls,
+        store: Any,
+        sets: Sequence[int],
+        keys: Sequence[int | str],
+        /,
+        *,
+        seed: int = 0,
+        boundaries: ArrowStream | ArrowArray | None = None,
+        descending: Sequence[bool] | None = None,
+        nulls_first: Sequence[bool] | None = None,
+        collect: int | None = None,
+    ) -> ShuffleWriter: ...
+    def write(self, data: ArrowStream | ArrowArray, /) -> None:
+        """Append a table. The interpreter is released."""
+    def finish(self) -> None:
+        """Seal what was collected; nothing is taken afterwards."""
+    def abandon(self) -> None:
+        """Take nothing any more, and give up what is in no page."""

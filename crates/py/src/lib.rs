@@ -10,6 +10,7 @@ mod page;
 mod place;
 mod rows;
 mod shuffle;
+mod shuffle_writer;
 mod store;
 
 use pyo3::exceptions::PyTypeError;

@@ -199,6 +199,11 @@ fn slices(exports: &[PyUntypedBuffer]) -> Vec<&[u8]> {
 }
 
 impl Store {
+    /// What does the work, here or elsewhere.
+    pub fn home(&self) -> &Arc<dyn Home> {
+        &self.home
+    }
+
     fn sealed(&self, set: SetId, encoded: Encoded, extra: Extra) -> craton_store::Result<DataInfo> {
         let (key, statistics, rebuild) = extra;
         let Encoded { header, buffers, rows } = encoded;

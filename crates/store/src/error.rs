@@ -81,4 +81,13 @@ impl Error {
     pub(crate) fn io(what: String, error: &std::io::Error) -> Self {
         Self::Io { what, why: error.to_string(), code: error.raw_os_error().unwrap_or(0) }
     }
+
+    /// What shared memory said of `what`.
+    pub(crate) fn slab(what: String, error: &craton_slab::Error) -> Self {
+        let code = match error {
+            craton_slab::Error::System { source, .. } => source.raw_os_error().unwrap_or(0),
+            _ => 0,
+        };
+        Self::Io { what, why: error.to_string(), code }
+    }
 }

@@ -3,9 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,6 +11,7 @@ use parking_lot::Mutex;
 use rustix::fs::FlockOperation;
 
 use crate::error::{Error, Result};
+use crate::guardian::Guardian;
 
 const PREFIX: &str = "craton-store-";
 // A folder has this name before it is locked, so that nobody takes it for one of a dead store.
@@ -28,8 +27,9 @@ pub(crate) struct Folder {
 }
 
 enum Made {
-    Not,
-    Yes { _lock: File, guardian: Option<Child> },
+    // Who removes it; waits for it to be made.
+    Not(Option<Guardian>),
+    Yes { _lock: File, guardian: Option<Guardian> },
     Closed,
 }
 
@@ -42,12 +42,17 @@ impl Folder {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos());
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("{PREFIX}{process}-{time:x}-{count}"));
-        Self { path, process, made: Mutex::new(Made::Not) }
+        Self { path, process, made: Mutex::new(Made::Not(None)) }
     }
 
     /// Where it is or will be.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it is there.
+    pub(crate) fn is_made(&self) -> bool {
+        matches!(*self.made.lock(), Made::Yes { .. })
     }
 
     /// Make it if it is not.
@@ -59,18 +64,23 @@ impl Folder {
             return Err(Error::Closed);
         }
         let mut made = self.made.lock();
-        match *made {
+        let guardian = match &mut *made {
             Made::Yes { .. } => return Ok(()),
             Made::Closed => return Err(Error::Closed),
-            Made::Not => {}
-        }
+            Made::Not(guardian) => guardian,
+        };
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let fresh = self.path.with_file_name(format!("{UNLOCKED}{name}"));
+        // It is there before the folder is: this process may be killed at any moment.
+        if guardian.is_none() {
+            *guardian = Guardian::of_folder(&self.path, &fresh);
+        }
         let lock = self.make_locked(&fresh).map_err(|error| {
             let _ = fs::remove_dir_all(&fresh);
             Error::io(format!("make the folder {}", self.path.display()), &error)
         })?;
-        *made = Made::Yes { _lock: lock, guardian: guard(&self.path) };
+        let guardian = guardian.take();
+        *made = Made::Yes { _lock: lock, guardian };
         Ok(())
     }
 
@@ -93,11 +103,7 @@ impl Folder {
         let was = std::mem::replace(&mut *self.made.lock(), Made::Closed);
         if let Made::Yes { guardian, .. } = was {
             let _ = fs::remove_dir_all(&self.path);
-            if let Some(mut guardian) = guardian {
-                // A forked child may hold the other end of its pipe too, so it might not notice that this one goes.
-                let _ = guardian.kill();
-                let _ = guardian.wait();
-            }
+            drop(guardian);
         }
     }
 }
@@ -108,19 +114,12 @@ impl Drop for Folder {
     }
 }
 
-/// A process that removes `path` once this one is gone: it reads from a pipe whose other end only this process has. Without a shell there
-/// is none, and the folder stays until the next store in its parent is opened.
-fn guard(path: &Path) -> Option<Child> {
-    Command::new("/bin/sh")
-        .args(["-c", r#"read _; rm -rf -- "$1""#, "craton-guardian"])
-        .arg(path)
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .ok()
+/// Whether a name is one that [`Folder::new`] gives.
+fn is_ours(name: &str) -> bool {
+    let parts: Vec<&str> = name.strip_prefix(PREFIX).unwrap_or_default().split('-').collect();
+    let [process, time, count] = parts[..] else { return false };
+    let number = |text: &str, radix| u128::from_str_radix(text, radix).is_ok();
+    number(process, 10) && number(time, 16) && number(count, 10)
 }
 
 /// Remove the folders in `parent` whose stores are gone: their locks are free. Returns what was removed.
@@ -134,10 +133,16 @@ pub fn remove_dead(parent: &Path) -> Vec<PathBuf> {
             continue;
         }
         let ours = fs::symlink_metadata(&path).is_ok_and(|about| about.is_dir() && about.uid() == user);
-        let Some(lock) = ours.then(|| OpenOptions::new().write(true).open(path.join(LOCK)).ok()).flatten() else {
+        if !ours {
             continue;
+        }
+        let lock = OpenOptions::new().write(true).open(path.join(LOCK));
+        let dead = match &lock {
+            Ok(lock) => rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+            // It had one when a store gave it its name: somebody began to remove it.
+            Err(error) => error.kind() == io::ErrorKind::NotFound && is_ours(&entry.file_name().to_string_lossy()),
         };
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        if dead {
             tracing::info!(folder = %path.display(), "removing the folder of a dead store");
             if fs::remove_dir_all(&path).is_ok() {
                 removed.push(path);
@@ -180,9 +185,12 @@ mod tests {
         let dead = parent.join(format!("{PREFIX}1-2-3"));
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join(LOCK), b"").unwrap();
-        fs::create_dir(parent.join("other")).unwrap();
+        let half = parent.join(format!("{PREFIX}4-5-6"));
+        fs::create_dir_all(half.join("7")).unwrap();
+        let other = parent.join(format!("{PREFIX}of-mine"));
+        fs::create_dir(&other).unwrap();
         drop(Folder::new(&parent));
-        assert!(!dead.exists() && alive.path().exists() && parent.join("other").exists());
+        assert!(!dead.exists() && !half.exists() && alive.path().exists() && other.exists());
         drop(alive);
         fs::remove_dir_all(&parent).unwrap();
     }

@@ -6,6 +6,7 @@
 mod api;
 mod error;
 mod folder;
+mod guardian;
 mod images;
 mod io;
 mod metrics;

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import polars as pl
 
 from craton.kernel.progress import progress
+from craton.store.process import current_store
 
 #: Runs that are expected to read fewer rows than this show no progress.
 SHORT_RUN_ROWS = 200_000
+#: Runs that are expected to read fewer bytes than this ask the store for no memory.
+SMALL_RUN_BYTES = 16 << 20
 
 
-def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callable[[], str]) -> list[pl.DataFrame]:
+def run_all(
+    frames: list[pl.LazyFrame], *, expected_rows: int, expected_bytes: int = 0, describe: Callable[[], str]
+) -> list[pl.DataFrame]:
     """Collect lowered plans in one run, shared parts once.
 
     Parameters
@@ -27,6 +33,8 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
         What :func:`craton.lower.lower` returned.
     expected_rows
         Rows that the run is expected to read; decides whether progress may be shown.
+    expected_bytes
+        Bytes that it is expected to read; the store keeps as much memory free of pages meanwhile, as far as it can.
     describe
         Called for a few words on the run when progress is first shown.
 
@@ -35,7 +43,8 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
     KeyboardInterrupt
         If the user interrupts; the run is cancelled.
     """
-    with progress(describe) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext():
+    shown = progress(describe) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
+    with _lent(expected_bytes), shown:
         try:
             if len(frames) == 1:
                 return [frames[0].collect(engine="streaming")]
@@ -43,6 +52,17 @@ def run_all(frames: list[pl.LazyFrame], *, expected_rows: int, describe: Callabl
         except KeyboardInterrupt:
             _absorb_second_interrupt()
             raise
+
+
+def _lent(nbytes: int) -> contextlib.AbstractContextManager[Any]:
+    """Memory that the store lends to a run. A store that nobody has opened has none to lend."""
+    store = current_store()
+    if store is None or nbytes < SMALL_RUN_BYTES:
+        return contextlib.nullcontext()
+    try:
+        return store.reserve(nbytes, at_least=0)
+    except (OSError, ValueError):  # the store was closed, or its process died: the run needs none of it
+        return contextlib.nullcontext()
 
 
 def _absorb_second_interrupt() -> None:

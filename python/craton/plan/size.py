@@ -29,6 +29,8 @@ from craton.plan.operators import (
 from craton.plan.sources import MemorySource
 
 UNKNOWN_ROWS = 1_000_000
+#: Bytes of a value of a column of text, about: a view, and the text beside it.
+TEXT_BYTES = 32
 
 #: Rows of data in memory that are looked at to tell how many distinct values it has.
 SAMPLED_ROWS = 100_000
@@ -179,3 +181,9 @@ def _joined(op: Join) -> Estimate:
             return Estimate(max(right.rows, left.rows * right.share), right.share)
         case _:
             return Estimate(max(left.rows, right.rows))
+
+
+def scanned_bytes(op: Operator) -> int:
+    """The bytes that the columns of a scan are expected to have in memory."""
+    width = sum(8 if dtype.is_numeric() or dtype.is_temporal() else TEXT_BYTES for dtype in schema(op).values())
+    return int(width * estimate(op).rows)

@@ -168,18 +168,20 @@ def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -
     """
     if not isinstance(ref, Ref):
         raise TypeError(f"expected what craton.put returned, got {type(ref).__name__}")
-    return _read(ref._home()._native, ref.number, columns, copy)
+    gone = f"the object of {ref!r} is gone: somebody dropped it"
+    return _read(ref._home()._native, ref.number, columns, copy, gone)
 
 
 def cache(name: str, obj: Any = None) -> Any:
     """A named object: stored under `name` when `obj` is given, else what is stored there.
 
-    Every program that uses the same store finds it. It lives as long as the store, or until the set of that name is dropped.
+    Every program that uses the same store finds it, in the set ``object:`` and the name. It lives as long as the store, or
+    until it is stored again or its set is dropped; what was read of it stays valid.
 
     Raises
     ------
     KeyError
-        If there is nothing of that name.
+        If there is nothing of that name, or it is still being written.
 
     Examples
     --------
@@ -189,11 +191,12 @@ def cache(name: str, obj: Any = None) -> Any:
     [2, 3, 5]
     """
     home = default_store()
+    gone = f"nothing is stored under {name!r}; craton.cache({name!r}, obj) stores it"
     if obj is None:
-        return _read(home._native, home.get_set(f"object:{name}").number, None, False)
-    with contextlib.suppress(KeyError):
-        home.get_set(f"object:{name}").drop()
-    pages = home.create_set(f"object:{name}")
+        if f"object:{name}" not in home:
+            raise KeyError(gone)
+        return _read(home._native, home.get_set(f"object:{name}").number, None, False, gone)
+    pages = _replaced(home, f"object:{name}")
     native, number = home._native, pages.number
     table = _as_table(obj)
     if table is None:
@@ -201,7 +204,16 @@ def cache(name: str, obj: Any = None) -> Any:
         native.write_object(number, parts.chunks, parts.buffers)
     else:
         _write_table(native, number, *table)
-    return _read(native, number, None, False)
+    return _read(native, number, None, False, gone)
+
+
+def _replaced(home: Store, name: str) -> LocalitySet:
+    """A fresh set of that name, whoever else makes one at the same time."""
+    while True:
+        with contextlib.suppress(KeyError):
+            home.get_set(name).drop()
+        with contextlib.suppress(FileExistsError):
+            return home.create_set(name)
 
 
 # ---- how objects lie in pages: page 0 says what the rest is ----
@@ -209,19 +221,24 @@ def cache(name: str, obj: Any = None) -> Any:
 
 def _write_table(native: _native.Store, number: int, kind: str, table: pa.Table) -> None:
     groups = _column_groups(table)
-    native.write_object(number, [pickle.dumps((kind, table.schema, groups))], [], statistics=_TABLE)
-    for group, columns in enumerate(groups):
-        for batch in as_batches(table.select(columns)):
+    batches = [as_batches(table.select(columns)) for columns in groups]
+    header = pickle.dumps((kind, table.schema, groups, [len(each) for each in batches]))
+    native.write_object(number, [header], [], statistics=_TABLE)
+    for group, each in enumerate(batches):
+        for batch in each:
             native.write(number, batch, statistics=_group_name(group))
 
 
-def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool) -> Any:
-    page = native.pin(number, 0)
+def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
+    """The object in a set; a KeyError that says `gone` if there is none."""
+    try:
+        page = native.pin(number, 0)
+    except KeyError:
+        raise KeyError(gone) from None
     if page.statistics != _TABLE:
-        if columns is not None:
-            raise TypeError("columns can be asked of tables of Arrow and Polars only; this is a pickled object")
-        return loaded(_native.Buffers.of_page(page, copy))
-    kind, schema, groups = pickle.loads(page.meta())
+        whole = loaded(_native.Buffers.of_page(page, copy))
+        return whole if columns is None else _selected(whole, columns)
+    kind, schema, groups, counts = pickle.loads(page.meta())
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
     found: dict[int, pa.ChunkedArray] = {}
@@ -230,6 +247,8 @@ def _read(native: _native.Store, number: int, columns: Sequence[str] | None, cop
         places = [place for place, column in enumerate(group) if column in wanted]
         if places:
             mine = [info for info in infos if info.statistics == _group_name(position)]
+            if len(mine) != counts[position]:
+                raise KeyError(f"the table is still being written, or whoever wrote it died: set {number}")
             read = pa.concat_tables([pa.table(native.pin(number, info.number).batch(places)) for info in mine])
             found.update(zip((group[place] for place in places), read.columns, strict=True))
     fields = pa.schema([schema.field(column) for column in wanted], metadata=schema.metadata)
@@ -241,6 +260,15 @@ def _read(native: _native.Store, number: int, columns: Sequence[str] | None, cop
 
         return pl.from_arrow(table)
     return table if kind == "table" else _one_batch(table)
+
+
+def _selected(found: Any, columns: Sequence[str]) -> Any:
+    """Some columns of a table that was small enough to be pickled."""
+    if _table_kind(found) is None:
+        kind = type(found).__name__
+        raise TypeError(f"columns can be asked of tables of Arrow and Polars only; this object is of type {kind!r}")
+    names = list(found.schema.names() if _table_kind(found) == "polars" else found.schema.names)
+    return found.select([names[_position(names, name)] for name in columns])
 
 
 def _stream(table: pa.Table) -> pa.Buffer:
@@ -266,17 +294,21 @@ def _position(names: list[str], name: str) -> int:
 
 def _as_table(obj: Any) -> tuple[str, pa.Table] | None:
     """What is stored by columns: large tables of Arrow and Polars, and what they are to become again."""
-    if isinstance(obj, pa.Table):
-        found = "table", obj
-    elif isinstance(obj, pa.RecordBatch):
-        found = "batch", pa.Table.from_batches([obj])
-    elif type(obj).__module__.partition(".")[0] == "polars" and type(obj).__name__ == "DataFrame":
-        if "Object" in map(str, obj.dtypes):
-            return None
-        found = "polars", pa.table(obj)
-    else:
+    kind = _table_kind(obj)
+    if kind is None or (kind == "polars" and "Object" in map(str, obj.dtypes)):
         return None
+    found = kind, pa.Table.from_batches([obj]) if kind == "batch" else pa.table(obj) if kind == "polars" else obj
     return found if found[1].nbytes >= COLUMN_PAGE_BYTES and found[1].num_columns else None
+
+
+def _table_kind(obj: Any) -> str | None:
+    if isinstance(obj, pa.Table):
+        return "table"
+    if isinstance(obj, pa.RecordBatch):
+        return "batch"
+    if type(obj).__module__.partition(".")[0] == "polars" and type(obj).__name__ == "DataFrame":
+        return "polars"
+    return None
 
 
 def _column_groups(table: pa.Table) -> list[list[int]]:

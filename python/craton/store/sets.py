@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ class LocalitySet:
         """
         if key is not None:
             table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
-            batches = [table if isinstance(table, pa.RecordBatch) else _one_batch(table)]
+            batches = [table if isinstance(table, pa.RecordBatch) else one_batch(table)]
         else:
             batches = as_batches(data)
         self._native.set_attributes(self.number, operation="write")
@@ -122,6 +123,13 @@ class LocalitySet:
     def find(self, keys: Sequence[bytes]) -> list[_native.PageInfo | None]:
         """The pages with these keys, None where there is none."""
         return self._native.find_pages(self.number, list(keys))
+
+    def drop_key(self, key: bytes) -> None:
+        """Drop the page with that key, if there is one."""
+        (info,) = self.find([key])
+        if info is not None:
+            with contextlib.suppress(KeyError):
+                self._native.drop_page(self.number, info.number)
 
     def pin(self, page: int | _native.PageInfo) -> _native.Page:
         """The page, in memory as long as the result or anything read from it lives.
@@ -201,7 +209,8 @@ class LocalitySet:
         return f"<LocalitySet {self.number}{f' {self.name!r}' if self.name else ''}>"
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one record batch, of no rows if it has none."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else _no_rows(table.schema)
 

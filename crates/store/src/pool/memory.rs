@@ -156,7 +156,7 @@ impl Charge {
         debug_assert!(bytes <= self.bytes, "an extent that was not paid for");
         let extent = slab.allocate(length).map_err(|error| match error {
             craton_slab::Error::Full { asked, used, limit } => Error::Full { asked, used, limit },
-            other => Error::Io { what: format!("allocate {length} bytes"), why: other.to_string(), code: 0 },
+            other => Error::slab(format!("allocate {length} bytes"), &other),
         })?;
         self.bytes = self.bytes.saturating_sub(bytes);
         let (segment, offset) = (Arc::clone(extent.segment()), extent.offset());

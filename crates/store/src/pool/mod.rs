@@ -14,6 +14,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use craton_slab::{Extent, Slab, SlabOptions};
@@ -80,6 +81,8 @@ struct Shared {
     jobs: Jobs,
     folder: Folder,
     nothing: Mutex<Option<Arc<Extent>>>,
+    // Other processes that use the pool now.
+    clients: AtomicU64,
 }
 
 impl Shared {
@@ -104,9 +107,9 @@ impl Shared {
     fn drop_set(&self, set: SetId) -> Result<()> {
         let mut garbage = Garbage::default();
         let result = self.tables.lock().drop_set(set, &mut garbage);
-        let on_disk = !garbage.files.is_empty();
         self.discard(garbage);
-        if on_disk {
+        // Also when its pages were dropped one by one before.
+        if self.folder.is_made() {
             let _ = std::fs::remove_dir(self.folder.path().join(set.to_string()));
         }
         self.memory.nudge();
@@ -146,6 +149,7 @@ impl Pool {
             jobs: Jobs::default(),
             folder: Folder::new(&parent),
             nothing: Mutex::new(None),
+            clients: AtomicU64::new(0),
             options,
         });
         let pool = Arc::new(Self {
@@ -315,6 +319,7 @@ impl Home for Pool {
             reserved,
             limit: self.shared.memory.limit(),
             sets: tables.sets.len() as u64,
+            clients: self.shared.clients.load(Ordering::Relaxed),
             ..tables.counters
         })
     }

@@ -148,11 +148,8 @@ impl Shared {
         if let Some(extent) = &*nothing {
             return Ok(Arc::clone(extent));
         }
-        let extent = Arc::new(self.slabs.own().allocate(0).map_err(|error| Error::Io {
-            what: "allocate".into(),
-            why: error.to_string(),
-            code: 0,
-        })?);
+        let allocated = self.slabs.own().allocate(0);
+        let extent = Arc::new(allocated.map_err(|error| Error::slab("allocate 0 bytes".into(), &error))?);
         *nothing = Some(Arc::clone(&extent));
         Ok(extent)
     }

@@ -13,6 +13,7 @@ use rustix::fs::FlockOperation;
 
 use super::Result;
 use crate::error::Error;
+use crate::guardian::Guardian;
 
 /// A Unix socket's address. As text: `@name` is a name in Linux's abstract namespace, which leaves no file behind; anything else is a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -85,7 +86,7 @@ impl Address {
                 ErrorKind::AddrInUse => self.error("another server listens there"),
                 _ => self.io("listen at", &e),
             })?;
-            return Ok(Listener { listener, _file: None });
+            return Ok(Listener { _file: None, listener });
         };
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -101,7 +102,11 @@ impl Address {
         let about = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
             .and_then(|()| std::fs::symlink_metadata(path))
             .map_err(|e| self.io("protect", &e))?;
-        Ok(Listener { listener, _file: Some(SocketFile { path: path.clone(), inode: inode(&about) }) })
+        let guardian = Guardian::of_socket(path, folder);
+        Ok(Listener {
+            _file: Some(SocketFile { path: path.clone(), inode: inode(&about), _guardian: guardian }),
+            listener,
+        })
     }
 
     fn remove_stale(&self, path: &Path) -> Result<()> {
@@ -150,13 +155,16 @@ fn private_folder(folder: &Path) -> Result<File> {
 
 /// A socket that listens; its file goes with it.
 pub(super) struct Listener {
-    pub(super) listener: UnixListener,
+    // Removed first: as long as somebody listens, no other server takes the name, nor the file's number.
     _file: Option<SocketFile>,
+    pub(super) listener: UnixListener,
 }
 
 struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
+    // Removes it when this process is killed.
+    _guardian: Option<Guardian>,
 }
 
 impl Drop for SocketFile {

@@ -34,7 +34,7 @@ pub(super) fn writable(segment: &Segment) -> Result<BorrowedFd<'_>> {
 }
 
 pub(super) fn refused(what: &str, error: &craton_slab::Error) -> Error {
-    Error::Io { what: what.into(), why: error.to_string(), code: 0 }
+    Error::slab(what.into(), error)
 }
 
 /// One end of a connection: the socket and what was read of it and not used yet.

@@ -62,6 +62,8 @@ pub struct Server {
     shared: Arc<Shared>,
     address: Address,
     thread: Option<JoinHandle<()>>,
+    // A process that was forked from this one has a copy of this value, and no thread to wait for.
+    process: u32,
 }
 
 impl Server {
@@ -96,7 +98,7 @@ impl Server {
             .name("craton-server".into())
             .spawn(move || own.accept(&listener))
             .map_err(|e| io("start a thread", e))?;
-        Ok(Self { shared, address, thread: Some(thread) })
+        Ok(Self { shared, address, thread: Some(thread), process: std::process::id() })
     }
 
     /// Where it listens.
@@ -121,6 +123,9 @@ impl Server {
 
     /// End every connection and wait until what clients held was given back.
     pub fn stop(&mut self) {
+        if std::process::id() != self.process {
+            return;
+        }
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.look();
         if let Some(thread) = self.thread.take() {

@@ -1,0 +1,306 @@
+"""What the processes do that the tests start, and kill.
+
+Every page says in its statistics which checksum its contents have, so that whoever reads one can tell whether it is whole.
+A child that writes tells its parent of each page once the store has acknowledged it, and of each that it is about to drop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import struct
+import zlib
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import pandas  # noqa: F401 (what is imported here is not imported by each child)
+import pyarrow as pa
+
+from craton import _native
+from craton.store import LocalitySet, Store, get, put
+
+#: Rows of the largest page: about 1.2 MB.
+LARGEST = 1 << 16
+DURABILITIES = ("write-back", "write-through", "discard")
+
+
+def batch_of(seed: int, number: int, largest: int = LARGEST) -> pa.RecordBatch:
+    """Random rows, from one to `largest`, each magnitude as often as any other."""
+    rng = np.random.default_rng((seed, number))
+    rows = int(largest ** rng.random())
+    lengths = rng.integers(0, 20, rows, dtype=np.int32)
+    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
+    letters = rng.integers(97, 123, int(offsets[-1]), dtype=np.uint8)
+    text = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(letters))
+    return pa.record_batch({"n": rng.integers(0, 1 << 60, rows), "text": text})
+
+
+def checksum(batch: pa.RecordBatch) -> int:
+    """Of the values, however they lie in memory."""
+    text = batch["text"]
+    offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
+    letters = np.frombuffer(text.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    found = zlib.crc32(np.ascontiguousarray(batch["n"].to_numpy()))
+    return zlib.crc32(letters, zlib.crc32(np.diff(offsets), found))
+
+
+def packed(number: int) -> bytes:
+    return struct.pack("<I", number)
+
+
+def append(pages: LocalitySet, batch: pa.RecordBatch, key: bytes | None = None) -> _native.PageInfo:
+    """Append one page that knows its checksum."""
+    (info,) = pages.append(batch, key=key, statistics=packed(checksum(batch)), rebuild=0.001)
+    return info
+
+
+def contents(page: _native.Page) -> pa.RecordBatch:
+    (batch,) = pa.table(page.batch()).combine_chunks().to_batches()
+    return batch
+
+
+def whole(page: _native.Page) -> bool:
+    """Whether a page is what was written."""
+    return packed(checksum(contents(page))) == page.info.statistics
+
+
+def name_of(seed: int, durability: str) -> str:
+    return f"{durability} of {seed}"
+
+
+# ---- writers ----
+
+
+class Writer:
+    """Writes to a served store in every way there is, and says what was acknowledged."""
+
+    def __init__(self, connection: Connection, address: str, seed: int) -> None:
+        self.store = Store.connect(address)
+        self.say, self.seed, self.random = connection.send, seed, random.Random(seed)
+        names = [name_of(seed, durability) for durability in DURABILITIES]
+        self.sets = [self.store.create_set(name, durability=how) for name, how in zip(names, DURABILITIES, strict=True)]
+        self.nameless = [self.store.create_set()]
+        self.written: list[tuple[LocalitySet, int]] = []
+        self.pins: list[Any] = []
+        self.held: list[Any] = []
+        self.number = 0
+
+    def acknowledge(self, pages: LocalitySet, info: _native.PageInfo) -> None:
+        self.written.append((pages, info.number))
+        self.say(("sealed", pages.number, info.number, info.statistics))
+
+    def append(self) -> None:
+        pages = self.random.choice([*self.sets, *self.sets[:2], *self.nameless])
+        self.number += 1
+        key = packed(self.number) if self.random.random() < 0.3 else None
+        self.acknowledge(pages, append(pages, batch_of(self.seed, self.number), key))
+
+    def append_what_is_there(self) -> None:
+        """A slice of another page: its bytes are referred to."""
+        with contextlib.suppress(KeyError):
+            pages, number = self.random.choice(self.written)
+            found = contents(pages.pin(number))
+            target = self.random.choice(self.sets)
+            self.acknowledge(target, append(target, found.slice(len(found) // 3)))
+
+    def pin(self) -> None:
+        with contextlib.suppress(KeyError):
+            pages, number = self.random.choice(self.written)
+            self.pins = [*self.pins[-1:], pages.pin(number)]
+            if not whole(self.pins[-1]):
+                self.say(("wrong", pages.number, number))
+
+    def drop(self) -> None:
+        with contextlib.suppress(KeyError):
+            pages, number = self.written.pop(self.random.randrange(len(self.written)))
+            self.say(("dropping", pages.number, number))
+            self.store._native.drop_page(pages.number, number)
+
+    def reserve(self) -> None:
+        self.held = [*self.held[-1:], self.store.reserve(1 << 20, at_least=0)]
+
+    def create(self) -> None:
+        self.nameless = [*self.nameless[-4:], self.store.create_set()]
+
+    def put(self) -> None:
+        values = [np.arange(self.random.randrange(100_000)) for _ in range(3)]
+        found = get(put(values, store=self.store))
+        if not all(np.array_equal(a, b) for a, b in zip(values, found, strict=True)):
+            self.say(("wrong", "object", self.number))
+
+    def step(self) -> None:
+        if not self.written:
+            return self.append()
+        steps = [self.append_what_is_there, self.pin, self.drop, self.reserve, self.create, self.put, self.append]
+        step = self.random.choices(steps, [8, 6, 5, 5, 3, 3, 70])[0]
+        try:
+            return step()
+        except MemoryError:  # several clients pin as much as there is
+            self.pins, self.held = [], []
+            return None
+
+
+def write(connection: Connection, address: str, seed: int, steps: int) -> None:
+    """A writer's life, of `steps` steps; it waits to be ended after the last."""
+    connection.send(("started",))
+    writer = Writer(connection, address, seed)
+    for _ in range(steps):
+        writer.step()
+        connection.send(("step",))
+    connection.send(("done",))
+    connection.recv()
+
+
+# ---- readers ----
+
+
+def read(connection: Connection, address: str, seed: int, steps: int) -> None:
+    """Read the sets whose names begin with ``common``, and hold on to pages, reservations and sets."""
+    connection.send(("started",))
+    store, chance = Store.connect(address), random.Random(seed)
+    names = [name for name in store.describe()["name"] if str(name).startswith("common")]
+    sets, pins, held = [store.get_set(name) for name in names], [], []
+    for _ in range(steps):
+        pages = chance.choice(sets)
+        try:
+            match chance.choices(["pin", "scan", "find", "reserve", "retain"], [60, 15, 10, 10, 5])[0]:
+                case "pin":
+                    pins = [*pins[-2:], pages.pin(chance.randrange(COMMON_PAGES))]
+                    _check(connection, pins[-1])
+                case "scan":
+                    with pages.reader() as reader:
+                        for page, _ in zip(reader, range(chance.randrange(1, 12)), strict=False):
+                            _check(connection, page)
+                case "find":
+                    keys = [packed(chance.randrange(COMMON_PAGES)) for _ in range(4)]
+                    for info in filter(None, pages.find(keys)):
+                        _check(connection, pages.pin(info))
+                case "reserve":
+                    held = [*held[-1:], store.reserve(1 << 20, at_least=0)]
+                case "retain":
+                    sets.append(store.get_set(chance.choice(names)))
+                    sets = sets[-12:]
+        except MemoryError:
+            pins, held = [], []
+        except KeyError:  # of a set that may lose pages
+            if pages.attributes()["durability"] != "discard":
+                raise
+        connection.send(("step",))
+    connection.send(("done",))
+    connection.recv()
+
+
+#: Pages of each set that readers read.
+COMMON_PAGES = 40
+
+
+def make_common(store: Store, seed: int) -> list[LocalitySet]:
+    """The sets that readers read."""
+    made = []
+    for place, durability in enumerate(DURABILITIES):
+        made.append(store.create_set(f"common {durability}", durability=durability))
+        for number in range(COMMON_PAGES):
+            append(made[-1], batch_of(seed + place, number), packed(number))
+    return made
+
+
+def _check(connection: Connection, page: _native.Page) -> None:
+    connection.send(("read", page.info.set, page.info.number) if whole(page) else ("wrong", repr(page.info)))
+
+
+# ---- servers ----
+
+
+def serve(connection: Connection, address: str, directory: str, limit: int) -> None:
+    """Serve a store until the parent says, or hangs up."""
+    connection.send(("started",))
+    with Store.open(limit, directory=directory) as store:
+        connection.send(("serving", store.serve(address)))
+        with contextlib.suppress(EOFError):
+            connection.recv()
+
+
+def open_and_close(connection: Connection, directory: str, seed: int, steps: int) -> None:
+    """Open a store, write a page to disk, close it, again and again."""
+    connection.send(("started",))
+    for step in range(steps):
+        with Store.open(4 << 20, directory=directory) as store:
+            for durability in ("write-through", "write-back"):
+                append(store.create_set(durability=durability), batch_of(seed, step, 1000))
+        connection.send(("step",))
+    connection.send(("done",))
+    connection.recv()
+
+
+# ---- many clients ----
+
+
+def one_of_many(connection: Connection, address: str, seed: int, pages: int) -> None:
+    """Write to a set of one's own and to one that all write to, and read what others wrote."""
+    connection.send(("started",))
+    store, chance = Store.connect(address), random.Random(seed)
+    own, shared = store.create_set(f"own {seed}"), store.get_set("shared")
+    connection.send(("connected",))
+    connection.recv()
+    for number in range(pages):
+        for target in (own, shared):
+            info = append(target, batch_of(seed, number, 1 << 12))
+            connection.send(("sealed", target.number, info.number, info.statistics))
+        found = chance.choice(shared.pages())
+        _check(connection, shared.pin(found))
+        connection.send(("step",))
+    connection.send(("done",))
+    connection.recv()
+
+
+# ---- disks ----
+
+
+def as_nobody(connection: Connection, directory: str) -> None:
+    """Write, as a user who may not write there, until the folder is needed; say what came of it."""
+    os.setgid(65534)
+    os.setuid(65534)
+    refused_folder(connection, directory)
+
+
+def refused_folder(connection: Connection, directory: str, most: int | None = None) -> None:
+    """Write more than memory holds to a store whose folder refuses; everything acknowledged is there still.
+
+    With `most`, no file may be longer than that: memory has its length by then.
+    """
+    with Store.open(4 << 20, directory=directory) as store:
+        pages = store.create_set("kept")
+        append(store.create_set(), batch_of(0, 0))
+        if most is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        number, error = 0, None
+        while error is None and number < 1000:
+            try:
+                append(pages, batch_of(1, number))
+                number += 1
+            except OSError as raised:
+                error = raised
+        connection.send(("refused", type(error).__name__, getattr(error, "errno", None), str(error)))
+        connection.send(("kept", number == len(pages), all(whole(pages.pin(info)) for info in pages.pages())))
+        try:
+            append(store.create_set(durability="write-through"), batch_of(2, 0))
+        except OSError as raised:
+            connection.send(("refused", type(raised).__name__, raised.errno, str(raised)))
+
+
+def refused_memory(connection: Connection, directory: str) -> None:
+    """Use a store in a process that may have no memory of its own to share."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    with Store.open(4 << 20, directory=directory) as store:
+        try:
+            append(store.create_set(), batch_of(0, 0))
+        except OSError as raised:
+            connection.send(("refused", type(raised).__name__, raised.errno, str(raised)))
+
+
+# Whatever is imported at the first use is imported before the children are forked; and a user who may read nothing needs it too.
+pa.table(batch_of(0, 0)).combine_chunks().to_batches()
+checksum(batch_of(0, 0))

@@ -1,0 +1,171 @@
+"""Disks that are full and folders that refuse: told with the file's name, nothing lost, and on again once there is room."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import children
+import pyarrow as pa
+import pytest
+import served
+from children import append, batch_of, whole
+from served import Child, files_below
+
+from craton.store import LocalitySet, Store
+
+LIMIT = 4 << 20
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, options: str) -> Iterator[Callable[[str], None]]:
+    """A small disk at `folder`, and how to mount it anew with other options; skips where that is not allowed."""
+
+    def mount(options: str) -> bool:
+        line = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        return subprocess.run(line, capture_output=True, check=False).returncode == 0
+
+    if os.geteuid() != 0 or not mount(options):
+        pytest.skip("only the superuser can mount a small disk")
+    try:
+        yield lambda options: None if mount(f"remount,{options}") else pytest.fail(f"cannot mount with {options}")
+    finally:
+        assert subprocess.run(["umount", str(folder)], check=False).returncode == 0
+
+
+def fill(pages: LocalitySet) -> tuple[int, OSError]:
+    """Append pages until the disk refuses one; how many went in, and what it said."""
+    for number in range(1000):
+        try:
+            append(pages, batch_of(3, number))
+        except OSError as error:
+            return number, error
+    pytest.fail("the disk took everything")
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["embedded", "served"])
+@pytest.mark.parametrize("durability", ["write-back", "write-through"])
+def test_a_full_disk(tmp_path: Path, durability: str, remote: bool) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "size=3m,mode=700") as remount, contextlib.ExitStack() as stack:
+        if remote:
+            stack.enter_context(served.server(tmp_path / "run" / "sock", disk, LIMIT))
+            store = Store.connect(str(tmp_path / "run" / "sock"))
+        else:
+            store = stack.enter_context(Store.open(LIMIT, directory=disk))
+        pages = store.create_set("kept", durability=durability)
+        number, error = fill(pages)
+        assert error.errno == errno.ENOSPC
+        assert str(disk) in str(error)
+        assert ".arrow" in str(error), "the file is named"
+        other = store.create_set("other", durability=durability)
+        for _ in range(3):  # again and again, without harm
+            assert fill(other)[1].errno == errno.ENOSPC
+        other.drop()
+        assert len(pages) == number
+        images = {path for path in disk.rglob("*.arrow") if path.stat().st_size == 0}
+        assert not images, "a file that could not be written was left"
+        assert all(whole(pages.pin(info)) for info in pages.pages())
+        remount("size=64m")
+        for more in range(number, number + 30):
+            append(pages, batch_of(3, more))
+        assert len(pages) == number + 30
+        assert all(whole(page) for page in pages.reader())
+        counters = store.counters()
+        assert counters["slab_used"] <= counters["page_memory"] + 64 * (4 * counters["pages"] + 1)
+        del store, pages
+    assert files_below(tmp_path) in (["disk"], ["disk", "run"])
+
+
+def test_room_is_made_by_dropping(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "size=3m,mode=700"), Store.open(LIMIT, directory=disk) as store:
+        first = store.create_set("first")
+        fill(first)
+        second = store.create_set("second", durability="write-through")
+        first.drop()
+        for number in range(5):
+            append(second, batch_of(5, number))
+        assert all(whole(page) for page in second.reader())
+
+
+@pytest.mark.parametrize("how", ["another user's", "read-only"])
+def test_a_folder_that_refuses(tmp_path: Path, how: str) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        if how == "read-only":
+            remount = stack.enter_context(mounted(folder, "size=3m"))
+            remount("ro")
+            child = Child(children.refused_folder, str(folder))
+            expected = errno.EROFS
+        elif os.geteuid() == 0:
+            for parent in (tmp_path, *tmp_path.parents):
+                with contextlib.suppress(OSError):
+                    stack.callback(parent.chmod, parent.stat().st_mode & 0o7777)
+                    parent.chmod(parent.stat().st_mode & 0o7777 | 0o111)
+            folder.chmod(0o755)
+            child = Child(children.as_nobody, str(folder))
+            expected = errno.EACCES
+        else:
+            folder.chmod(0o500)
+            child = Child(children.refused_folder, str(folder))
+            expected = errno.EACCES
+        kept = child.expect("kept")
+        child.expect("refused")
+        child.process.join(served.PATIENCE)
+        assert kept == ("kept", True, True)
+        for _, kind, number, text in child.all("refused"):
+            assert (kind, number) == ("PermissionError" if expected == errno.EACCES else "OSError", expected)
+            assert str(folder) in text
+        assert len(child.all("refused")) == 2
+        assert child.process.exitcode == 0
+        assert files_below(folder) == []
+
+
+def test_files_that_may_not_grow(tmp_path: Path) -> None:
+    """What the superuser is refused too: no file may be longer than 1 kB."""
+    child = Child(children.refused_folder, str(tmp_path), 1000)
+    kept = child.expect("kept")
+    child.process.join(served.PATIENCE)
+    (_, _, number, text), *_ = child.all("refused")
+    assert kept == ("kept", True, True)
+    assert number == errno.EFBIG
+    assert str(tmp_path) in text
+    assert ".arrow" in text
+    assert files_below(tmp_path) == []
+
+
+def test_memory_that_the_system_refuses(tmp_path: Path) -> None:
+    child = Child(children.refused_memory, str(tmp_path))
+    _, _, number, text = child.expect("refused")
+    child.process.join(served.PATIENCE)
+    assert number == errno.EFBIG
+    assert "segment" in text
+
+
+def test_a_folder_that_is_taken_away(tmp_path: Path) -> None:
+    """Somebody removes the store's folder while it is used: pages on disk are named as lost, the others are there."""
+    import shutil
+
+    with Store.open(LIMIT, directory=tmp_path) as store:
+        pages = store.create_set("kept")
+        batch = pa.record_batch({"n": range(60_000), "text": ["x"] * 60_000})
+        for _ in range(20):
+            append(pages, batch)
+        (folder,) = tmp_path.iterdir()
+        shutil.rmtree(folder)
+        errors = []
+        for info in pages.pages():
+            try:
+                assert whole(pages.pin(info))
+            except OSError as error:
+                errors.append(str(error))
+        assert 0 < len(errors) < 20
+        assert all(str(folder) in error and ".arrow" in error for error in errors)
