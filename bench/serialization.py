@@ -89,10 +89,11 @@ class Pickle:
         """Make the case's object, and its written form, unless they are there."""
         name, _ = CASES[case]
         if name != self._name:
-            self._written = None
-            self._name, self._object = name, OBJECTS[name]()
+            self._name, self._written = "", None
+            self._object = OBJECTS[name]()
             self.prepare(self._object)
             self._written = self.write(self._object)
+            self._name = name
 
     def run(self, case: str) -> Any:
         """Do it some times; the last result counts. The first run of a case, which is not timed, makes its object."""

@@ -129,7 +129,7 @@ def plot(report: dict[str, Any], folder: Path, stem: str) -> Path:
             axes.errorbar(places, heights, yerr=ends, fmt="none", ecolor="0.25", elinewidth=0.8)
     axes.set_yscale("log")
     axes.set_ylim(bottom=floor * 0.6)
-    axes.set_xticks(range(len(cases)), cases)
+    axes.set_xticks(range(len(cases)), [case.replace(", ", "\n") for case in cases])
     axes.set_ylabel("seconds (median; lines: least to most)")
     axes.set_title(report["title"], fontsize=11)
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)

@@ -73,9 +73,12 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
             raise _OthersError
         seen.add(id(item))
         if kind is dict:
-            if not all(type(key) in _ATOMS for key in item):
-                raise _OthersError
-            return {key: replaced(value) for key, value in item.items()}
+            values = {}
+            for key, value in item.items():
+                if type(key) not in _ATOMS:
+                    raise _OthersError
+                values[key] = replaced(value)
+            return values
         return kind([replaced(value) for value in item])
 
     try:
