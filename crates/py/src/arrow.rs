@@ -79,7 +79,8 @@ pub fn export_batches<'py>(
     schema: &SchemaRef,
     batches: &[RecordBatch],
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let reader = RecordBatchIterator::new(batches.to_vec().into_iter().map(Ok), Arc::clone(schema));
+    let batches: Vec<_> = batches.iter().cloned().map(Ok).collect();
+    let reader = RecordBatchIterator::new(batches, Arc::clone(schema));
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
 }
 

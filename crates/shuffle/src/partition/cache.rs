@@ -62,7 +62,7 @@ impl Ends {
                 }
                 at += head.len();
                 rows = rest;
-                if !at.is_multiple_of(each) {
+                if at % each != 0 {
                     return;
                 }
                 let out = out.add(at - each).cast::<u64>();
@@ -125,7 +125,7 @@ mod machine {
         #[inline(always)]
         unsafe fn stream(out: *mut Self, value: Self) {
             // SAFETY: the caller may write there; every processor of this kind has the instruction.
-            unsafe { _mm_stream_si32(out.cast(), value.cast_signed()) };
+            unsafe { _mm_stream_si32(out.cast(), value as _) };
         }
     }
 
@@ -133,7 +133,7 @@ mod machine {
         #[inline(always)]
         unsafe fn stream(out: *mut Self, value: Self) {
             // SAFETY: as above.
-            unsafe { _mm_stream_si64(out.cast(), value.cast_signed()) };
+            unsafe { _mm_stream_si64(out.cast(), value as _) };
         }
     }
 
