@@ -2,15 +2,19 @@
 
     python -m bench.partition --scale 1 --partitions 64,4096
 
-Polars is given each row's partition as a column that was computed before; Craton hashes the key within its time. The
-frames are held as Polars reads them; ``craton-arrow`` holds them as pyarrow reads them. What partitions Craton takes
-beside its input, at the most, is measured in a process of its own.
+Polars is given each row's partition as a column that was computed before; Craton hashes the key within its time.
+``craton`` partitions into the pages of a store, a locality set a partition; ``craton-heap`` into memory of the process.
+``polars`` keeps the order of rows, as ``partition_by`` does by default and Craton always; ``polars-unordered`` need not.
+The frames are held as Polars reads them; ``craton-arrow`` holds them as pyarrow reads them. An untimed run comes first, so
+that each contestant has memory that it has used before. What partitions Craton takes beside its input, at the most, is
+measured in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +27,7 @@ from bench.harness.worker import Contestant
 __all__ = ["CONTESTANTS", "extra_memory", "main", "open_contestant"]
 
 ROOT = Path(__file__).resolve().parents[1]
-CONTESTANTS = ("craton", "craton-arrow", "polars", "polars-ordered")
+CONTESTANTS = ("craton", "craton-heap", "craton-arrow", "polars", "polars-unordered")
 KEY = "l_orderkey"
 NUMBER = "partition"
 
@@ -41,10 +45,16 @@ def _arrow_table(path: str) -> Any:
 
 
 class Craton:
-    """The native partitioning, over a frame of Polars or a table of pyarrow."""
+    """Partitioning of a frame of Polars or a table of pyarrow, into a store or into memory of the process."""
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, stored: bool) -> None:
         self._data = data
+        self._store: Any = None
+        if stored:
+            from craton.store import Store
+
+            # Half of the machine's memory, as the store of a process has by default.
+            self._store = Store.open(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
 
     def versions(self) -> dict[str, str]:
         """Return the version of the native module."""
@@ -54,15 +64,21 @@ class Craton:
 
     def run(self, case: str) -> Any:
         """Distribute all rows."""
-        from craton import _native
-
-        return _native.partition(self._data, [KEY], int(case))
+        return _partition(self._store, self._data, int(case))
 
     def answer(self, case: str, result: Any) -> Any:
         """Return rows and sum of the keys of each partition."""
         import polars as pl
 
-        return _answer([pl.DataFrame(part) for part in result])
+        parts = result if self._store is None else [part.to_arrow() for part in result if len(part)]
+        return _answer([pl.DataFrame(part) for part in parts])
+
+
+def _partition(store: Any, data: Any, n: int) -> Any:
+    from craton import _native
+    from craton.store import shuffle
+
+    return _native.partition(data, [KEY], n) if store is None else shuffle(store, data, KEY, n)
 
 
 class Polars:
@@ -107,9 +123,11 @@ def _answer(frames: list[Any]) -> Any:
 def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     """Return one of `CONTESTANTS`; the option ``path`` is the Parquet file."""
     if name == "craton-arrow":
-        return Craton(_arrow_table(options["path"]))
+        return Craton(_arrow_table(options["path"]), stored=True)
     df = _polars_frame(options["path"])
-    return Craton(df) if name == "craton" else Polars(df, ordered=name == "polars-ordered")
+    if name.startswith("craton"):
+        return Craton(df, stored=name == "craton")
+    return Polars(df, ordered=name == "polars")
 
 
 def extra_memory(name: str, path: str, n: int) -> tuple[int, int]:
@@ -120,6 +138,7 @@ def extra_memory(name: str, path: str, n: int) -> tuple[int, int]:
     import polars as pl
 
     from craton import _native
+    from craton.store import Store
 
     data = _arrow_table(path) if name == "craton-arrow" else _polars_frame(path)
     size = data.nbytes if name == "craton-arrow" else data.to_arrow(compat_level=pl.CompatLevel.newest()).nbytes
@@ -127,8 +146,11 @@ def extra_memory(name: str, path: str, n: int) -> tuple[int, int]:
     _native.hash_rows(data, [KEY])
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = _status("VmRSS")
-    _native.partition(data, [KEY], n)
-    return size, _status("VmHWM") - before
+    stored = name != "craton-heap"
+    made = _partition(Store.open(8 * size) if stored else None, data, n)
+    extra = _status("VmHWM") - before
+    del made
+    return size, extra
 
 
 def _status(field: str) -> int:

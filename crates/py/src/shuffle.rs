@@ -136,6 +136,7 @@ pub fn ranges_of(
     nulls_first: Option<Vec<bool>>,
 ) -> PyResult<Ranges> {
     let (schema, mut batches) = import_batches(boundaries)?;
+    batches.retain(|batch| batch.num_rows() > 0);
     if batches.len() > 1 {
         return Err(PyValueError::new_err(format!(
             "the boundaries are {} batches; combine them to one",

@@ -1,8 +1,8 @@
 //! Telling the cache what comes: reads in order, ahead of those that jump, and writes that leave it alone.
 //!
 //! A value that is written in the usual way has its cache line read from memory first. Where partitions are larger than the
-//! cache, that is a third of all traffic. So whole lines are written past it; what is left of a line at the ends of a run is
-//! written in the usual way, as another run goes on there.
+//! cache, that is a third of all traffic. So whole lines are written past it, and what is left of a line at the end of a
+//! run waits for the next one.
 
 const LINE: usize = 64;
 
@@ -13,35 +13,102 @@ pub(super) trait Line: Copy {
     /// # Safety
     /// As for `std::ptr::write`.
     unsafe fn stream(out: *mut Self, value: Self);
+}
 
-    /// Write the value of each row, one after another.
+/// The lines that a leaf's runs end in, one a partition, kept until later runs make them whole.
+pub(super) struct Ends {
+    lines: Vec<Open>,
+}
+
+#[derive(Clone)]
+#[repr(align(64))]
+struct Open {
+    words: [u64; LINE / 8],
+    /// The first byte that is there.
+    first: usize,
+}
+
+impl Ends {
+    /// For runs that begin at these rows of partitions, of `size` bytes a value.
+    pub(super) fn new(before: &[u64], size: usize) -> Self {
+        let open = |rows: &u64| Open { words: [0; LINE / 8], first: *rows as usize * size % LINE };
+        Self { lines: before.iter().map(open).collect() }
+    }
+
+    /// Write the value of each row, one after another: whole lines past the cache.
     ///
     /// # Safety
-    /// `out` is a multiple of the value's size, and as many values as rows can be written to it.
+    /// `out` is where the partition's values begin, a multiple of 64; as many values as rows can be written from `at` on,
+    /// and the run before ended there.
     #[inline(always)]
-    unsafe fn fill(out: *mut Self, rows: &[u16], stream: bool, mut value: impl FnMut(u16) -> Self) {
-        let size = size_of::<Self>();
-        let (first, whole) = if stream {
-            let first = (out.addr().wrapping_neg() % LINE / size).min(rows.len());
-            (first, (rows.len() - first) / (LINE / size) * (LINE / size))
-        } else {
-            (rows.len(), 0)
-        };
-        let (head, rest) = rows.split_at(first);
-        let (lines, tail) = rest.split_at(whole);
-        // SAFETY: each is a place of one of the rows.
+    pub(super) unsafe fn fill<T: Line>(
+        &mut self,
+        partition: usize,
+        out: *mut T,
+        mut at: usize,
+        mut rows: &[u16],
+        mut value: impl FnMut(u16) -> T,
+    ) {
+        let each = LINE / size_of::<T>();
+        let open = &mut self.lines[partition];
+        let line = open.words.as_mut_ptr().cast::<T>();
+        let begun = at % each;
+        // SAFETY: places in the line, or of one of the rows.
         unsafe {
-            for (place, row) in head.iter().enumerate() {
-                out.add(place).write(value(*row));
+            if begun > 0 {
+                let (head, rest) = rows.split_at(rows.len().min(each - begun));
+                for (place, row) in head.iter().enumerate() {
+                    line.add(begun + place).write(value(*row));
+                }
+                at += head.len();
+                rows = rest;
+                if at % each != 0 {
+                    return;
+                }
+                let out = out.add(at - each).cast::<u64>();
+                if open.first == 0 {
+                    for (place, word) in open.words.iter().enumerate() {
+                        u64::stream(out.add(place), *word);
+                    }
+                } else {
+                    open.write(out.cast(), LINE);
+                }
             }
-            let out = out.add(first);
-            for (place, row) in lines.iter().enumerate() {
-                Self::stream(out.add(place), value(*row));
+            open.first = 0;
+            let (whole, tail) = rows.split_at(rows.len() / each * each);
+            let out = out.add(at);
+            for (place, row) in whole.iter().enumerate() {
+                T::stream(out.add(place), value(*row));
             }
-            let out = out.add(whole);
             for (place, row) in tail.iter().enumerate() {
-                out.add(place).write(value(*row));
+                line.add(place).write(value(*row));
             }
+        }
+    }
+
+    /// Write what is left of lines, in the usual way: somebody else writes the rest of them.
+    ///
+    /// # Safety
+    /// `items` and `rows` are where the partitions' values begin, and how many there are now.
+    pub(super) unsafe fn finish(&self, items: &[*mut u8], rows: impl Fn(usize) -> u64, size: usize) {
+        for (partition, (open, items)) in self.lines.iter().zip(items).enumerate() {
+            let end = rows(partition) as usize * size;
+            if end % LINE > open.first {
+                // SAFETY: the line's part that runs wrote to.
+                unsafe { open.write(items.add(end / LINE * LINE), end % LINE) };
+            }
+        }
+        publish();
+    }
+}
+
+impl Open {
+    /// Write the bytes from the first one to `end` to where they belong in the line at `out`.
+    unsafe fn write(&self, out: *mut u8, end: usize) {
+        // SAFETY: inside the line, and what the caller says.
+        unsafe {
+            let from = self.words.as_ptr().cast::<u8>().add(self.first);
+            out.add(self.first).copy_from_nonoverlapping(from, end - self.first);
         }
     }
 }
@@ -115,13 +182,30 @@ mod machine {
     pub fn prefetch(_address: *const u8) {}
 }
 
-pub(super) use machine::{prefetch, publish};
+pub(super) use machine::prefetch;
+use machine::publish;
 
-/// Ask for all values, in their order; they are going to be read in another one, soon.
-#[inline(always)]
-pub(super) fn prefetch_all<T>(values: &[T]) {
-    let start = values.as_ptr().cast::<u8>();
-    for offset in (0..size_of_val(values)).step_by(LINE) {
-        prefetch(start.wrapping_add(offset));
+/// What follows some values in memory, asked for bit by bit while these are worked on: most often the next chunk's.
+pub(super) struct Ahead {
+    at: *const u8,
+    end: *const u8,
+    step: usize,
+}
+
+impl Ahead {
+    /// As many bytes as the values have, in so many steps.
+    pub(super) fn new<T>(values: &[T], steps: usize) -> Self {
+        let bytes = size_of_val(values);
+        let at = values.as_ptr().cast::<u8>().wrapping_add(bytes);
+        Self { at, end: at.wrapping_add(bytes), step: bytes.div_ceil(steps.max(1)).next_multiple_of(LINE) }
+    }
+
+    #[inline(always)]
+    pub(super) fn step(&mut self) {
+        let end = self.at.wrapping_add(self.step).min(self.end);
+        while self.at < end {
+            prefetch(self.at);
+            self.at = self.at.wrapping_add(LINE);
+        }
     }
 }

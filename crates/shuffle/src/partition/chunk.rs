@@ -9,8 +9,9 @@ use super::plan::{Leaf, Plan};
 use super::scatter;
 use crate::error::Result;
 
-/// The least and most rows of a chunk. A column of 8 bytes takes 256 KiB at the least; rows are numbered with 16 bits.
-const LEAST: usize = 1 << 15;
+/// The least and most rows of a chunk. At the least, a column of 8 bytes takes 32 KiB, which fits the first cache; rows are
+/// numbered with 16 bits.
+const LEAST: usize = 1 << 12;
 const MOST: usize = 1 << 16;
 
 /// Rows that a chunk has for each partition, if that is more than the least: a run shorter than this costs more to find

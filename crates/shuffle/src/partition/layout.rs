@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::Partition;
 use super::assemble::assemble;
+use super::cache::Ends;
 use super::chunk::Chunk;
 use super::foreign;
 use super::plan::{Layout, Leaf, Plan, Sharing};
@@ -17,8 +18,10 @@ use super::scatter::{Target, scatter};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
-/// From so many bytes on, partitions are written past the cache.
-const STREAMED: usize = 32 << 20;
+/// So many blocks keep all threads busy to the end; and the least and most rows of one.
+const BLOCKS: usize = 16;
+const LEAST: usize = 1 << 13;
+const MOST: usize = 1 << 17;
 
 /// Put the rows of all chunks into regions of `memory`.
 pub(super) fn place(
@@ -267,24 +270,54 @@ impl<'a> Group<'a> {
             targets.push((items, payload));
             next += count;
         }
-        let tasks = self.chunks.len() * targets.len();
-        let stream = rooms.iter().map(|room| room.bytes).sum::<usize>() >= STREAMED && std::env::var("NONT").is_err();
+        let blocks = self.blocks();
+        let tasks = blocks.len() * targets.len();
         (0..tasks).into_par_iter().for_each(|task| {
-            let (number, leaf) = (task / targets.len(), task % targets.len());
-            let chunk = &self.chunks[number];
+            let (block, leaf) = (blocks[task / targets.len()].clone(), task % targets.len());
             let (items, payload) = &targets[leaf];
-            let (before, after): (&[u64], &[u64]) = match self.varying[leaf] {
+            self.scatter_block(block, leaf, &items.0, &payload.0);
+        });
+    }
+
+    /// Chunks that one thread works on, one after another: it keeps their runs' last lines.
+    fn blocks(&self) -> Vec<Range<usize>> {
+        let all: usize = self.chunks.iter().map(|chunk| chunk.order.len()).sum();
+        let block = (all / BLOCKS).clamp(LEAST, MOST);
+        let mut blocks = Vec::new();
+        let (mut start, mut rows) = (0, 0);
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            rows += chunk.order.len();
+            if rows >= block || number + 1 == self.chunks.len() {
+                blocks.push(start..number + 1);
+                (start, rows) = (number + 1, 0);
+            }
+        }
+        blocks
+    }
+
+    fn scatter_block(&self, block: Range<usize>, leaf: usize, items: &[*mut u8], payload: &[*mut u8]) {
+        let (varying, leaf) = (self.varying[leaf], &self.plan.leaves[leaf]);
+        let size = leaf.streamed();
+        let mut ends = Ends::new(size.map_or(&[], |_| &self.chunks[block.start].before), size.unwrap_or(1));
+        for number in block.clone() {
+            let chunk = &self.chunks[number];
+            let (before, after): (&[u64], &[u64]) = match varying {
                 None => (&[], &[]),
                 Some(varying) => {
                     let next = self.chunks.get(number + 1).map(|chunk| &chunk.sizes[varying]);
                     (&chunk.sizes[varying], next.unwrap_or(&self.totals[varying]))
                 }
             };
-            let target = Target { items: &items.0, payload: &payload.0, before, after, stream };
+            let target = Target { items, payload, before, after };
             // SAFETY: `make_room` reserved what the sums over the chunks say and zeroed bits; the parts of chunks, as the sums
-            // before them say, do not overlap.
-            unsafe { scatter(&self.plan.leaves[leaf], chunk, &target) };
-        });
+            // before them say, do not overlap. All chunks of the block go through `ends`.
+            unsafe { scatter(leaf, chunk, &target, &mut ends) };
+        }
+        if let Some(size) = size {
+            let next = self.chunks.get(block.end).map_or(&self.rows, |chunk| &chunk.before);
+            // SAFETY: where the block's runs began, and how many values they have brought.
+            unsafe { ends.finish(items, |partition| next[partition], size) };
+        }
     }
 }
 

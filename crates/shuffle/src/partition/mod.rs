@@ -5,9 +5,9 @@
 //!    partitions and sorted by them, counting; the bytes of strings are added up by partition.
 //! 3. **Lay out** (`layout`): sums over the chunks say how many rows and bytes come before each chunk in each partition.
 //!    Every partition gets one region, exactly as long as it has to be.
-//! 4. **Scatter** (`scatter`): each leaf of each chunk is a task. It reads its chunk in the order of partitions, so that
-//!    the writes are runs, one a partition: what write-combining buffers would do is done by the cache. Nothing grows,
-//!    nothing is locked, nothing is concatenated.
+//! 4. **Scatter** (`scatter`, `cache`): each leaf of a block of chunks is a task. It reads each chunk in the order of
+//!    partitions, so that the writes are runs, one a partition, of whole cache lines that are written past the cache.
+//!    Nothing grows, nothing is locked, nothing is concatenated.
 //!
 //! Beside the partitions themselves it takes two bytes a row, and four to twelve bytes a chunk, partition and string column.
 

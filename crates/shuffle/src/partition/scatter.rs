@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-use super::cache::{Line, prefetch, prefetch_all};
+use super::cache::{Ahead, Ends, Line, prefetch};
 use super::chunk::Chunk;
 use super::plan::{Layout, Leaf, Sharing, Source, Views};
 
@@ -17,11 +17,9 @@ pub(super) struct Target<'a> {
     pub items: &'a [*mut u8],
     /// Bytes of strings; empty where the leaf has none of its own.
     pub payload: &'a [*mut u8],
-    /// For each partition, the units of the group's chunks before this one and with this one; empty where sizes do not vary.
+    /// For each partition, the units of the group's chunks before the chunk and with it; empty where sizes do not vary.
     pub before: &'a [u64],
     pub after: &'a [u64],
-    /// Write values past the cache: there are more than it holds.
-    pub stream: bool,
 }
 
 /// So many rows before a string is copied, its bytes are asked for.
@@ -66,21 +64,34 @@ impl Views {
     }
 }
 
-/// Write a chunk's rows of one leaf to where they belong.
+impl Leaf {
+    /// Bytes of the values that are written past the cache; `None` where they are not.
+    pub fn streamed(&self) -> Option<usize> {
+        match self.layout {
+            Layout::Fixed(size @ (4 | 8 | 16)) => Some(size),
+            Layout::Views(_) => Some(16),
+            _ => None,
+        }
+    }
+}
+
+/// Write a chunk's rows of one leaf to where they belong. `ends` are for leaves that are streamed: they go from chunk to
+/// chunk, and are finished by the caller.
 ///
 /// # Safety
 /// The target's buffers have room for the rows (and units) that come before the chunk's and the chunk's own, those of bits
-/// are zeroed and a multiple of 8 bytes, and nobody else writes to the chunk's part of them.
-pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target) {
+/// are zeroed and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
+/// went through all from that to this one.
+pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     // SAFETY: the caller's promise is what each of them needs.
     unsafe {
         match (&leaf.layout, &leaf.sources[chunk.batch]) {
             (Layout::Fixed(1), Source::Fixed(values)) => fixed::<1>(values, chunk, target),
             (Layout::Fixed(2), Source::Fixed(values)) => fixed::<2>(values, chunk, target),
-            (Layout::Fixed(4), Source::Fixed(values)) => lines::<u32>(values, chunk, target),
-            (Layout::Fixed(8), Source::Fixed(values)) => lines::<u64>(values, chunk, target),
+            (Layout::Fixed(4), Source::Fixed(values)) => lines::<u32>(values, chunk, target, ends),
+            (Layout::Fixed(8), Source::Fixed(values)) => lines::<u64>(values, chunk, target, ends),
             (Layout::Fixed(12), Source::Fixed(values)) => fixed::<12>(values, chunk, target),
-            (Layout::Fixed(16), Source::Fixed(values)) => lines::<u128>(values, chunk, target),
+            (Layout::Fixed(16), Source::Fixed(values)) => lines::<u128>(values, chunk, target, ends),
             (Layout::Fixed(32), Source::Fixed(values)) => fixed::<32>(values, chunk, target),
             (Layout::Fixed(width), Source::Fixed(values)) => any_fixed(*width, values, chunk, target),
             (Layout::Bits, Source::Bits(Some(bits))) => scatter_bits(bits, chunk, target),
@@ -91,39 +102,41 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target) {
             (Layout::Ranges { wide: true, unit }, Source::Ranges { offsets, payload }) => {
                 ranges(offsets.typed_data::<i64>(), payload, *unit, chunk, target);
             }
+            // Without long strings, and without nulls whose views may say anything, views are plain values.
+            (Layout::Views(_), Source::Views(source)) if source.buffers.is_empty() && source.nulls.is_none() => {
+                lines::<u128>(&source.views, chunk, target, ends);
+            }
             (Layout::Views(Sharing::Each), Source::Views(source)) if !source.buffers.is_empty() => {
-                copied_views(source, chunk, target);
+                copied_views(source, chunk, target, ends);
             }
             (Layout::Views(Sharing::Whole(_)), Source::Views(source)) => {
-                moved_views(source, chunk, target, |view, to| {
+                moved_views(source, chunk, target, ends, |view, to| {
                     // The new place is in buffer 0; the sum stays below 2³¹, as the whole does.
                     u128::from(view as u64) | (u128::from((view >> 96) as u32 + to) << 96)
                 })
             }
-            (Layout::Views(_), Source::Views(source)) => moved_views(source, chunk, target, |view, to| {
+            (Layout::Views(_), Source::Views(source)) => moved_views(source, chunk, target, ends, |view, to| {
                 view & !(u128::from(u32::MAX) << 64) | (u128::from(to) << 64)
             }),
             _ => unreachable!("a leaf's sources are of its layout"),
         }
     }
-    if target.stream {
-        super::cache::publish();
-    }
 }
 
 /// Values of which a cache line holds a whole number.
-unsafe fn lines<T: Line>(values: &Buffer, chunk: &Chunk, target: &Target) {
+unsafe fn lines<T: Line>(values: &Buffer, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     let size = size_of::<T>();
     let values = &values.as_slice()[chunk.start * size..(chunk.start + chunk.order.len()) * size];
-    prefetch_all(values);
+    let mut next = Ahead::new(values, target.items.len());
     let values = values.as_ptr().cast::<T>();
     for (partition, items) in target.items.iter().enumerate() {
         let run = chunk.run(partition);
+        next.step();
         // SAFETY: rows of a chunk lie in the values that were sliced above; the target has room for them, and its buffers
         // start at multiples of 64 bytes.
         unsafe {
-            let out = items.cast::<T>().add(chunk.before[partition] as usize);
-            T::fill(out, run, target.stream, |row| values.add(usize::from(row)).read_unaligned());
+            let at = chunk.before[partition] as usize;
+            ends.fill(partition, items.cast::<T>(), at, run, |row| values.add(usize::from(row)).read_unaligned());
         }
     }
 }
@@ -256,8 +269,8 @@ unsafe fn ranges<O: Offset>(offsets: &[O], payload: &Buffer, unit: usize, chunk:
     }
 }
 
-/// Copy a value. Short ones are copied as 16 or 32 bytes where that stays inside both buffers: a copy of a length that is
-/// not known costs more than one that is too long.
+/// Copy a value. Short ones are copied as 64 bytes where that stays inside both buffers: a guess at the length that is wrong
+/// costs more than bytes that are not needed.
 ///
 /// # Safety
 /// `behind` bytes can be read from the value's start on, `room` bytes be written to `out`, each at least the value's.
@@ -267,11 +280,7 @@ unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
     let least = behind.min(room);
     // SAFETY: both lengths are within what the caller says may be read and written.
     unsafe {
-        if value.len() <= 16 && least >= 16 {
-            out.copy_from_nonoverlapping(value.as_ptr(), 16);
-        } else if value.len() <= 32 && least >= 32 {
-            out.copy_from_nonoverlapping(value.as_ptr(), 32);
-        } else if value.len() <= 64 && least >= 64 {
+        if value.len() <= 64 && least >= 64 {
             out.copy_from_nonoverlapping(value.as_ptr(), 64);
         } else {
             out.copy_from_nonoverlapping(value.as_ptr(), value.len());
@@ -280,17 +289,18 @@ unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
 }
 
 /// Views whose long strings are copied one by one.
-unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target) {
+unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
-    prefetch_all(views);
+    let mut next = Ahead::new(views, target.items.len());
     for (partition, items) in target.items.iter().enumerate() {
+        next.step();
         let (mut position, end) = (target.before[partition], target.after[partition]);
         // SAFETY: the target has room for the views, and for as many bytes as sizes said, by the same rule.
         unsafe {
-            let out = items.cast::<u128>().add(chunk.before[partition] as usize);
+            let at = chunk.before[partition] as usize;
             let run = chunk.run(partition);
             let mut place = 0;
-            u128::fill(out, run, target.stream, |row| {
+            ends.fill(partition, items.cast::<u128>(), at, run, |row| {
                 if let Some(next) = run.get(place + AHEAD) {
                     let view = views[usize::from(*next)];
                     // What a null's view says may be nonsense.
@@ -322,14 +332,21 @@ unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target) {
 
 /// Views whose long strings are elsewhere than before: `moved` makes the new view, given where its buffer went.
 #[inline(always)]
-unsafe fn moved_views(source: &Views, chunk: &Chunk, target: &Target, moved: impl Fn(u128, u32) -> u128) {
+unsafe fn moved_views(
+    source: &Views,
+    chunk: &Chunk,
+    target: &Target,
+    ends: &mut Ends,
+    moved: impl Fn(u128, u32) -> u128,
+) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
-    prefetch_all(views);
+    let mut next = Ahead::new(views, target.items.len());
     for (partition, items) in target.items.iter().enumerate() {
+        next.step();
         // SAFETY: the target has room for the views.
         unsafe {
-            let out = items.cast::<u128>().add(chunk.before[partition] as usize);
-            u128::fill(out, chunk.run(partition), target.stream, |row| {
+            let at = chunk.before[partition] as usize;
+            ends.fill(partition, items.cast::<u128>(), at, chunk.run(partition), |row| {
                 let view = views[usize::from(row)];
                 if !source.is_valid(chunk.start + usize::from(row)) {
                     0

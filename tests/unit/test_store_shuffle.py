@@ -1,0 +1,253 @@
+"""The shuffle into a store: rows kept, in order, from threads and processes, beyond memory; and what goes wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from craton import _native
+from craton.store import LocalitySet, ShuffleWriter, Store, shuffle
+
+LIMIT = 64 << 20
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(LIMIT, directory=tmp_path) as made:
+        yield made
+
+
+def rows(count: int, start: int = 0, writer: int = 0) -> pa.Table:
+    values = np.arange(start, start + count)
+    return pa.table({"key": values * 7919 % 1000, "row": values, "writer": np.full(count, writer), "half": values / 2})
+
+
+def tables(sets: list[LocalitySet]) -> list[pa.Table]:
+    return [one.to_arrow() for one in sets if len(one)]
+
+
+def parts_of(table: pa.Table, n: int) -> list[list[int]]:
+    """Return the rows of each partition, as the documentation of the hash defines it."""
+    numbers = [int(value) * n >> 64 for value in pa.array(_native.hash_rows(table, ["key"])).to_pylist()]
+    parts: list[list[int]] = [[] for _ in range(n)]
+    for row, number in zip(table["row"].to_pylist(), numbers, strict=True):
+        parts[number].append(row)
+    return parts
+
+
+@pytest.mark.parametrize("partitions", [1, 64, 2000])
+def test_rows_go_to_the_partition_of_their_hash_in_order(store: Store, partitions: int) -> None:
+    table = rows(50_000)
+    sets = shuffle(store, table, "key", partitions)
+    found = [one.to_arrow()["row"].to_pylist() if len(one) else [] for one in sets]
+    assert found == parts_of(table, partitions)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "batch", "polars", "pandas", "dict", "set", "iterator"])
+def test_data_of_every_kind(store: Store, kind: str) -> None:
+    table = rows(1000)
+    made = store.create_set()
+    made.append(table)
+    data: Any = {
+        "arrow": table,
+        "batch": table.to_batches()[0],
+        "polars": pl.DataFrame(table),
+        "pandas": table.to_pandas(),
+        "dict": {name: table[name].to_numpy() for name in table.column_names},
+        "set": made,
+        "iterator": iter(table.to_batches(max_chunksize=77)),
+    }[kind]
+    sets = shuffle(store, data, ["key"], 4)
+    assert [part["row"].to_pylist() for part in tables(sets)] == [part for part in parts_of(table, 4) if part]
+
+
+def test_columns_of_every_shape(store: Store) -> None:
+    count = 3000
+    texts = [None if row % 7 == 0 else "x" * (row % 40) + str(row) for row in range(count)]
+    table = pa.table(
+        {
+            "row": pa.array(range(count), pa.int64()),
+            "text": texts,
+            "view": pa.array(texts, pa.string_view()),
+            "flag": pa.array([None if row % 11 == 0 else row % 2 == 0 for row in range(count)]),
+            "list": [None if row % 5 == 0 else list(range(row % 4)) for row in range(count)],
+            "texts": [[f"a text that is long: {row}"] * (row % 3) for row in range(count)],
+            "struct": [{"a": row, "b": texts[row]} for row in range(count)],
+            "map": pa.array([[("k", row)] for row in range(count)], pa.map_(pa.string(), pa.int64())),
+            "words": pa.array([f"the word {row % 5}, in few forms" for row in range(count)]).dictionary_encode(),
+            "null": pa.nulls(count),
+            "small": pa.array([row % 100 for row in range(count)], pa.int8()),
+            "decimal": pa.array(range(count), pa.int64()).cast(pa.decimal128(30, 2)),
+        }
+    )
+    sets = shuffle(store, table, ["text", "small"], 16)
+    found = [row for part in tables(sets) for row in part.to_pylist()]
+    assert sorted(found, key=lambda row: row["row"]) == table.to_pylist()
+
+
+def test_shared_strings_of_polars(store: Store) -> None:
+    # Few long strings that all views point to: whole copies for the partitions, or one for each row.
+    words = pl.Series(["a word that is longer than twelve bytes", "and another one of these"])
+    df = pl.DataFrame({"row": range(20_000)}).with_columns(word=words.gather(pl.int_range(20_000, eager=True) % 2))
+    sets = shuffle(store, df, "row", 8)
+    found = pl.concat([pl.DataFrame(part) for part in tables(sets)]).sort("row")
+    assert found.equals(df)
+    assert sum(info.nbytes for one in sets for info in one.pages()) < 20_000 * 100
+
+
+def test_ranges(store: Store) -> None:
+    table = rows(5000)
+    sets = shuffle(store, table, "key", 3, kind="range", boundaries={"key": np.array([300, 600])})
+    found = [part["key"].to_pylist() for part in tables(sets)]
+    assert [(min(part), max(part)) for part in found] == [(0, 299), (300, 599), (600, 999)]
+    assert sum(map(len, found)) == 5000
+    falling = shuffle(store, table, "key", 2, kind="range", boundaries=pd.DataFrame({"key": [500]}), descending=[True])
+    assert [min(part["key"].to_pylist()) for part in tables(falling)] == [501, 0]
+
+
+def test_no_rows(store: Store) -> None:
+    sets = shuffle(store, rows(0), "key", 3)
+    assert [len(one) for one in sets] == [0, 0, 0]
+
+
+def test_threads_share_pages_and_keep_their_order(store: Store) -> None:
+    sets = [store.create_set() for _ in range(8)]
+    with ShuffleWriter(sets, "key", collect_bytes=1 << 18) as writer:
+
+        def write(number: int) -> None:
+            for start in range(0, 20_000, 500):
+                writer.write(rows(500, start=start, writer=number))
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert store.describe().loc[sets[0].number, ["writing", "operation"]].tolist() == ["concurrent", "write"]
+    assert store.describe().loc[sets[0].number, "operation"] == "none"
+    found = tables(sets)
+    for number in range(4):
+        parts = [part.filter(pa.compute.equal(part["writer"], number))["row"].to_pylist() for part in found]
+        assert parts == parts_of(rows(20_000), 8)
+    # 160 small tables, and few pages.
+    assert sum(len(one) for one in sets) <= 8 * 12
+
+
+CHILD = """
+import sys
+import numpy as np
+from craton.store import ShuffleWriter, Store
+
+store = Store.connect(sys.argv[1])
+with ShuffleWriter([store.get_set(f"part {number}") for number in range(4)], "key") as writer:
+    for start in range(0, 10_000, 1000):
+        values = np.arange(start, start + 1000)
+        ours = np.full(1000, 1)
+        writer.write({"key": values * 7919 % 1000, "row": values, "writer": ours, "half": values / 2})
+"""
+
+
+def test_another_process_writes_too(store: Store) -> None:
+    address = store.serve()
+    sets = [store.create_set(f"part {number}") for number in range(4)]
+    child = subprocess.Popen([sys.executable, "-c", CHILD, address])
+    with ShuffleWriter(sets, "key") as writer:
+        for start in range(0, 10_000, 1000):
+            writer.write(rows(1000, start=start))
+    assert child.wait(120) == 0
+    for number in range(2):
+        found = [part.filter(pa.compute.equal(part["writer"], number))["row"].to_pylist() for part in tables(sets)]
+        assert found == parts_of(rows(10_000), 4)
+
+
+def test_more_than_fits_into_memory(store: Store) -> None:
+    # 160 MB into a store of 64.
+    sets = [store.create_set() for _ in range(16)]
+    with ShuffleWriter(sets, "key") as writer:
+        for start in range(0, 5_000_000, 250_000):
+            writer.write(rows(250_000, start=start))
+    counters = store.counters()
+    assert counters["written"] > LIMIT
+    assert counters["page_memory"] <= LIMIT
+    total = keys = 0
+    for one in sets:
+        last = -1
+        with one.reader() as reader:
+            for page in reader:
+                part = pa.table(page.batch())["row"].to_numpy()
+                assert (np.diff(part, prepend=last) > 0).all()
+                last, total, keys = int(part[-1]), total + len(part), keys + int(part.sum())
+                del part, page
+    assert (total, keys) == (5_000_000, 5_000_000 * 4_999_999 // 2)
+
+
+def test_less_memory_than_is_collected(store: Store) -> None:
+    # What is free makes smaller pages.
+    with store.reserve(LIMIT - (9 << 20)):
+        sets = shuffle(store, rows(600_000), "key", 4)
+        assert sum(info.rows for one in sets for info in one.pages()) == 600_000
+    assert [part["row"].to_pylist() for part in tables(sets)] == parts_of(rows(600_000), 4)
+
+
+def test_no_memory_is_an_error_and_the_writer_says_so_from_then_on(store: Store) -> None:
+    sets = [store.create_set() for _ in range(2)]
+    writer = ShuffleWriter(sets, "key")
+    with store.reserve(LIMIT - 4096):
+        writer.write(rows(100_000))
+        with pytest.raises(MemoryError, match="do not fit"):
+            writer.finish()
+    with pytest.raises(ValueError, match="takes no rows"):
+        writer.write(rows(1))
+
+
+def test_an_error_in_the_block_gives_up_what_was_collected(store: Store) -> None:
+    sets = [store.create_set()]
+    writer = ShuffleWriter(sets, "key")
+
+    def fail() -> None:
+        with writer:
+            writer.write(rows(10))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert len(sets[0]) == 0
+    with pytest.raises(ValueError, match="abandoned"):
+        writer.write(rows(1))
+
+
+def test_what_is_wrong_is_said(store: Store) -> None:
+    with pytest.raises(KeyError, match=r'no column is named "nope"; there are .*"key", "row"'):
+        shuffle(store, rows(10), "nope", 2)
+    with pytest.raises(IndexError, match="column 9 of 4"):
+        shuffle(store, rows(10), 9, 2)
+    with pytest.raises(ValueError, match="no keys"):
+        shuffle(store, rows(10), [], 2)
+    with pytest.raises(ValueError, match="0 partitions"):
+        shuffle(store, rows(10), "key", 0)
+    with pytest.raises(ValueError, match="3 ranges, there are 2 partitions"):
+        shuffle(store, rows(10), "key", 2, kind="range", boundaries={"key": [1, 2]})
+    with pytest.raises(ValueError, match="boundaries"):
+        shuffle(store, rows(10), "key", 2, kind="range")
+    with pytest.raises(TypeError, match=r"expected a table.*got int"):
+        shuffle(store, 7, "key", 2)
+    with ShuffleWriter([store.create_set()], 0) as writer:
+        writer.write(rows(10))
+        with pytest.raises(ValueError, match=r"expected the columns .*key: Int64.* got .*other: Int64"):
+            writer.write({"other": [1]})
+    with pytest.raises(ValueError, match="finished"):
+        writer.write(rows(1))
+    dropped = store.create_set()
+    dropped.drop()
+    with pytest.raises(KeyError, match="no set"):
+        ShuffleWriter([dropped], "key")
