@@ -8,6 +8,11 @@ PY     ?= $(VENV)/bin/python
 JOBS   ?= 2
 SCALE  ?= 1
 ARGS   ?=
+# What `make fuzz` runs, and for how long. From the command line or from here, not from the environment: bash has a SECONDS of its own.
+TARGET  ?= wire_header
+ifneq ($(origin SECONDS),command line)
+SECONDS := 60
+endif
 WHEEL_TOOLS ?= maturin
 
 SHELL       := /bin/sh
@@ -88,6 +93,17 @@ pandas-tests: env ## pandas' own test suite against Craton
 .PHONY: pandas-tests-fast
 pandas-tests-fast: env ## the fixed part of it that continuous integration runs
 	$(PY) tools/pandas_tests/run.py --fast --jobs $(JOBS) $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## fuzz a decoder (TARGET=wire_header, SECONDS=60); needs cargo +nightly and cargo-fuzz
+	cargo run --release -p craton-wire --example seeds -- fuzz/corpus
+	@mkdir -p fuzz/corpus/$(TARGET)
+	cd fuzz && CARGO_TARGET_DIR=target cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(SECONDS) -max_len=16384 -malloc_limit_mb=256
+
+.PHONY: faults
+faults: env ## processes killed, disks full, files damaged: the long suites of the store
+	cargo test --release -p craton-slab -p craton-store -- --include-ignored
+	$(PY) -m pytest $(or $(wildcard tests/faults),tests/unit/test_store.py tests/unit/test_store_command.py) $(ARGS)
 
 .PHONY: bench
 bench: env ## benchmarks beside peers (SCALE=1, or ARGS="tpch --scale 10")

@@ -18,6 +18,9 @@ BENCHMARKS = {
     "tpch": "the 22 queries of TPC-H over Parquet files",
     "cylon": "join, group-by, sort and their pipeline on two int64 columns",
     "small": "1,000 mixed operations on a frame of 10 rows",
+    "partition": "lineitem into partitions by the hash of a key",
+    "paging": "a working set larger than memory: the store's policies, and the operating system",
+    "passing": "a table of 1 GB handed to another process",
     "import_time": "what the import costs in a fresh interpreter",
     "serialization": "four Python objects written and read, as pickle does it",
 }

@@ -1,7 +1,9 @@
 """Types of the native module, built from ``crates/py``."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +169,16 @@ class Buffers(Iterator[Any]):
             The data is no container, or one of a later version, or truncated, or damaged.
         """
 
+    @staticmethod
+    def of_page(page: Page, copy: bool, /) -> Buffers:
+        """Return the buffers of an object that is a page of a store.
+
+        Raises
+        ------
+        ValueError
+            The page is no object, or its meta is of a later version.
+        """
+
     @property
     def stream(self) -> Any:
         """Pickle's stream: bytes-like."""
@@ -174,6 +186,14 @@ class Buffers(Iterator[Any]):
     def __iter__(self) -> Buffers: ...
     def __next__(self) -> Any: ...
     def __length_hint__(self) -> int: ...
+    def rest(self) -> list[Any]:
+        """Return all that were not yielded yet, which is faster than asking for one after another.
+
+        Raises
+        ------
+        ValueError
+            As while iterating.
+        """
 
 def array(array: _T, /) -> _T:
     """Return the argument: what pickle calls with an array that `Buffers` has made, so that the array can be referred to.
@@ -213,3 +233,512 @@ def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:
     >>> list(target)
     [0, 97, 98, 0]
     """
+
+class Memory:
+    """Read-only memory with the buffer protocol, which keeps what it is a part of."""
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class ArrowBatches:
+    """Record batches of one schema, which pyarrow, Polars and pandas take by the PyCapsule interface without copying."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all batches."""
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+
+class CorruptPage(OSError):
+    """A page on disk is not what was written."""
+
+class PageInfo:
+    """What is known of a page, as it was when it was asked for."""
+
+    @property
+    def set(self) -> int:
+        """The number of its set."""
+    @property
+    def number(self) -> int:
+        """Its number in the set."""
+    @property
+    def key(self) -> bytes | None:
+        """What it is found by; None for a page without a key."""
+    @property
+    def rows(self) -> int:
+        """Rows."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its buffers."""
+    @property
+    def location(self) -> Literal["memory", "disk", "both"]:
+        """Where its bytes are."""
+    @property
+    def statistics(self) -> bytes:
+        """What its maker says of its contents."""
+
+class Page:
+    """A page that stays in memory while this, or anything that was read from it, lives."""
+
+    @property
+    def info(self) -> PageInfo:
+        """What is known of it."""
+    @property
+    def statistics(self) -> bytes:
+        """What its maker says of its contents."""
+
+    def batch(self, columns: Sequence[int] | None = None) -> ArrowBatches:
+        """Return the page as one record batch over the store's memory.
+
+        Parameters
+        ----------
+        columns : sequence of int, optional
+            Only these, by position, in this order.
+
+        Raises
+        ------
+        ValueError
+            If a position is not that of a column.
+        """
+
+    def meta(self) -> Memory:
+        """Return the first part of what `Store.write_object` was given, in one piece.
+
+        Raises
+        ------
+        ValueError
+            If the page is no object.
+        """
+
+    def addresses(self) -> list[tuple[int, int]]:
+        """Return the address and the bytes of each of its buffers."""
+
+class Reader:
+    """Pages of a set, each once, to whichever thread asks next."""
+
+    def next(self) -> Page | None:
+        """Return the next page, None at the end.
+
+        Raises
+        ------
+        KeyError
+            If the set was dropped meanwhile.
+        CorruptPage
+            If a page's image on disk is not what was written.
+        """
+
+    def close(self) -> None:
+        """Stop reading ahead; afterwards there are no more pages."""
+
+class Reservation:
+    """Memory that is kept free of pages until it is released, or its ``with`` block ends."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes; 0 once they were released."""
+
+    def release(self) -> None:
+        """Give the memory back to pages. A second call does nothing."""
+    def __enter__(self) -> Reservation: ...
+    def __exit__(self, *_error: object) -> None: ...
+
+class SetUse:
+    """A use of a set, which ends when this is collected; a set without a name goes with its last use."""
+
+    @property
+    def number(self) -> int:
+        """The set's number."""
+
+class Store:
+    """A store in this process, or in another one; every method may be called by any thread.
+
+    Methods that take the number of a set raise `KeyError` if there is none of that number, all of them `ConnectionError` if the store's
+    process is gone, and `ValueError` if the store was closed.
+    """
+
+    @staticmethod
+    def open(
+        limit: int, directory: str | None, policy: str, compression: str, direct_io: bool, io_threads: int
+    ) -> Store:
+        """Open a store in this process; the parameters are those of `craton.store.Store.open`."""
+    @staticmethod
+    def connect(address: str) -> Store:
+        """Connect to the store that another process serves.
+
+        Raises
+        ------
+        ConnectionError
+            If nobody serves there, or a process of another user.
+        """
+
+    def serve(self, address: str | None = None, quota: int | None = None) -> str:
+        """Let other processes of this user connect, and return where.
+
+        Raises
+        ------
+        ValueError
+            If the store is another process's, or served elsewhere already.
+        """
+
+    @property
+    def address(self) -> str | None:
+        """Where other processes reach the store; None while nobody serves it."""
+    @property
+    def connected(self) -> bool:
+        """Whether the store is another process's."""
+
+    def close(self) -> None:
+        """Drop every set of a store in this process; of another one, nothing."""
+    def create_set(
+        self,
+        name: str | None = None,
+        *,
+        tag: bytes = b"",
+        durability: str = "write-back",
+        writing: str = "sequential",
+        reading: str = "sequential",
+        pinned: bool = False,
+    ) -> int:
+        """Make a set that the caller uses, and return its number; the parameters are those of `craton.store.Store.create_set`.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a set of that name.
+        """
+
+    def find_set(self, name: str) -> int | None:
+        """Return the number of the set of that name, which the caller does not use by that."""
+    def retain_set(self, set: int) -> None:
+        """Use the set once more."""
+    def release_set(self, set: int) -> None:
+        """Use it once less; a set without a name goes with its last use. One that is gone is no error."""
+    def hold(self, set: int, /) -> SetUse:
+        """Return what ends a use of the set, which the caller has, when it is collected."""
+    def drop_set(self, set: int) -> None:
+        """Drop the set and its pages. What was read from them stays valid."""
+    def set_attributes(
+        self,
+        set: int,
+        *,
+        writing: str | None = None,
+        reading: str | None = None,
+        operation: str | None = None,
+        pinned: bool | None = None,
+        ended: bool | None = None,
+    ) -> None:
+        """Change those attributes of the set that are given."""
+    def write(
+        self, set: int, data: Any, *, key: bytes | None = None, statistics: bytes = b"", rebuild: int = 0
+    ) -> list[PageInfo]:
+        """Write a page for each record batch of Arrow data. Buffers that lie in the store already are referred to, others copied.
+
+        Parameters
+        ----------
+        set : int
+            Its number.
+        data : object
+            Has ``__arrow_c_array__`` or ``__arrow_c_stream__``.
+        key : bytes, optional
+            What the page is to be found by. If the set has a page of that key, that page is returned and nothing written.
+        statistics : bytes
+            What to say of its contents.
+        rebuild : int
+            Nanoseconds that making it again would take; 0 if that is not known.
+
+        Raises
+        ------
+        ValueError
+            If there is a key for several batches.
+        MemoryError
+            If the page does not fit beside what is pinned.
+        """
+
+    def write_object(
+        self, set: int, meta: Sequence[Any], buffers: Sequence[Any], *, statistics: bytes = b""
+    ) -> PageInfo:
+        """Write an encoded object as a page; the interpreter is released, and nobody may write to the memory meanwhile.
+
+        Parameters
+        ----------
+        set : int
+            Its number.
+        meta : sequence of bytes-like
+            `craton.serialize.Parts.chunks`.
+        buffers : sequence of bytes-like
+            `craton.serialize.Parts.buffers`.
+        statistics : bytes
+            What to say of its contents.
+
+        Raises
+        ------
+        BufferError
+            If something given is not contiguous.
+        MemoryError
+            If the page does not fit beside what is pinned.
+        """
+
+    def put(self, meta: Sequence[Any], buffers: Sequence[Any], /) -> SetUse:
+        """Make a set with an encoded object as its only page; parameters and errors are those of `write_object`."""
+    def pin(self, set: int, number: int) -> Page:
+        """Return a page, read from disk if it must be.
+
+        Raises
+        ------
+        KeyError
+            If there is no such page.
+        CorruptPage
+            If its image on disk is not what was written.
+        MemoryError
+            If it does not fit beside what is pinned.
+        """
+
+    def prefetch(self, pages: Sequence[tuple[int, int]]) -> None:
+        """Read pages, given as (set, number), in the background, as far as there is room."""
+    def pages(self, set: int) -> list[PageInfo]:
+        """Return what is known of each page, by number."""
+    def find_pages(self, set: int, keys: Sequence[bytes]) -> list[PageInfo | None]:
+        """Return what is known of the pages with these keys, None for a key without a page."""
+    def drop_page(self, set: int, number: int) -> None:
+        """Drop a page. What was read from it stays valid."""
+    def reader(self, set: int, workers: int) -> Reader:
+        """Return a reader of all pages, for so many threads."""
+    def reserve(self, least: int, most: int) -> Reservation:
+        """Keep memory free of pages: ``most`` bytes, or as many as can be had, ``least`` or more.
+
+        Raises
+        ------
+        MemoryError
+            If ``least`` bytes cannot be had.
+        """
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return a dict for each set."""
+    def counters(self) -> dict[str, int]:
+        """Return what was counted since the store was opened, in bytes or times."""
+    def prometheus(self) -> str:
+        """Return the counters in Prometheus' text format."""
+
+def verify_page_file(path: str | PathLike[str]) -> str | None:
+    """Return what is wrong with the file of a page; None if it is sound."""
+
+def remove_dead_stores(directory: str | PathLike[str] | None = None) -> list[Path]:
+    """Remove the folders that stores of dead processes left in a directory, by default the system's for temporary files.
+
+    Returns
+    -------
+    list of Path
+        What was removed.
+    """
+
+class ArrowStream(Protocol):
+    """A table of any library that exports one: pyarrow, pandas, Polars, DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class ArrowArray(Protocol):
+    """A record batch of any library that exports one."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+def hash_rows(data: ArrowStream | ArrowArray, keys: Iterable[int | str] | None = None, /, *, seed: int = 0) -> Hashes:
+    """Return a 64-bit hash of every row.
+
+    The hash is stable: it depends on the values alone, never on their width, encoding or library, nor on the process.
+    Whole numbers are equal in every type (``1``, ``1.0``, ``True``), as are text in every form and moments in every
+    unit; -0.0 equals 0.0, every NaN every NaN, and every null every null. The documentation of ``crates/shuffle``
+    defines it.
+
+    Parameters
+    ----------
+    data : table or record batch
+        Exported through the Arrow PyCapsule interface; nothing is copied.
+    keys : iterable of int or str, optional
+        Positions or names of the columns that count, all if not given. Their order matters.
+    seed : int
+        Unsigned, 64 bits.
+
+    Raises
+    ------
+    KeyError, IndexError
+        If a key is not a column.
+    TypeError
+        If ``data`` exports no Arrow data.
+    ValueError
+        If there are no keys.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from craton._native import hash_rows
+    >>> pa.array(hash_rows(pa.table({"a": [1, 2]}))).equals(pa.array(hash_rows(pa.table({"b": [1.0, 2.0]}))))
+    True
+    """
+
+def partition(
+    data: ArrowStream | ArrowArray, keys: Iterable[int | str], n: int, /, *, seed: int = 0, threads: int = 0
+) -> list[Partition]:
+    """Distribute rows over ``n`` partitions by the hash of their keys, on several threads.
+
+    A row goes to partition ``hash * n >> 64``. Rows of a partition keep their order. The interpreter is released.
+
+    Parameters
+    ----------
+    data : table or record batch
+        Exported through the Arrow PyCapsule interface; nothing but the rows themselves is copied.
+    keys : iterable of int or str
+        Positions or names of the columns that count, as for `hash_rows`.
+    n : int
+        From 1 to 65,536.
+    seed : int
+        The seed of the hash.
+    threads : int
+        How many to use; 0 for as many as there are cores.
+
+    Raises
+    ------
+    KeyError, IndexError
+        If a key is not a column.
+    TypeError
+        If ``data`` exports no Arrow data.
+    ValueError
+        If ``n`` is not possible, or there are no keys.
+    MemoryError
+        If there is none for a partition.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from craton._native import partition
+    >>> parts = partition(pa.table({"a": [1, 2, 1]}), ["a"], 4)
+    >>> sum(len(part) for part in parts)
+    3
+    """
+
+def partition_by_ranges(
+    data: ArrowStream | ArrowArray,
+    keys: Iterable[int | str],
+    boundaries: ArrowStream | ArrowArray,
+    /,
+    *,
+    descending: Sequence[bool] | None = None,
+    nulls_first: Sequence[bool] | None = None,
+    threads: int = 0,
+) -> list[Partition]:
+    """Distribute rows over the ranges between sorted boundaries.
+
+    A row goes to the partition whose number is how many boundaries are not after it, so equal rows stay together.
+
+    Parameters
+    ----------
+    data, keys, threads
+        As for `partition`.
+    boundaries : table of one batch, or record batch
+        One column a key, of its type; one row a boundary, in the order that is asked for. There is one partition more.
+    descending : sequence of bool, optional
+        For each key, whether the greatest value comes first.
+    nulls_first : sequence of bool, optional
+        For each key, whether missing values (null and NaN) come first. ``descending`` does not turn that round.
+
+    Raises
+    ------
+    ValueError
+        If boundaries are not sorted so, or of other types than the keys.
+    TypeError
+        If a type has no order.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from craton._native import partition_by_ranges
+    >>> parts = partition_by_ranges(pa.table({"a": [5, 1, 9]}), ["a"], pa.table({"a": [3, 7]}))
+    >>> [pa.table(part)["a"].to_pylist() for part in parts]
+    [[1], [5], [9]]
+    """
+
+def partition_by_numbers(
+    data: ArrowStream | ArrowArray, numbers: NDArray[np.uint32], n: int, /, *, threads: int = 0
+) -> list[Partition]:
+    """Distribute rows over ``n`` partitions by given numbers.
+
+    Parameters
+    ----------
+    data, n, threads
+        As for `partition`.
+    numbers : buffer of uint32
+        Each row's partition, below ``n``.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many numbers as rows, or one is not below ``n``.
+    """
+
+class Hashes:
+    """64-bit hashes of rows: an Arrow array of uint64, for ``pyarrow.array`` and ``polars.Series``."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Export the array."""
+    def __arrow_c_schema__(self) -> object:
+        """Export its type."""
+
+class Partition:
+    """The rows of one partition: a table, for ``pyarrow.table``, ``polars.DataFrame`` and ``pandas.DataFrame.from_arrow``.
+
+    Its columns lie in one block of memory, which lives as long as any of them.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes that were allocated for the rows; what is shared with the input is not counted."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows."""
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema."""
+
+class ShuffleWriter:
+    """Appends tables to the sets of their rows' partitions; any number of threads may.
+
+    Parameters
+    ----------
+    store : Store
+        Whose sets they are.
+    sets : sequence of int
+        One a partition.
+    keys : sequence of int or str
+        Columns, as for `hash_rows`.
+    seed : int
+        Of the hash, which decides unless there are ``boundaries``.
+    boundaries, descending, nulls_first
+        As for `partition_by_ranges`.
+    collect : int, optional
+        Bytes that are held before they are put into pages.
+    """
+
+    def __new__(
+        cls,
+        store: Any,
+        sets: Sequence[int],
+        keys: Sequence[int | str],
+        /,
+        *,
+        seed: int = 0,
+        boundaries: ArrowStream | ArrowArray | None = None,
+        descending: Sequence[bool] | None = None,
+        nulls_first: Sequence[bool] | None = None,
+        collect: int | None = None,
+    ) -> ShuffleWriter: ...
+    def write(self, data: ArrowStream | ArrowArray, /) -> None:
+        """Append a table. The interpreter is released."""
+    def finish(self) -> None:
+        """Seal what was collected; nothing is taken afterwards."""
+    def abandon(self) -> None:
+        """Take nothing any more, and give up what is in no page."""

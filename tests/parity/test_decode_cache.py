@@ -7,15 +7,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
 import pytest
+from support import same
 
 import craton
 import craton.pandas as pd
 from craton.store import close_store, default_store
-from tests.parity.support import same
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +90,46 @@ def test_what_does_not_fit_is_scanned(path: Path) -> None:
     close_store()
     with craton.option_context(memory_limit=64 << 10):
         same(query(pd, path), query(pandas, path))
+
+
+@pytest.mark.parametrize("kind", ["csv", "feather"])
+def test_other_formats(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"data.{kind}"
+    frame = pandas.DataFrame({"n": range(20_000), "x": np.arange(20_000) / 3, "s": ["a", "b", None, "c"] * 5_000})
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_feather(path)
+    read = f"read_{kind}"
+
+    def program(module: Any) -> Any:
+        data = getattr(module, read)(path)
+        return data[data["s"].isin(["a", "c"]) & (data["n"] > 7)][["n", "x"]].sum()
+
+    same(program(pd), program(pandas))
+    counted = default_store().counters()["copied"]
+    assert counted > 0
+    craton.clear_memory()
+    same(program(pd), program(pandas))
+    assert default_store().counters()["copied"] == counted
+
+
+@pytest.mark.parametrize("condition", ["isin", "equal", "unequal", "missing", "not missing", "contains", "none"])
+def test_conditions_on_text_of_few_values(path: Path, condition: str) -> None:
+    def program(module: Any) -> Any:
+        data = module.read_parquet(path)
+        text = data["s"]
+        kept = {
+            "isin": lambda: text.isin(["text number 3", "text number 4", "nothing"]),
+            "equal": lambda: text == "text number 5",
+            "unequal": lambda: text != "text number 5",
+            "missing": lambda: text.isna(),
+            "not missing": lambda: text.notna(),
+            "contains": lambda: text.str.contains("9"),
+            "none": lambda: text == "nothing",
+        }[condition]()
+        return data[kept & (data["n"] > 10)]
+
+    for _ in range(2):
+        same(program(pd), program(pandas))
+        craton.clear_memory()
 
 
 def test_off(path: Path) -> None:

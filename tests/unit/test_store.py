@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +45,9 @@ def test_what_is_appended_is_read(store: Store) -> None:
     [
         pa.table({"n": [1, 2, None]}),
         pa.table({"n": pa.array([], pa.int32()), "s": pa.array([], pa.string())}),
-        pl.DataFrame({"s": ["a", None, "longer than twelve bytes"], "c": pl.Series(["x", "y", "x"], dtype=pl.Categorical)}),
+        pl.DataFrame(
+            {"s": ["a", None, "longer than twelve bytes"], "c": pl.Series(["x", "y", "x"], dtype=pl.Categorical)}
+        ),
         pd.DataFrame({"s": ["a", "b"], "t": pd.to_datetime(["2020-01-01", None])}),
         {"nested": [[{"a": 1}], None, []]},
     ],
@@ -95,7 +98,7 @@ def test_keys_are_unique_in_a_set(store: Store) -> None:
 
 def test_names_are_unique(store: Store) -> None:
     store.create_set("a")
-    with pytest.raises(FileExistsError, match="'a'|\"a\""):
+    with pytest.raises(FileExistsError, match=r"named \"a\""):
         store.create_set("a")
     with pytest.raises(KeyError, match="nobody"):
         store.get_set("nobody")
@@ -150,10 +153,15 @@ def test_the_images_are_arrow_files(store: Store, tmp_path: Path) -> None:
 def test_what_is_pinned_stays(store: Store) -> None:
     made = store.create_set()
     pinned = []
-    with pytest.raises(MemoryError, match="pinned"):
-        for _ in range(100):
+
+    def fill() -> None:
+        while True:
             (info,) = made.append(pa.record_batch({"n": np.zeros(1 << 20)}))
             pinned.append(made.pin(info))
+
+    with pytest.raises(MemoryError, match="pinned"):
+        fill()
+    assert len(pinned) == 8
     pinned.clear()
     made.append(pa.record_batch({"n": np.zeros(1 << 20)}))
 
@@ -206,15 +214,12 @@ def test_a_damaged_page_is_named_and_refused(store: Store, tmp_path: Path) -> No
     filler = store.create_set("filler")
     for _ in range(10):
         filler.append(pa.record_batch({"n": np.ones(1 << 20)}))
-    values = []
-    for i in range(3):
-        try:
-            values.append(int(pa.table(made.pin(i).batch())["n"][0].as_py()))
-        except CorruptPage as error:
-            assert str(victim) in str(error)
-            values.append(-1)
-    assert values == [0, -1, 2] or values == [0, 1, 2]  # the damaged one may never have left memory
-    assert -1 in values
+    for i in (0, 2):
+        assert pa.table(made.pin(i).batch())["n"][0].as_py() == i
+    with pytest.raises(CorruptPage, match=re.escape(str(victim))):
+        made.pin(1)
+    with pytest.raises(CorruptPage, match=r"checksum|differs|damaged"):
+        made.pin(1)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

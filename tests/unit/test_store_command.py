@@ -50,7 +50,7 @@ def test_commands(served: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["stat", "--prometheus", *at]) == 0
     assert "# TYPE" in capsys.readouterr().out
     assert main(["verify", *at]) == 0
-    assert "1 pages sound" in capsys.readouterr().out
+    assert "numbers: 1 page sound" in capsys.readouterr().out
     (page,) = tmp_path.rglob("*.arrow")
     assert main(["verify", str(page)]) == 0
     target = tmp_path / "numbers.arrow.copy"
@@ -67,7 +67,7 @@ def test_a_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     path = tmp_path / "page.arrow"
     path.write_bytes(b"ARROW1\0\0 and nothing else")
     assert main(["verify", str(path)]) == 1
-    assert str(path) in capsys.readouterr().out
+    assert capsys.readouterr().out.count(str(path)) == 1
 
 
 def test_nobody_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,9 +3,9 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ pub fn import_batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let reader = import_stream(&capsule)?;
         let schema = reader.schema();
-        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        let batches = data.py().detach(|| reader.collect::<Result<Vec<_>, _>>()).map_err(refused)?;
         return Ok((schema, batches));
     }
     let given = data.get_type().qualname()?;
@@ -73,6 +73,34 @@ fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult
     RecordBatch::try_new_with_options(Arc::new(fields), columns, &options).map_err(refused)
 }
 
+/// Batches as the capsule of a stream.
+pub fn export_batches<'py>(
+    py: Python<'py>,
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let owned: Vec<RecordBatch> = batches.to_vec();
+    let reader = RecordBatchIterator::new(owned.into_iter().map(Ok), Arc::clone(schema));
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
+}
+
+/// A schema as its capsule.
+pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(schema).map_err(refused)?, SCHEMA)
+}
+
+/// The type of an array as the capsule of a schema.
+pub fn export_type<'py>(py: Python<'py>, data_type: &DataType) -> PyResult<Bound<'py, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(data_type).map_err(refused)?, SCHEMA)
+}
+
+/// An array as the capsules of its type and of itself.
+pub fn export_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyTuple>> {
+    let (array, schema) = to_ffi(&array.to_data()).map_err(refused)?;
+    let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?.into_any();
+    PyTuple::new(py, [schema, PyCapsule::new_with_value(py, array, ARRAY)?.into_any()])
+}
+
 /// Record batches of one schema that pyarrow, Polars and pandas take by the PyCapsule interface, without copying.
 #[pyclass(frozen, module = "craton._native", name = "ArrowBatches")]
 pub struct ArrowBatches {
@@ -96,15 +124,11 @@ impl ArrowBatches {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema; // the interface allows to ignore it
-        let batches = self.batches.clone().into_iter().map(Ok);
-        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
-        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
-        PyCapsule::new_with_value(py, stream, STREAM)
+        export_batches(py, &self.schema, &self.batches)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(refused)?;
-        PyCapsule::new_with_value(py, schema, SCHEMA)
+        export_schema(py, &self.schema)
     }
 
     #[getter]

@@ -4,10 +4,13 @@
 //! work, and maps errors; whatever it does beyond that belongs into a pure crate.
 
 mod arrow;
+mod copy;
 mod objects;
+mod page;
 mod place;
 mod rows;
 mod shuffle;
+mod shuffle_writer;
 mod store;
 
 use pyo3::exceptions::PyTypeError;
@@ -45,16 +48,17 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
     module.add_class::<objects::Buffers>()?;
     module.add_function(wrap_pyfunction!(objects::array, module)?)?;
-    module.add_function(wrap_pyfunction!(objects::copy_into, module)?)?;
+    module.add_function(wrap_pyfunction!(copy::copy_into, module)?)?;
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;
     module.add_class::<arrow::ArrowBatches>()?;
     module.add_class::<objects::Memory>()?;
     module.add_class::<store::Store>()?;
-    module.add_class::<store::Page>()?;
-    module.add_class::<store::PageInfo>()?;
+    module.add_class::<page::Page>()?;
+    module.add_class::<page::PageInfo>()?;
     module.add_class::<store::Reader>()?;
     module.add_class::<store::Held>()?;
+    module.add_class::<store::SetUse>()?;
     module.add("CorruptPage", module.py().get_type::<store::CorruptPage>())?;
     module.add_function(wrap_pyfunction!(store::verify_page_file, module)?)?;
     module.add_function(wrap_pyfunction!(store::remove_dead_stores, module)?)?;

@@ -5,19 +5,18 @@
 //! written, in `craton.serialize`.
 
 mod arrays;
-mod copy;
 mod cursor;
 mod memory;
 
-pub use copy::copy_into;
-pub use memory::Memory;
+pub use memory::{Memory, Place};
 
 use arrays::{Arrays, Dtype, Shape};
 use cursor::Cursor;
-use memory::Place;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyByteArray;
+use pyo3::types::{PyByteArray, PyList};
+
+use crate::page::{Page, Value};
 
 /// The first bytes of a container.
 const MAGIC: &[u8; 8] = b"CRATONOB";
@@ -36,6 +35,8 @@ enum Source {
     Container { whole: Py<Memory>, table: usize },
     /// Each in memory of its own.
     Separate(Vec<Py<Memory>>),
+    /// In a page of a store; the first value is the metadata.
+    Page { page: Py<Page>, values: Vec<Value> },
 }
 
 /// An iterator over the buffers of a serialized object; see the stub for the contract.
@@ -98,21 +99,45 @@ impl Source {
         match self {
             Self::Separate(all) => {
                 let memory = &all[number];
-                Ok(Place { memory, offset: 0, length: memory.get().len() })
+                Ok(Place { keeper: memory.as_any(), bytes: memory.get().bytes() })
             }
+            Self::Page { page, values } => Ok(match &values[number + 1] {
+                Value::One(place) => Place { keeper: page.as_any(), bytes: page.get().row(place) },
+                Value::Many(memory) => Place { keeper: memory.as_any(), bytes: memory.get().bytes() },
+            }),
             Self::Container { whole, table } => {
                 let bytes = whole.get().bytes();
                 let mut cursor = Cursor::new(bytes, table + number * ENTRY, bytes.len(), "the container's table");
                 let (offset, length) = (cursor.size()?, cursor.size()?);
-                if offset.checked_add(length).is_none_or(|end| end > bytes.len()) {
+                let Some(part) = offset.checked_add(length).and_then(|end| bytes.get(offset..end)) else {
                     return Err(PyValueError::new_err(format!(
                         "buffer {number} is said to be {length} bytes at {offset}, outside of the container of {} bytes",
                         bytes.len()
                     )));
-                }
-                Ok(Place { memory: whole, offset, length })
+                };
+                Ok(Place { keeper: whole.as_any(), bytes: part })
             }
         }
+    }
+}
+
+impl Buffers {
+    /// What the next buffer, which there is, is seen as.
+    fn made(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let place = self.source.place(self.next)?;
+        let shape = &mut self.shape;
+        let mut cursor = Cursor::new(self.meta.get().bytes(), self.at, self.end, "the description of buffers");
+        let made = match cursor.u8()? {
+            arrays::PLAIN_MEMORY if self.copy => PyByteArray::new(py, place.bytes).into_any().unbind(),
+            arrays::PLAIN_MEMORY => Memory::at(py, &place)?.into_any(),
+            kind => {
+                let dtype = shape.read(kind, &mut cursor, &self.dtypes)?;
+                Arrays::get(py)?.over(py, shape, dtype, &place, self.copy)?
+            }
+        };
+        self.at = cursor.at();
+        self.next += 1;
+        Ok(made)
     }
 }
 
@@ -166,11 +191,24 @@ impl Buffers {
         Self::open(py, meta, (start, stop), Source::Container { whole, table: HEADER }, count, copy)
     }
 
+    /// The buffers of an object that is a page of a store.
+    #[staticmethod]
+    #[pyo3(signature = (page, copy, /), text_signature = "(page, copy, /)")]
+    fn of_page(py: Python<'_>, page: Py<Page>, copy: bool) -> PyResult<Self> {
+        let values = page.get().values(py)?;
+        let Some(meta) = values.first() else {
+            return Err(PyValueError::new_err("the page has no rows: expected the meta of an object"));
+        };
+        let meta = Page::memory(&page, py, meta)?;
+        let (length, given) = (meta.get().len(), values.len() - 1);
+        Self::open(py, meta, (0, length), Source::Page { page, values }, given, copy)
+    }
+
     /// Pickle's stream.
     #[getter]
     fn stream(&self, py: Python<'_>) -> PyResult<Py<Memory>> {
         let stop = match &self.source {
-            Source::Separate(_) => self.meta.get().len(),
+            Source::Separate(_) | Source::Page { .. } => self.meta.get().len(),
             Source::Container { whole, .. } => {
                 let mut cursor = Cursor::new(whole.get().bytes(), 24, HEADER, "the container");
                 cursor.size()?.saturating_add(cursor.size()?)
@@ -188,25 +226,13 @@ impl Buffers {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        if self.next == self.count {
-            return Ok(None);
-        }
-        let place = self.source.place(self.next)?;
-        let shape = &mut self.shape;
-        let mut cursor = Cursor::new(self.meta.get().bytes(), self.at, self.end, "the description of buffers");
-        let made = match cursor.u8()? {
-            arrays::PLAIN_MEMORY if self.copy => PyByteArray::new(py, place.bytes()).into_any().unbind(),
-            arrays::PLAIN_MEMORY => {
-                Memory::part(py, place.memory, place.offset, place.offset + place.length)?.into_any()
-            }
-            kind => {
-                let dtype = shape.read(kind, &mut cursor, &self.dtypes)?;
-                Arrays::get(py)?.over(py, shape, dtype, &place, self.copy)?
-            }
-        };
-        self.at = cursor.at();
-        self.next += 1;
-        Ok(Some(made))
+        if self.next == self.count { Ok(None) } else { self.made(py).map(Some) }
+    }
+
+    /// All that are left, at once.
+    fn rest<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let all = (self.next..self.count).map(|_| self.made(py)).collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, all)
     }
 }
 

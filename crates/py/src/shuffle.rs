@@ -2,22 +2,15 @@
 //!
 //! Tables come and go through the Arrow PyCapsule interface, so no library is known here and nothing is copied.
 
-use std::sync::Arc;
-
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{
-    Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray, UInt64Array, make_array,
-};
+use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
 use craton_shuffle::{Error, Heap, Order, Ranges, Route};
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-const STREAM: &std::ffi::CStr = c"arrow_array_stream";
-const SCHEMA: &std::ffi::CStr = c"arrow_schema";
-const ARRAY: &std::ffi::CStr = c"arrow_array";
+use crate::arrow::{export_array, export_batches, export_schema, export_type, import_batches};
+use crate::shuffle_writer::ShuffleWriter;
 
 /// Add what is here to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -27,10 +20,11 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(partition_by_numbers, module)?)?;
     module.add_class::<Hashes>()?;
     module.add_class::<Partition>()?;
+    module.add_class::<ShuffleWriter>()?;
     Ok(())
 }
 
-fn raise(error: Error) -> PyErr {
+pub fn raise(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Type { .. } => PyTypeError::new_err(text),
@@ -40,54 +34,11 @@ fn raise(error: Error) -> PyErr {
     }
 }
 
-fn arrow<E: std::fmt::Display>(error: E) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
 /// A table: its schema and batches.
 type Table = (SchemaRef, Vec<RecordBatch>);
 
-/// Take a table over from any object that exports one.
-fn table(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Table> {
-    if data.hasattr("__arrow_c_stream__")? {
-        let capsule = data.call_method0("__arrow_c_stream__")?;
-        let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-        // SAFETY: a capsule of this name holds a valid stream; it is moved out, and an empty one left for its destructor.
-        let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-        return py.detach(|| {
-            let reader = RecordBatchStreamReader::try_new(stream).map_err(arrow)?;
-            let schema = reader.schema();
-            let batches = reader.collect::<Result<_, _>>().map_err(arrow)?;
-            Ok((schema, batches))
-        });
-    }
-    let array = array(data)?;
-    let Some(rows) = array.as_any().downcast_ref::<StructArray>() else {
-        return Err(PyTypeError::new_err(format!("expected a table, got an array of {}", array.data_type())));
-    };
-    let batch = RecordBatch::from(rows);
-    Ok((batch.schema(), vec![batch]))
-}
-
-/// Take an array over from any object that exports one.
-fn array(data: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
-    if !data.hasattr("__arrow_c_array__")? {
-        return Err(PyTypeError::new_err(format!(
-            "{} exports no Arrow data: it has neither __arrow_c_stream__ nor __arrow_c_array__",
-            data.get_type().qualname()?
-        )));
-    }
-    let pair = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
-    let (schema, array) = (pair.get_item(0)?, pair.get_item(1)?);
-    let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
-    let array = array.cast::<PyCapsule>()?.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
-    // SAFETY: capsules of these names hold such structures; the array is moved out, the schema is only read.
-    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(arrow)?;
-    Ok(make_array(data))
-}
-
 /// Positions of columns that are given by name or position; negative positions count from the end.
-fn positions(schema: &SchemaRef, keys: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+pub fn positions(schema: &SchemaRef, keys: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let count = schema.fields().len();
     let mut found = Vec::new();
     for key in keys.try_iter()? {
@@ -118,21 +69,11 @@ fn positions(schema: &SchemaRef, keys: &Bound<'_, PyAny>) -> PyResult<Vec<usize>
     Ok(found)
 }
 
-/// Give out an array, as the two capsules of the interface.
-fn export<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyTuple>> {
-    let (array, schema) = to_ffi(&array.to_data()).map_err(arrow)?;
-    let capsules = [
-        PyCapsule::new_with_value(py, schema, SCHEMA)?.into_any(),
-        PyCapsule::new_with_value(py, array, ARRAY)?.into_any(),
-    ];
-    PyTuple::new(py, capsules)
-}
-
 /// Hash the rows of a table; see the stub for the contract.
 #[pyfunction]
 #[pyo3(text_signature = "(data, keys=None, /, *, seed=0)", signature = (data, keys=None, /, *, seed=0))]
 fn hash_rows(py: Python<'_>, data: &Bound<'_, PyAny>, keys: Option<&Bound<'_, PyAny>>, seed: u64) -> PyResult<Hashes> {
-    let (schema, batches) = table(py, data)?;
+    let (schema, batches) = import_batches(data)?;
     let columns = match keys {
         Some(keys) => positions(&schema, keys)?,
         None => (0..schema.fields().len()).collect(),
@@ -162,7 +103,7 @@ fn partition(
     seed: u64,
     threads: usize,
 ) -> PyResult<Vec<Partition>> {
-    let table = table(py, data)?;
+    let table = import_batches(data)?;
     let columns = positions(&table.0, keys)?;
     distribute(py, table, &Route::Hash { columns, seed }, n, threads)
 }
@@ -182,9 +123,19 @@ fn partition_by_ranges(
     nulls_first: Option<Vec<bool>>,
     threads: usize,
 ) -> PyResult<Vec<Partition>> {
-    let table_ = table(py, data)?;
-    let columns = positions(&table_.0, keys)?;
-    let (schema, mut batches) = table(py, boundaries)?;
+    let table = import_batches(data)?;
+    let columns = positions(&table.0, keys)?;
+    let ranges = ranges_of(boundaries, descending, nulls_first)?;
+    distribute(py, table, &Route::Ranges { columns, ranges: &ranges }, ranges.count(), threads)
+}
+
+/// The ranges between the rows of a table.
+pub fn ranges_of(
+    boundaries: &Bound<'_, PyAny>,
+    descending: Option<Vec<bool>>,
+    nulls_first: Option<Vec<bool>>,
+) -> PyResult<Ranges> {
+    let (schema, mut batches) = import_batches(boundaries)?;
     if batches.len() > 1 {
         return Err(PyValueError::new_err(format!(
             "the boundaries are {} batches; combine them to one",
@@ -202,8 +153,7 @@ fn partition_by_ranges(
     };
     let orders = flags(descending, "descending")?.into_iter().zip(flags(nulls_first, "nulls_first")?);
     let orders: Vec<_> = orders.map(|(descending, nulls_first)| Order { descending, nulls_first }).collect();
-    let ranges = Ranges::new(boundaries.columns(), &orders).map_err(raise)?;
-    distribute(py, table_, &Route::Ranges { columns, ranges: &ranges }, ranges.count(), threads)
+    Ranges::new(boundaries.columns(), &orders).map_err(raise)
 }
 
 /// Distribute a table by given numbers; see the stub for the contract.
@@ -219,7 +169,7 @@ fn partition_by_numbers(
     n: usize,
     threads: usize,
 ) -> PyResult<Vec<Partition>> {
-    let table = table(py, data)?;
+    let table = import_batches(data)?;
     if !numbers.is_c_contiguous() {
         return Err(PyValueError::new_err("the buffer of numbers is not contiguous"));
     }
@@ -262,12 +212,11 @@ impl Hashes {
     ) -> PyResult<Bound<'py, PyTuple>> {
         // The interface lets a producer disregard the request.
         let _ = requested_schema;
-        export(py, &self.0)
+        export_array(py, &self.0)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(&DataType::UInt64).map_err(arrow)?;
-        PyCapsule::new_with_value(py, schema, SCHEMA)
+        export_type(py, &DataType::UInt64)
     }
 }
 
@@ -297,13 +246,10 @@ impl Partition {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The interface lets a producer disregard the request.
         let _ = requested_schema;
-        let batches: Vec<_> = self.partition.batches.iter().cloned().map(Ok).collect();
-        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
+        export_batches(py, &self.schema, &self.partition.batches)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(arrow)?;
-        PyCapsule::new_with_value(py, schema, SCHEMA)
+        export_schema(py, &self.schema)
     }
 }

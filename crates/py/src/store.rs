@@ -1,7 +1,6 @@
 //! `craton._native.Store`: a store in this process or in another one, as Python sees it.
 
 use std::io;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,18 +11,24 @@ use craton_store::policy::{self, Policy};
 use craton_store::remote::{Address, Client, Server, ServerOptions, Serving};
 use craton_store::services::SequentialReader;
 use craton_store::{
-    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec,
-    Pinned, Pool, PoolOptions, Reading, Reservation, SetId, SetInfo, SetOptions, Writing,
+    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Operation, PageId, PageSpec, Pool,
+    PoolOptions, Reading, Reservation, SetId, SetInfo, SetOptions, Writing,
 };
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyValueError};
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{
+    PyBufferError, PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::arrow::{ArrowBatches, import_batches, refused};
-use crate::objects::Memory;
+use crate::arrow::import_batches;
+use crate::copy::Copies;
+use crate::page::{Page, PageInfo, invalid};
 use crate::place::{Placed, place};
-use craton_wire::Trim;
+use craton_slab::Extent;
+use craton_wire::object::encode_object;
+use craton_wire::{Encoded, Trim};
 
 pyo3::create_exception!(craton._native, CorruptPage, PyOSError, "A page on disk is not what was written.");
 
@@ -49,145 +54,6 @@ trait IntoPyErr {
 impl IntoPyErr for io::Error {
     fn into_pyerr(self, text: &str) -> PyErr {
         PyOSError::new_err((self.raw_os_error(), text.to_owned()))
-    }
-}
-
-fn invalid(error: craton_wire::Error) -> PyErr {
-    match error {
-        craton_wire::Error::Arrow(error) => refused(error),
-        other => PyValueError::new_err(other.to_string()),
-    }
-}
-
-/// What is known of a page: what travels instead of its bytes.
-#[pyclass(frozen, module = "craton._native", name = "PageInfo")]
-pub struct PageInfo {
-    info: DataInfo,
-}
-
-#[pymethods]
-impl PageInfo {
-    #[getter]
-    fn set(&self) -> u64 {
-        self.info.page.set.0
-    }
-
-    #[getter]
-    fn number(&self) -> u32 {
-        self.info.page.number
-    }
-
-    #[getter]
-    fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.info.key.as_ref().map(|key| PyBytes::new(py, key))
-    }
-
-    #[getter]
-    fn rows(&self) -> u64 {
-        self.info.rows
-    }
-
-    #[getter]
-    fn nbytes(&self) -> u64 {
-        self.info.bytes
-    }
-
-    #[getter]
-    fn location(&self) -> &'static str {
-        match self.info.location {
-            Location::Memory => "memory",
-            Location::Disk => "disk",
-            Location::Both => "both",
-        }
-    }
-
-    #[getter]
-    fn statistics<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.info.statistics)
-    }
-
-    fn __repr__(&self) -> String {
-        let DataInfo { page, rows, bytes, .. } = &self.info;
-        format!("<PageInfo {page}: {rows} rows, {bytes} bytes, {}>", self.location())
-    }
-}
-
-// A pin that Arrow buffers own together.
-struct Pin {
-    _pinned: Arc<Pinned>,
-}
-impl RefUnwindSafe for Pin {}
-impl UnwindSafe for Pin {}
-
-/// A page that stays in memory while it, or anything that was read from it, lives.
-#[pyclass(frozen, module = "craton._native", name = "Page")]
-pub struct Page {
-    pinned: Arc<Pinned>,
-}
-
-impl Page {
-    fn buffers(&self) -> Vec<Buffer> {
-        let owner: Arc<dyn arrow_buffer::alloc::Allocation> = Arc::new(Pin { _pinned: Arc::clone(&self.pinned) });
-        let one = |part: &craton_store::PageBuffer| {
-            let slice = part.as_slice();
-            let Some(start) = NonNull::new(slice.as_ptr().cast_mut()).filter(|_| !slice.is_empty()) else {
-                return Buffer::from_vec(Vec::<u8>::new());
-            };
-            // SAFETY: readable for its length as long as the page is pinned, which `owner` sees to; nobody writes to a sealed page.
-            unsafe { Buffer::from_custom_allocation(start, slice.len(), Arc::clone(&owner)) }
-        };
-        self.pinned.buffers.iter().map(one).collect()
-    }
-}
-
-#[pymethods]
-impl Page {
-    #[getter]
-    fn info(&self) -> PageInfo {
-        PageInfo { info: self.pinned.info.clone() }
-    }
-
-    /// The page as Arrow data, or only some of its columns, by position.
-    #[pyo3(signature = (columns=None))]
-    fn batch(&self, py: Python<'_>, columns: Option<Vec<usize>>) -> PyResult<ArrowBatches> {
-        let buffers = self.buffers();
-        let batch = py
-            .detach(|| match &columns {
-                None => craton_wire::decode(&self.pinned.header, &buffers, craton_wire::Trust::Own),
-                Some(columns) => {
-                    craton_wire::decode_columns(&self.pinned.header, &buffers, columns, craton_wire::Trust::Own)
-                }
-            })
-            .map_err(invalid)?;
-        Ok(ArrowBatches::new(batch.schema(), vec![batch]))
-    }
-
-    /// The parts of a pickled object: what `Store.write_object` was given.
-    fn object(&self) -> PyResult<(Memory, Vec<Memory>)> {
-        let buffers = self.buffers();
-        let object = craton_wire::object::decode_object(&self.pinned.header, &buffers).map_err(invalid)?;
-        let parts = object.buffers().map(|parts| Memory::of_page(joined(parts))).collect();
-        Ok((Memory::of_page(object.meta), parts))
-    }
-
-    /// The addresses and lengths of its buffers.
-    fn addresses(&self) -> Vec<(usize, usize)> {
-        self.pinned.buffers.iter().map(|part| (part.as_slice().as_ptr().addr(), part.as_slice().len())).collect()
-    }
-}
-
-/// The parts of one buffer as one; in a page they lie one after another.
-fn joined(parts: &[Buffer]) -> Buffer {
-    let [first, rest @ ..] = parts else { return Buffer::from_vec(Vec::<u8>::new()) };
-    if rest.is_empty() {
-        return first.clone();
-    }
-    let adjoining = parts.windows(2).all(|pair| pair[0].as_slice().as_ptr_range().end == pair[1].as_ptr());
-    let length = parts.iter().map(Buffer::len).sum();
-    match NonNull::new(first.as_ptr().cast_mut()).filter(|_| adjoining) {
-        // SAFETY: the parts adjoin, and the new buffer owns all of them.
-        Some(start) => unsafe { Buffer::from_custom_allocation(start, length, Arc::new(parts.to_vec())) },
-        None => Buffer::from_vec(parts.iter().flat_map(|part| part.as_slice().iter().copied()).collect::<Vec<u8>>()),
     }
 }
 
@@ -230,6 +96,31 @@ pub struct Store {
     connected: Option<String>,
 }
 
+/// A use of a set, given up when it is collected.
+#[pyclass(frozen, module = "craton._native", name = "SetUse")]
+pub struct SetUse {
+    home: Arc<dyn Home>,
+    set: SetId,
+}
+
+#[pymethods]
+impl SetUse {
+    #[getter]
+    fn number(&self) -> u64 {
+        self.set.0
+    }
+}
+
+impl Drop for SetUse {
+    fn drop(&mut self) {
+        // Giving memory back to the system may take a while.
+        match Python::try_attach(|py| py.detach(|| self.home.release_set(self.set))) {
+            Some(()) => {}
+            None => self.home.release_set(self.set),
+        }
+    }
+}
+
 /// Pages of a set, each once, to whichever thread asks next.
 #[pyclass(frozen, module = "craton._native", name = "Reader")]
 pub struct Reader {
@@ -242,7 +133,7 @@ impl Reader {
     fn next(&self, py: Python<'_>) -> PyResult<Option<Page>> {
         let Some(reader) = self.reader.lock().clone() else { return Ok(None) };
         let pinned = py.detach(|| reader.next_page()).map_err(raised)?;
-        Ok(pinned.map(|pinned| Page { pinned: Arc::new(pinned) }))
+        Ok(pinned.map(Page::new))
     }
 
     /// Stop reading ahead.
@@ -279,23 +170,90 @@ fn name_of<T: Copy + PartialEq>(value: T, known: &[(&'static str, T)]) -> &'stat
     known.iter().find(|(_, other)| *other == value).map_or("?", |(text, _)| text)
 }
 
+/// What a page has beside its data: key, statistics, and nanoseconds to make it again.
+type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
+
+/// Memory that Python objects export, contiguous, for the time of a call.
+fn exported(objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<PyUntypedBuffer>> {
+    let one = |object: &Bound<'_, PyAny>| {
+        let buffer = PyUntypedBuffer::get(object)?;
+        if buffer.is_c_contiguous() {
+            return Ok(buffer);
+        }
+        let kind = object.get_type().qualname()?;
+        Err(PyBufferError::new_err(format!("the memory of a {kind} is not contiguous: pass one that is")))
+    };
+    objects.iter().map(one).collect()
+}
+
+/// The bytes of each; they may be used as long as the exports live.
+fn slices(exports: &[PyUntypedBuffer]) -> Vec<&[u8]> {
+    let one = |export: &PyUntypedBuffer| -> &[u8] {
+        if export.len_bytes() == 0 {
+            return &[];
+        }
+        // SAFETY: exported, contiguous, and of that length, until the export is released.
+        unsafe { std::slice::from_raw_parts(export.buf_ptr().cast(), export.len_bytes()) }
+    };
+    exports.iter().map(one).collect()
+}
+
 impl Store {
-    fn sealed(
-        &self,
-        set: SetId,
-        encoded: (Vec<u8>, u64),
-        buffers: &[Buffer],
-        extra: (Option<Vec<u8>>, Vec<u8>, u64),
-    ) -> craton_store::Result<DataInfo> {
+    /// What does the work, here or elsewhere.
+    pub fn home(&self) -> &Arc<dyn Home> {
+        &self.home
+    }
+
+    fn sealed(&self, set: SetId, encoded: Encoded, extra: Extra) -> craton_store::Result<DataInfo> {
         let (key, statistics, rebuild) = extra;
-        let Placed { references, extents } = place(self.home.as_ref(), set, buffers, true)?;
-        let spec = PageSpec { key, header: encoded.0, buffers: references, rows: encoded.1, statistics, rebuild };
+        let Encoded { header, buffers, rows } = encoded;
+        let Placed { references, extents } = place(self.home.as_ref(), set, &buffers, Vec::new(), true)?;
+        let spec = PageSpec { key, header, buffers: references, rows, statistics, rebuild };
         match self.home.seal(set, spec.clone(), extents) {
             // Memory of a segment that is no page's (somebody's unsealed extent, or a page that was dropped): copy it.
             Err(Error::Invalid(_)) => {
-                let Placed { references, extents } = place(self.home.as_ref(), set, buffers, false)?;
+                let Placed { references, extents } = place(self.home.as_ref(), set, &buffers, Vec::new(), false)?;
                 self.home.seal(set, PageSpec { buffers: references, ..spec }, extents)
             }
+            other => other,
+        }
+    }
+
+    /// A page with a pickled object, whose metadata may be in several pieces.
+    fn seal_object(
+        &self,
+        set: SetId,
+        meta: &[&[u8]],
+        buffers: &[&[u8]],
+        extra: Extra,
+    ) -> craton_store::Result<DataInfo> {
+        let buffers: Vec<Buffer> = buffers.iter().map(|bytes| borrowed(bytes)).collect();
+        let encode = |meta, buffers| encode_object(meta, buffers).map_err(|e| Error::Invalid(e.to_string()));
+        if let [meta] = meta {
+            return self.sealed(set, encode(borrowed(meta), buffers)?, extra);
+        }
+        let once = |share| {
+            // The pieces are put together where the page will be.
+            let mut granted = self.home.allocate(set, &[meta.iter().map(|piece| piece.len()).sum()])?;
+            let target = granted.first_mut().and_then(Extent::as_mut_slice);
+            let target = target.ok_or_else(|| Error::Invalid("no extent was granted that can be written".into()))?;
+            let mut copies = Copies::default();
+            let mut rest = target;
+            for piece in meta {
+                let (own, others) = rest.split_at_mut(piece.len());
+                copies.push(own, piece);
+                rest = others;
+            }
+            copies.run();
+            let joined = borrowed(granted.first().map_or(&[], Extent::as_slice));
+            let Encoded { header, buffers, rows } = encode(joined, buffers.clone())?;
+            let Placed { references, extents } = place(self.home.as_ref(), set, &buffers, granted, share)?;
+            let (key, statistics, rebuild) = extra.clone();
+            let spec = PageSpec { key, header, buffers: references, rows, statistics, rebuild };
+            self.home.seal(set, spec, extents)
+        };
+        match once(true) {
+            Err(Error::Invalid(_)) => once(false),
             other => other,
         }
     }
@@ -309,8 +267,6 @@ fn borrowed(bytes: &[u8]) -> Buffer {
     // SAFETY: the caller keeps the memory for as long as the buffer, which does not leave the call, lives.
     unsafe { Buffer::from_custom_allocation(start, bytes.len(), Arc::new(())) }
 }
-
-type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
 
 fn policy(name: &str) -> PyResult<Arc<dyn Policy>> {
     policy::by_name(name)
@@ -404,7 +360,10 @@ impl Store {
         Ok(Reader { reader: Mutex::new(Some(Arc::new(reader))) })
     }
 
-    #[pyo3(signature = (name=None, *, tag=b"".as_slice(), durability="write-back", writing="sequential", reading="sequential", pinned=false))]
+    #[pyo3(
+        signature = (name=None, *, tag=b"".as_slice(), durability="write-back", writing="sequential", reading="sequential", pinned=false),
+        text_signature = "($self, name=None, *, tag=b'', durability='write-back', writing='sequential', reading='sequential', pinned=False)"
+    )]
     #[allow(clippy::too_many_arguments)]
     fn create_set(
         &self,
@@ -466,7 +425,10 @@ impl Store {
     }
 
     /// A page a record batch; an empty list for a stream without batches.
-    #[pyo3(signature = (set, data, *, key=None, statistics=b"".as_slice(), rebuild=0))]
+    #[pyo3(
+        signature = (set, data, *, key=None, statistics=b"".as_slice(), rebuild=0),
+        text_signature = "($self, set, data, *, key=None, statistics=b'', rebuild=0)"
+    )]
     fn write(
         &self,
         py: Python<'_>,
@@ -487,44 +449,55 @@ impl Store {
             let shared = |buffer: &Buffer| craton_slab::locate(buffer.as_ptr(), buffer.len()).is_some();
             let encoded = craton_wire::encode_batch(batch, Trim::Unless(&shared)).map_err(invalid)?;
             let extra: Extra = (key.clone(), statistics.to_vec(), rebuild);
-            let info =
-                self.sealed(SetId(set), (encoded.header, encoded.rows), &encoded.buffers, extra).map_err(raised)?;
+            let info = self.sealed(SetId(set), encoded, extra).map_err(raised)?;
             Ok(PageInfo { info })
         };
         py.detach(|| batches.iter().map(one).collect())
     }
 
     /// A page with a pickled object's parts.
-    #[pyo3(signature = (set, meta, buffers, *, key=None, statistics=b"".as_slice(), rebuild=0))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(
+        signature = (set, meta, buffers, *, statistics=b"".as_slice()),
+        text_signature = "($self, set, meta, buffers, *, statistics=b'')"
+    )]
     fn write_object(
         &self,
         py: Python<'_>,
         set: u64,
-        meta: &[u8],
+        meta: Vec<Bound<'_, PyAny>>,
         buffers: Vec<Bound<'_, PyAny>>,
-        key: Option<Vec<u8>>,
         statistics: &[u8],
-        rebuild: u64,
     ) -> PyResult<PageInfo> {
-        let held = buffers.iter().map(Memory::of).collect::<PyResult<Vec<Py<Memory>>>>()?;
-        let parts: Vec<Buffer> = held.iter().map(|memory| borrowed(memory.get().bytes())).collect();
-        let meta = borrowed(meta);
-        let info = py.detach(|| {
-            let encoded = craton_wire::object::encode_object(meta, parts).map_err(|e| Error::Invalid(e.to_string()))?;
-            self.sealed(
-                SetId(set),
-                (encoded.header, encoded.rows),
-                &encoded.buffers,
-                (key, statistics.to_vec(), rebuild),
-            )
-        });
-        info.map(|info| PageInfo { info }).map_err(raised)
+        let (meta, buffers) = (exported(&meta)?, exported(&buffers)?);
+        let (meta, buffers) = (slices(&meta), slices(&buffers));
+        let extra: Extra = (None, statistics.to_vec(), 0);
+        let info = py.detach(|| self.seal_object(SetId(set), &meta, &buffers, extra)).map_err(raised)?;
+        Ok(PageInfo { info })
+    }
+
+    /// A new set of one page, with a pickled object's parts.
+    #[pyo3(signature = (meta, buffers, /), text_signature = "($self, meta, buffers, /)")]
+    fn put(&self, py: Python<'_>, meta: Vec<Bound<'_, PyAny>>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult<SetUse> {
+        let (meta, buffers) = (exported(&meta)?, exported(&buffers)?);
+        let (meta, buffers) = (slices(&meta), slices(&buffers));
+        py.detach(|| {
+            let set = self.home.create_set(SetOptions::default())?;
+            let using = SetUse { home: Arc::clone(&self.home), set };
+            self.seal_object(set, &meta, &buffers, Extra::default())?;
+            Ok(using)
+        })
+        .map_err(raised)
+    }
+
+    /// What gives up one use of the set, which the caller has, when it is collected.
+    #[pyo3(signature = (set, /), text_signature = "($self, set, /)")]
+    fn hold(&self, set: u64) -> SetUse {
+        SetUse { home: Arc::clone(&self.home), set: SetId(set) }
     }
 
     fn pin(&self, py: Python<'_>, set: u64, number: u32) -> PyResult<Page> {
         let pinned = py.detach(|| self.home.pin(PageId { set: SetId(set), number })).map_err(raised)?;
-        Ok(Page { pinned: Arc::new(pinned) })
+        Ok(Page::new(pinned))
     }
 
     fn prefetch(&self, py: Python<'_>, pages: Vec<(u64, u32)>) {

@@ -87,6 +87,12 @@ pub enum Error {
         /// The type of the keys.
         key_type: DataType,
     },
+    /// Long strings of few rows that do not fit one buffer, and cannot be shared with the input.
+    #[error("the strings of a few rows of one partition have {bytes} bytes; a buffer of views has 2 GiB at most")]
+    Strings {
+        /// Their bytes.
+        bytes: u64,
+    },
     /// The caller's memory gave none.
     #[error("no memory for a partition of {bytes} bytes: {source}")]
     Memory {

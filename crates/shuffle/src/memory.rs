@@ -15,12 +15,18 @@ pub const ALIGNMENT: usize = 64;
 
 /// Gives memory to partitions.
 pub trait Memory: Sync {
-    /// A region of `bytes` bytes (more than 0) that starts at a multiple of 64 and belongs to nobody else. Its contents
-    /// may be anything; every byte of it is written before it is read.
+    /// A region of `bytes` bytes (more than 0) for a partition, by its number, that starts at a multiple of 64 and belongs
+    /// to nobody else. Its contents may be anything; every byte of it is written before it is read.
     ///
     /// # Errors
     /// When there is no such memory; partitioning ends then, and gives back what it was given.
-    fn allocate(&self, bytes: usize) -> Result<Region, MemoryError>;
+    fn allocate(&self, partition: usize, bytes: usize) -> Result<Region, MemoryError>;
+
+    /// Whether partitions may share the bytes of long strings with the input. Without, they are copied, as often as views
+    /// point to them, which may take more than the input does.
+    fn shares_strings(&self) -> bool {
+        true
+    }
 }
 
 /// A range of memory that nobody else touches, kept alive by its owner.
@@ -45,7 +51,7 @@ impl Region {
     /// The range can be read and written while `owner` lives, and nobody else does either.
     #[must_use]
     pub unsafe fn new(start: NonNull<u8>, bytes: usize, owner: Arc<dyn Allocation>) -> Self {
-        assert!(start.addr().get().is_multiple_of(ALIGNMENT), "a region that starts at {start:p}, no multiple of 64");
+        assert!(start.addr().get() % ALIGNMENT == 0, "a region that starts at {start:p}, no multiple of 64");
         Self { start, bytes, owner }
     }
 
@@ -108,7 +114,7 @@ impl Drop for Block {
 const HUGE: usize = 2 << 20;
 
 impl Memory for Heap {
-    fn allocate(&self, bytes: usize) -> Result<Region, MemoryError> {
+    fn allocate(&self, _partition: usize, bytes: usize) -> Result<Region, MemoryError> {
         let huge = bytes >= 2 * HUGE;
         let layout = Layout::from_size_align(bytes.max(1), if huge { HUGE } else { ALIGNMENT })?;
         // SAFETY: the layout's size is not 0.

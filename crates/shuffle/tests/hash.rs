@@ -69,10 +69,19 @@ fn frozen_values() {
     assert_eq!(found, FROZEN);
 }
 
-const FROZEN: [&str; 7] = ["", "", "", "", "", "", ""];
+/// They never change: what was partitioned once is found again.
+const FROZEN: [&str; 7] = [
+    "c77b3abb6f87acd9",
+    "2fbc593564db792e",
+    "85671091eda75eb5",
+    "157f564bdd78ae58",
+    "593bc1c1dece3e6c",
+    "a290add2d247d73f",
+    "053d15c067a49724",
+];
 
 fn all_equal(arrays: Vec<ArrayRef>) {
-    let hashes: Vec<_> = arrays.iter().map(|array| hash_rows(&[array.clone()], 7).unwrap()).collect();
+    let hashes: Vec<_> = arrays.iter().map(|array| hash_rows(std::slice::from_ref(array), 7).unwrap()).collect();
     for (array, hash) in arrays.iter().zip(&hashes) {
         assert_eq!(*hash, hashes[0], "{} and {}", array.data_type(), arrays[0].data_type());
     }
@@ -141,17 +150,7 @@ fn decimals_are_equal_by_value() {
     assert_eq!(narrow(5, -2), hash(Int64Array::from(vec![500]))[0]);
     let large = 10_i128.pow(37) + 10;
     assert_eq!(narrow(large, 1), wide(i256::from_i128(large) * i256::from_i128(1000), 4));
-    assert_eq!(narrow(10_i128.pow(30), 0), wide(i256::from_i128(10).pow_checked(45), 15));
-}
-
-trait Power {
-    fn pow_checked(self, times: u32) -> Self;
-}
-
-impl Power for i256 {
-    fn pow_checked(self, times: u32) -> Self {
-        (1..times).fold(self, |product, _| product * self)
-    }
+    assert_eq!(narrow(10_i128.pow(30), 0), wide(i256::from_i128(10).pow_wrapping(45), 15));
 }
 
 #[test]
@@ -218,9 +217,9 @@ fn lists_are_equal_whatever_their_kind() {
 fn every_type_hashes_alike_in_parts_and_with_one_null() {
     let null = hash(NullArray::new(1))[0];
     for (name, array) in common::every_type(300) {
-        let whole = hash_rows(&[array.clone()], 0).unwrap();
+        let whole = hash_rows(std::slice::from_ref(&array), 0).unwrap();
         let parts = [array.slice(0, 1), array.slice(1, 100), array.slice(101, 0), array.slice(101, 199)];
-        let parts: Vec<u64> = parts.iter().flat_map(|part| hash_rows(&[part.clone()], 0).unwrap()).collect();
+        let parts: Vec<u64> = parts.iter().flat_map(|part| hash_rows(std::slice::from_ref(part), 0).unwrap()).collect();
         assert_eq!(whole, parts, "{name}");
         if let Some(nulls) = array.logical_nulls() {
             assert!((0..300).all(|row| nulls.is_valid(row) || whole[row] == null), "{name}");

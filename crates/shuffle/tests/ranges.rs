@@ -108,7 +108,7 @@ fn every_type_with_an_order() {
     for (name, array) in common::every_type(60) {
         // Rows 5, 10 and 20 are not null, and in order in all types but these.
         let picked = array.slice(5, 1);
-        match Ranges::new(&[picked.clone()], &[Order::default()]) {
+        match Ranges::new(std::slice::from_ref(&picked), &[Order::default()]) {
             Ok(_) => {
                 let found = assign(vec![array.clone()], vec![picked], &[Order::default()]);
                 assert_eq!(found[5], 1, "{name}: a row that equals a boundary comes behind it");
@@ -137,7 +137,7 @@ fn what_is_wrong_is_said() {
     let ranges = Ranges::new(&[ints(&[1])], &[plain]).unwrap();
     let batch = RecordBatch::try_from_iter([("a", Arc::new(Float64Array::from(vec![1.0])) as ArrayRef)]).unwrap();
     let route = Route::Ranges { columns: vec![0], ranges: &ranges };
-    let found = partition(&batch.schema(), &[batch.clone()], &route, 2, &Heap, 0).unwrap_err();
+    let found = partition(&batch.schema(), std::slice::from_ref(&batch), &route, 2, &Heap, 0).unwrap_err();
     assert_eq!(found.to_string(), "boundaries: they are of type Int64, the key of type Float64");
 }
 

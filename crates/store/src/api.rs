@@ -201,14 +201,14 @@ pub struct Pinned {
     /// The header of `craton_wire`.
     pub header: Arc<[u8]>,
     /// The buffers that the header speaks of.
-    pub buffers: Vec<PageBuffer>,
+    pub buffers: Arc<[PageBuffer]>,
     /// Runs when the value is dropped.
     pub unpin: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        self.buffers.clear();
+        drop(std::mem::take(&mut self.buffers));
         if let Some(unpin) = self.unpin.take() {
             unpin();
         }

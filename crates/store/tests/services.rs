@@ -100,7 +100,7 @@ fn many_writers_append_to_the_pages_of_one_partition() {
     let mut found: BTreeMap<u64, u64> = BTreeMap::new();
     let reader = SequentialReader::new(&home, set, 1).unwrap();
     while let Some(page) = reader.next_page().unwrap() {
-        for buffer in &page.buffers {
+        for buffer in page.buffers.iter() {
             let mut rest = buffer.as_slice();
             while !rest.is_empty() {
                 let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;

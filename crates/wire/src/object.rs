@@ -8,6 +8,7 @@
 //!
 //! Neither direction makes Arrow arrays: an object may have 100,000 buffers.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_buffer::{Buffer, MutableBuffer};
@@ -17,13 +18,15 @@ use arrow_schema::{DataType, Field, Schema};
 
 use crate::Encoded;
 use crate::batch::Body;
-use crate::encode::typed;
 use crate::error::{Result, invalid, size};
 use crate::header::{Header, HeaderWriter};
 use crate::schema;
 
 /// The most bytes of a row.
 pub const PART: usize = 1 << 30;
+
+/// Bytes of a view.
+const VIEW: usize = size_of::<u128>();
 
 /// The name of the column.
 pub const COLUMN: &str = "object";
@@ -42,7 +45,7 @@ impl Object {
     pub fn buffers(&self) -> impl Iterator<Item = &[Buffer]> {
         let mut rest = &self.rows[..];
         std::iter::from_fn(move || {
-            let (first, after) = split(rest, self.part)?;
+            let (first, after) = split(rest, self.part, Buffer::len)?;
             rest = after;
             Some(first)
         })
@@ -56,9 +59,38 @@ impl Object {
 }
 
 /// The rows of the first value, and those after it.
-fn split(rows: &[Buffer], part: usize) -> Option<(&[Buffer], &[Buffer])> {
-    let last = rows.iter().position(|row| row.len() != part)?;
+fn split<R>(rows: &[R], part: usize, length: impl Fn(&R) -> usize) -> Option<(&[R], &[R])> {
+    let last = rows.iter().position(|row| length(row) != part)?;
     Some(rows.split_at(last + 1))
+}
+
+/// Where the bytes of a row are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowPlace {
+    /// In which buffer of the batch.
+    pub buffer: usize,
+    /// Bytes of that buffer; they were found to be there.
+    pub range: Range<usize>,
+}
+
+/// Where the parts of an object are, for those who keep its memory in another way than as [`Buffer`]s.
+#[derive(Debug, Clone)]
+pub struct ObjectPlaces {
+    rows: Vec<RowPlace>,
+    part: usize,
+}
+
+impl ObjectPlaces {
+    /// The metadata, which is always there, and then the buffers, each as the rows that it is stored in: one, unless it has [`PART`] bytes or
+    /// more.
+    pub fn values(&self) -> impl Iterator<Item = &[RowPlace]> {
+        let mut rest = &self.rows[..];
+        std::iter::from_fn(move || {
+            let (first, after) = split(rest, self.part, |row| row.range.len())?;
+            rest = after;
+            Some(first)
+        })
+    }
 }
 
 fn schema_message() -> Result<&'static [u8]> {
@@ -85,6 +117,14 @@ pub fn encode_object(meta: impl Into<Buffer>, buffers: Vec<Buffer>) -> Result<En
 /// [`Invalid`](crate::Error::Invalid) or [`TooLarge`](crate::Error::TooLarge) when this is none.
 pub fn decode_object(header: &[u8], buffers: &[Buffer]) -> Result<Object> {
     decode_parts(header, buffers, PART)
+}
+
+/// Where the metadata and buffers of an object's batch are in the buffers of the batch.
+///
+/// # Errors
+/// As [`decode_object`].
+pub fn locate_object(header: &[u8], buffers: &[&[u8]]) -> Result<ObjectPlaces> {
+    Ok(ObjectPlaces { rows: locate_parts(header, buffers, PART)?, part: PART })
 }
 
 fn encode_parts(meta: Buffer, buffers: Vec<Buffer>, part: usize) -> Result<Encoded> {
@@ -126,7 +166,7 @@ fn encode_parts(meta: Buffer, buffers: Vec<Buffer>, part: usize) -> Result<Encod
     Ok(Encoded { header: header.finish(rows), buffers: blocks, rows })
 }
 
-fn decode_parts(header: &[u8], buffers: &[Buffer], part: usize) -> Result<Object> {
+fn locate_parts(header: &[u8], buffers: &[&[u8]], part: usize) -> Result<Vec<RowPlace>> {
     let header = Header::parse(header)?;
     if header.schema != schema_message()? {
         let schema = schema::read(header.schema)?;
@@ -149,34 +189,49 @@ fn decode_parts(header: &[u8], buffers: &[Buffer], part: usize) -> Result<Object
             invalid!("buffer {number} has {} bytes, and the header says {length}", buffer.len());
         }
     }
-    // Views that don't lie at a multiple of 16 bytes are read from a copy.
-    let aligned = if views.as_ptr().align_offset(align_of::<u128>()) == 0 {
-        views.clone()
-    } else {
-        let mut copy = MutableBuffer::new(views.len());
-        copy.extend_from_slice(views.as_slice());
-        copy.into()
+    let Some(views) = rows.checked_mul(VIEW).and_then(|bytes| views.get(..bytes)) else {
+        invalid!("{} bytes of views are given for {rows} rows", views.len());
     };
-    let mut found = Vec::with_capacity(rows.min(views.len() / 16));
-    for (row, &bits) in typed::<u128>(&aligned, 0, rows)?.iter().enumerate() {
-        let view = ByteView::from(bits);
+    let mut found = Vec::with_capacity(rows);
+    for (row, bytes) in views.chunks_exact(VIEW).enumerate() {
+        let mut view = [0; VIEW];
+        view.copy_from_slice(bytes);
+        let view = ByteView::from(u128::from_le_bytes(view));
         let (length, start) = (view.length as usize, view.offset as usize);
-        found.push(if view.length <= MAX_INLINE_VIEW_LEN {
-            aligned.slice_with_length(row * 16 + 4, length)
+        let (buffer, start) = if view.length <= MAX_INLINE_VIEW_LEN {
+            (1, row * VIEW + 4)
         } else {
             match blocks.get(view.buffer_index as usize) {
-                Some(block) if start == 0 && length == block.len() => block.clone(),
                 Some(block) if start.checked_add(length).is_some_and(|end| end <= block.len()) => {
-                    block.slice_with_length(start, length)
+                    (view.buffer_index as usize + 2, start)
                 }
                 _ => invalid!("row {row} has {length} bytes at {start} of buffer {}", view.buffer_index),
             }
-        });
+        };
+        found.push(RowPlace { buffer, range: start..start + length });
     }
-    if found.last().is_some_and(|row| row.len() == part) {
+    if found.is_empty() {
+        invalid!("an object has no rows");
+    }
+    if found.last().is_some_and(|row| row.range.len() == part) {
         invalid!("the last row of an object has {part} bytes, and what goes on after it is missing");
     }
-    let Some((first, after)) = split(&found, part) else { invalid!("an object has no rows") };
+    Ok(found)
+}
+
+fn decode_parts(header: &[u8], buffers: &[Buffer], part: usize) -> Result<Object> {
+    let slices: Vec<&[u8]> = buffers.iter().map(Buffer::as_slice).collect();
+    let places = locate_parts(header, &slices, part)?;
+    let row = |place: &RowPlace| {
+        let buffer = &buffers[place.buffer];
+        if place.range == (0..buffer.len()) {
+            buffer.clone()
+        } else {
+            buffer.slice_with_length(place.range.start, place.range.len())
+        }
+    };
+    let mut found: Vec<Buffer> = places.iter().map(row).collect();
+    let Some((first, after)) = split(&found, part, Buffer::len) else { invalid!("an object has no rows") };
     let meta = match first {
         [meta] => meta.clone(),
         parts => {

@@ -8,12 +8,16 @@ from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 
+from craton._native import content_hash
 from craton.config import options
-from craton.plan.expr import roots
+from craton.lower.expressions import lower_expr
+from craton.lower.scans import scan_files
+from craton.plan.expr import Expr, conjuncts, has_window, roots
 from craton.plan.operators import Operator, Scan, Slice
 from craton.plan.order import topological
+from craton.plan.size import UNKNOWN_ROWS
 from craton.plan.sources import FileSource
-from craton.store.decoded import DecodeCache, DecodedFile
+from craton.store.decoded import Codes, DecodeCache, DecodedFile
 from craton.store.process import current_store, default_store
 
 #: Of the store's memory limit: what one plan's columns may fill.
@@ -32,15 +36,13 @@ def _connected() -> bool:
     return "CRATON_STORE" in os.environ or (store is not None and store.connected)
 
 
-def prepare(plans: Sequence[Operator], scan: Callable[..., pl.LazyFrame]) -> None:
+def prepare(plans: Sequence[Operator]) -> None:
     """Leave the columns that plans scan in the store, as far as they fit and a whole scan is worth it.
 
     Parameters
     ----------
     plans
         Optimized plans that are about to run.
-    scan
-        How files are scanned: :func:`craton.lower.scans.scan_files`.
     """
     if not active():
         return
@@ -64,31 +66,87 @@ def prepare(plans: Sequence[Operator], scan: Callable[..., pl.LazyFrame]) -> Non
         if missing and room >= 0:
             chosen = [(name, dtype) for name, dtype in columns if name in missing]
             try:
-                cache.fill(file, chosen, decoder(source, [name for name, _ in chosen], scan))
+                cache.fill(file, chosen, decoder(source, [name for name, _ in chosen]))
             except MemoryError:
                 return
 
 
-def cached_scan(source: FileSource, row_number: str | None, wanted: Collection[str]) -> pl.LazyFrame | None:
-    """A scan of pages of the store, if it has every column that is wanted of the file as it is now."""
+def cached_scan(
+    source: FileSource, row_number: str | None, wanted: Collection[str], predicate: Expr | None
+) -> pl.LazyFrame | None:
+    """A scan of pages of the store, filtered, if it has every column that is wanted of the file as it is now.
+
+    Parts of the predicate that ask for one text column of few distinct values are answered once a value, and looked up by
+    the rows' codes.
+
+    Parameters
+    ----------
+    source
+        The file.
+    row_number
+        The name of an extra first column that numbers the file's rows, if there is to be one.
+    wanted
+        The columns.
+    predicate
+        Which rows.
+    """
     if not active() or not _cachable(source):
         return None
+    cache, file = DecodeCache(default_store()), _file(source)
     columns = _typed(source, wanted) or _typed(source, [source.columns[0][0]])
-    frame = DecodeCache(default_store()).read(_file(source), columns)
+    if cache.missing(file, columns):
+        return None
+    beside: dict[str, Codes] = {}
+    filters: list[pl.Expr] = []
+    for part in () if predicate is None else conjuncts(predicate):
+        found = _by_codes(cache, file, source, part)
+        if found is None:
+            filters.append(lower_expr(part))
+        else:
+            name, codes, kept = found
+            beside[name] = codes
+            filters.insert(0, kept)
+    frame = cache.read(file, columns, beside)
     if frame is None:
         return None
     lazy = frame.lazy()
-    return lazy if row_number is None else lazy.with_row_index(row_number)
+    if row_number is not None:
+        lazy = lazy.with_row_index(row_number)
+    return lazy.filter(filters) if filters else lazy
+
+
+def _by_codes(
+    cache: DecodeCache, file: DecodedFile, source: FileSource, part: Expr
+) -> tuple[str, Codes, pl.Expr] | None:
+    """A condition on one text column as a condition on its codes: their column's name, they, and it."""
+    names = roots(part)
+    if len(names) != 1 or has_window(part):
+        return None
+    (name,) = names
+    if dict(source.columns)[name] != pl.String():
+        return None
+    try:
+        codes = cache.codes(file, name)
+    except MemoryError:
+        return None
+    if codes is None:
+        return None
+    values = pl.DataFrame({name: [*codes.values, None]}, schema={name: pl.String})
+    kept = values.select(lower_expr(part).alias("kept")).get_column("kept").fill_null(False).to_list()
+    coded = pl.col(hidden := f"\x00codes {name}")
+    condition = coded.is_in(pl.Series([code for code, keep in enumerate(kept[:-1]) if keep], dtype=pl.UInt8))
+    return hidden, codes, condition | coded.is_null() if kept[-1] else condition
 
 
 def _cachable(source: FileSource) -> bool:
     return (
-        source.format == "parquet"
+        source.format in ("parquet", "ipc", "csv")
         and len(source.paths) == 1
         and source.filesystem is None
         and not source.storage_options
-        and not source.options
-        and bool(source.rows)
+        and bool(source.versions)
+        and dict(source.options).get("hive_partitioning") is not True
+        and source.rows != 0
     )
 
 
@@ -104,12 +162,18 @@ def _typed(source: FileSource, names: Collection[str]) -> list[tuple[str, str]]:
 def _bytes(source: FileSource, name: str) -> float:
     dtype = dict(source.columns)[name]
     width = 8 if dtype.is_numeric() or dtype.is_temporal() else _TEXT_BYTES
-    return width * (source.rows or 0)
+    return width * (source.rows or UNKNOWN_ROWS)
 
 
 def _file(source: FileSource) -> DecodedFile:
     (path,) = source.paths
-    return DecodedFile(os.path.realpath(path), repr(source.versions), source.rows or 0, _group_rows(path, source.versions))
+    name = os.path.realpath(path)
+    if source.options:
+        name += f" read as {content_hash(repr(source.options).encode()).hex()}"
+    # A file of text is read from its start whatever is asked of it, so it is decoded as a whole.
+    rows = None if source.format == "csv" else source.rows
+    group_rows = _group_rows(path, source.versions) if source.format == "parquet" else 1
+    return DecodedFile(name, repr(source.versions), rows, group_rows)
 
 
 @functools.lru_cache(1024)
@@ -120,10 +184,10 @@ def _group_rows(path: str, _versions: tuple[object, ...]) -> int:
     return max((metadata.row_group(i).num_rows for i in range(min(metadata.num_row_groups, 1))), default=1)
 
 
-def decoder(source: FileSource, names: list[str], scan: Callable[..., pl.LazyFrame]) -> Callable[[int, int], pl.DataFrame]:
-    """What decodes some rows of a file, given how it is scanned."""
+def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None], pl.DataFrame]:
+    """What decodes some rows of a file."""
 
-    def decode(start: int, rows: int) -> pl.DataFrame:
-        return scan(source, None, names, cached=False).select(names).slice(start, rows).collect(engine="streaming")
+    def decode(start: int, rows: int | None) -> pl.DataFrame:
+        return scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
 
     return decode

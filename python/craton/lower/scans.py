@@ -7,15 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from craton.lower.decoded import cached_scan
 from craton.lower.json_lines import scan_json_lines
 from craton.lower.remote import scan_remote
 from craton.plan.sources import FileSource
 
 
-def scan_files(
-    source: FileSource, row_number: str | None, wanted: Collection[str], *, cached: bool = True
-) -> pl.LazyFrame:
+def scan_files(source: FileSource, row_number: str | None, wanted: Collection[str]) -> pl.LazyFrame:
     """A lazy scan of a file source with the columns that the source declares.
 
     Parameters
@@ -26,16 +23,12 @@ def scan_files(
         The name of an extra first column that numbers the rows, if there is to be one.
     wanted
         The columns that are needed; the scan may have more.
-    cached
-        Whether columns that were decoded before are taken from the store.
 
     Raises
     ------
     SourceChanged
         If a file is not what it was when the plan was built.
     """
-    if cached and (found := cached_scan(source, row_number, wanted)) is not None:
-        return found
     if source.filesystem is not None:
         frame = scan_remote(source)
         return frame if row_number is None else frame.with_row_index(row_number)

@@ -16,6 +16,7 @@ from functools import singledispatchmethod
 
 import polars as pl
 
+from craton.lower.decoded import cached_scan
 from craton.lower.expressions import IMPLEMENTATIONS, lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
@@ -41,7 +42,7 @@ from craton.plan.operators import (
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import distinct_share, estimated_rows
-from craton.plan.sources import FileSource, MemorySource, SharedSource
+from craton.plan.sources import FileSource, KeptSource, MemorySource, SharedSource
 
 HIDDEN = "\x00order"
 
@@ -176,10 +177,17 @@ class _Lowering:
             frame = op.source.frame.lazy()
             if op.row_number:
                 frame = frame.with_row_index(op.row_number)
+        elif isinstance(op.source, KeptSource):
+            frame = op.source.kept.read().lazy()
+            if op.row_number:
+                frame = frame.with_row_index(op.row_number)
         elif isinstance(op.source, SharedSource):
             frame = op.source.frame.with_row_index(op.row_number) if op.row_number else op.source.frame
         elif isinstance(op.source, FileSource):
             read = set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
+            cached = cached_scan(op.source, op.row_number, read, op.predicate)
+            if cached is not None:
+                return Lowered(cached.select(list(schema(op))))
             frame = scan_files(op.source, op.row_number, read)
         else:
             raise NotImplementedError(f"no scan of {type(op.source).__name__}")
@@ -338,7 +346,7 @@ class _Lowering:
         below = op.input
         numbers = all(is_number(dtype_of(key.expr)) for key in op.keys)
         if numbers and self._readers[below] == 1 and isinstance(below, Scan) and below.row_number in self._columns(op):
-            in_memory = isinstance(below.source, MemorySource) and below.predicate is None
+            in_memory = isinstance(below.source, (KeptSource, MemorySource)) and below.predicate is None
             if in_memory and not any(below.row_number in roots(key.expr) for key in op.keys):
                 return below.row_number, self._lower(replace(below, row_number=None))
         return None, self(below)
@@ -431,7 +439,7 @@ def _is_in_memory(op: Operator) -> bool:
     """Whether rows are in memory as they are, so that nothing would be gained by joining them as they come."""
     while isinstance(op, Project):
         op = op.input
-    return isinstance(op, Scan) and isinstance(op.source, MemorySource) and op.predicate is None
+    return isinstance(op, Scan) and isinstance(op.source, (KeptSource, MemorySource)) and op.predicate is None
 
 
 def _groups_by_sorting(op: Aggregate) -> bool:

@@ -15,6 +15,7 @@ from craton.pandas.grouping import FrameGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, FrameOperators
+from craton.pandas.persisting import Persisting
 from craton.pandas.printing import FramePrinting
 from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
@@ -36,6 +37,7 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
     FrameGrouping,
     FrameWindows,
     FrameSinks,
+    Persisting,
     FrameOperators,
     BinaryOperators,
     Ufuncs,

@@ -14,7 +14,6 @@ from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
 from craton.lower.results import results
-from craton.lower.scans import scan_files
 from craton.plan.operators import Aggregate, Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
@@ -38,7 +37,7 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     """
     started = time.perf_counter()
     optimized = optimize(results.substitute(plan))
-    prepare([optimized], scan_files)
+    prepare([optimized])
     scanned = sum(estimated_rows(op) for op in topological(optimized) if isinstance(op, Scan))
     try:
         run_all([attach(lower(optimized))], expected_rows=scanned, describe=lambda: f"writing, from ~{scanned:,} rows")
@@ -53,7 +52,11 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
 
 
 def execute(
-    plans: list[Operator], *, ordered: bool = True, beside: tuple[Operator, Operator, int] | None = None
+    plans: list[Operator],
+    *,
+    ordered: bool = True,
+    beside: tuple[Operator, Operator, int] | None = None,
+    remember: bool = True,
 ) -> list[pl.DataFrame]:
     """Run plans together; a plan that was run before gives the remembered result.
 
@@ -66,6 +69,8 @@ def execute(
     beside
         An operator within the plans, a projection of it to some columns, and a number of rows: the projection is computed
         once, read by the plans in the operator's place, and remembered if it has no more rows.
+    remember
+        Whether the results are remembered.
     """
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
@@ -76,12 +81,12 @@ def execute(
         if beside is not None:
             core, projection, rows = beside
             shared = [optimize(results.substitute(projection, ordered=False))]
-            prepare(shared, scan_files)
+            prepare(shared)
             source = SharedSource.of(lower(shared[0], ordered=False).cache(), schema(projection))
             scan = Scan(source, tuple(schema(projection)))
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
-        prepare(optimized, scan_files)
+        prepare(optimized)
         lowered = [lower(plan, ordered=ordered) for plan in optimized]
         if beside is not None:
             lowered.append(source.frame.head(rows + 1))
@@ -103,8 +108,7 @@ def execute(
         if beside is not None and (kept := ran.pop()).height <= rows:
             _remember(core, kept)
         for i, frame in zip(missing, ran, strict=True):
-            found[i] = frame
-            results.put(plans[i], frame, ordered)
+            found[i] = results.put(plans[i], frame, ordered) if remember else frame
         if events.active:
             operators = sum(len(topological(plans[i])) for i in missing)
             produced = sum(frame.height for frame in found if frame is not None)

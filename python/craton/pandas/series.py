@@ -14,6 +14,7 @@ from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
 from craton.pandas.operators import BinaryOperators, SeriesOperators
+from craton.pandas.persisting import Persisting
 from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions import SeriesReductions
 from craton.pandas.relational_series import SeriesRelational
@@ -35,6 +36,7 @@ class Series(  # noqa: D101 - the docstring is pandas'
     SeriesGrouping,
     SeriesWindows,
     SeriesSinks,
+    Persisting,
     SeriesOperators,
     BinaryOperators,
     Ufuncs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -83,6 +83,43 @@ class MemorySource(Source):
 
     def __repr__(self) -> str:
         return f"memory #{self.token}"
+
+
+class Kept(Protocol):
+    """A frame that is read when it is needed."""
+
+    height: int
+
+    @property
+    def readable(self) -> bool:
+        """Whether it can be read in this process."""
+
+    def read(self) -> pl.DataFrame:
+        """The rows."""
+
+    def drop(self) -> None:
+        """Keep them no longer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptSource(Source):
+    """A frame that is kept elsewhere, and held in memory only while it is read; its identity is a token."""
+
+    token: int
+    kept: Kept = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, kept: Kept, schema: Mapping[str, pl.DataType]) -> KeptSource:
+        """Wrap what nobody will change."""
+        return cls(tuple(schema.items()), next(_tokens), kept)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the frame."""
+        return self.kept.height
+
+    def __repr__(self) -> str:
+        return f"kept #{self.token}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

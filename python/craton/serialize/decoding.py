@@ -36,4 +36,4 @@ def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
 
 def loaded(buffers: Buffers) -> Any:
     """Make the object that these buffers are part of."""
-    return pickle.loads(buffers.stream, buffers=buffers)
+    return pickle.loads(buffers.stream, buffers=buffers.rest())

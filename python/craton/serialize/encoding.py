@@ -19,6 +19,8 @@ PLACE = pickle.PickleBuffer(bytearray())
 read-only, which pickle would answer by a memoryview in place of the array."""
 
 _HEAD = struct.Struct("<4sIQIQ")
+_NO_BUFFERS = _HEAD.pack(b"COBM", VERSION, 0, 0, 0)
+_NUMBERS = frozenset({int, float, bool, type(None)})
 _MOST_DTYPES = 1 << 16
 
 Handler = Callable[["Encoder", Any], Any]
@@ -175,6 +177,8 @@ def encode(obj: Any) -> Parts:
     >>> decode(parts.meta, parts.buffers)
     {'name': 'x', 'values': array([0., 1., 2.])}
     """
+    if type(obj) in _NUMBERS:
+        return Parts([_NO_BUFFERS + pickle.dumps(obj, 5)], [])
     return Encoder().encode(obj)
 
 

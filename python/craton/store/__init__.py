@@ -1,6 +1,6 @@
-"""The store: one copy of the data, shared by every process and larger than memory.
+r"""The store: one copy of the data, shared by every process and larger than memory.
 
-A :class:`Store` holds :class:`LocalitySet`\\ s of pages in shared memory and writes to disk what does not fit. It lives in
+A :class:`Store` holds :class:`LocalitySet`\ s of pages in shared memory and writes to disk what does not fit. It lives in
 this process (:meth:`Store.open`) or in another one (:func:`connect`); whoever uses it cannot tell which. ``craton.put``
 and ``craton.get`` use the store of the process, :func:`default_store`.
 """
@@ -9,6 +9,7 @@ from craton._native import CorruptPage
 from craton.store.objects import Ref, cache, get, put
 from craton.store.process import close_store, connect, default_store
 from craton.store.sets import LocalitySet, PageReader
+from craton.store.shuffle import ShuffleWriter, shuffle
 from craton.store.store import Store
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "LocalitySet",
     "PageReader",
     "Ref",
+    "ShuffleWriter",
     "Store",
     "cache",
     "close_store",
@@ -23,4 +25,5 @@ __all__ = [
     "default_store",
     "get",
     "put",
+    "shuffle",
 ]

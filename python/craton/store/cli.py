@@ -17,7 +17,6 @@ import argparse
 import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 
 import pandas as pd
@@ -55,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     serve = command("serve", "serve a store to all programs of this user until interrupted")
     serve.add_argument("--memory-limit", type=parse_bytes, default=options.memory_limit, metavar="BYTES")
     serve.add_argument("--directory", metavar="FOLDER", help="where pages go that do not fit into memory")
-    serve.add_argument("--quota", type=parse_bytes, default=None, metavar="BYTES", help="the most that one client may pin")
+    serve.add_argument(
+        "--quota", type=parse_bytes, default=None, metavar="BYTES", help="the most that one client may pin"
+    )
     command("ls", "list the sets")
     stat = command("stat", "what one set, or the whole store, uses and has done")
     stat.add_argument("name", nargs="?", metavar="NAME")
@@ -72,13 +73,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    stop = threading.Event()
+    # A signal may reach any thread, and Python's handlers run in the main one when it wakes: so it waits for what wakes it in any case.
+    stopped, stop = os.pipe()
+    os.set_blocking(stop, False)
+    signal.set_wakeup_fd(stop)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: None)
     with Store.open(parsed.memory_limit, directory=parsed.directory) as store:
         print(store.serve(parsed.address, quota=parsed.quota), flush=True)
-        while not stop.wait(3600):
-            pass
+        os.read(stopped, 1)
     return 0
 
 
@@ -144,7 +147,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     bad = 0
     for path in files:
         problem = _native.verify_page_file(path)
-        print(f"{path}: {problem or 'sound'}")
+        print(f"{path}: {(problem or 'sound').removeprefix(f'{path}: ')}")
         bad += problem is not None
     if names or not files:
         store = Store.connect(parsed.address)
@@ -156,7 +159,8 @@ def _verify(parsed: argparse.Namespace) -> int:
                     pages.pin(info).batch()
                 except _native.CorruptPage as error:
                     damaged.append(str(error))
-            print(f"{name}: {'; '.join(damaged) or f'{len(pages)} pages sound'}")
+            sound = "1 page sound" if len(pages) == 1 else f"{len(pages)} pages sound"
+            print(f"{name}: {'; '.join(damaged) or sound}")
             bad += bool(damaged)
     return 1 if bad else 0
 

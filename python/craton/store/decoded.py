@@ -7,7 +7,7 @@ The pages can be made again at the cost of decoding them, so paging drops them w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,8 +15,13 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.store.sets import LocalitySet
+from craton.store.sets import LocalitySet, one_batch
 from craton.store.store import Store
+
+#: Text columns of at most so many distinct values get codes of one byte each.
+MOST_CODES = 255
+#: Rows that are looked at first, to tell that a column has more.
+_SAMPLED = 20_000
 
 #: Rows of a page, about: 32 MiB of a column of 64-bit numbers.
 CHUNK_ROWS = 1 << 22
@@ -33,20 +38,38 @@ class DecodedFile:
     state
         Tells one state of the file from another: size, time of change, inode, or an etag.
     rows
-        Rows in the file.
+        Rows in the file; None where only reading it tells, and it is decoded as a whole.
     group_rows
         Rows that the file keeps together; chunks are cut there.
     """
 
     name: str
     state: str
-    rows: int
+    rows: int | None
     group_rows: int
 
-    def chunks(self) -> list[tuple[int, int]]:
-        """(first row, number of rows) of each chunk."""
+    def chunks(self) -> list[tuple[int, int | None]]:
+        """(first row, number of rows) of each chunk; no number for one that goes to the file's end."""
+        if self.rows is None:
+            return [(0, None)]
         step = max(CHUNK_ROWS // max(self.group_rows, 1), 1) * max(self.group_rows, 1)
         return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A text column as small numbers.
+
+    Parameters
+    ----------
+    values
+        The text of each code.
+    parts
+        The codes of each chunk, ``UInt8``, null where the text is.
+    """
+
+    values: list[str]
+    parts: list[pl.Series]
 
 
 class DecodeCache:
@@ -68,10 +91,21 @@ class DecodeCache:
             return [name for name, _ in columns]
         keys = {name: [_key(chunk, name, dtype) for chunk in file.chunks()] for name, dtype in columns}
         found = iter(pages.find([key for each in keys.values() for key in each]))
-        return [name for name, each in keys.items() if not all([next(found) is not None for _ in each])]
+        return [name for name, each in keys.items() if not _whole([next(found) for _ in each])]
 
-    def read(self, file: DecodedFile, columns: Sequence[tuple[str, str]]) -> pl.DataFrame | None:
+    def read(
+        self, file: DecodedFile, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes]
+    ) -> pl.DataFrame | None:
         """The columns as a frame over the store's memory, pinned while it lives; None if one is missing.
+
+        Parameters
+        ----------
+        file
+            The file.
+        columns
+            (name, type) of each.
+        beside
+            Codes to put beside them, by the name that they get.
 
         Raises
         ------
@@ -82,7 +116,7 @@ class DecodeCache:
         if pages is None:
             return None
         parts = []
-        for chunk in file.chunks():
+        for number, chunk in enumerate(file.chunks()):
             keys = [_key(chunk, name, dtype) for name, dtype in columns]
             tables = []
             for info in pages.find(keys):
@@ -92,11 +126,13 @@ class DecodeCache:
                     tables.append(pages.pin(info).batch())
                 except KeyError:  # dropped by paging just now
                     return None
-            parts.append(pl.concat([_frame(table) for table in tables], how="horizontal"))
+            series = [column for table in tables for column in _frame(table).get_columns()]
+            series += [codes.parts[number].alias(name) for name, codes in beside.items()]
+            parts.append(pl.DataFrame(series))
         return pl.concat(parts, rechunk=False) if parts else None
 
     def fill(
-        self, file: DecodedFile, columns: Sequence[tuple[str, str]], decode: Callable[[int, int], pl.DataFrame]
+        self, file: DecodedFile, columns: Sequence[tuple[str, str]], decode: Callable[[int, int | None], pl.DataFrame]
     ) -> None:
         """Decode columns and leave them in the store.
 
@@ -123,6 +159,51 @@ class DecodeCache:
                 share = seconds * column.estimated_size() / max(frame.estimated_size(), 1)
                 pages.append(batch, key=_key(chunk, column.name, types[column.name]), rebuild=share)
 
+    def codes(self, file: DecodedFile, column: str) -> Codes | None:
+        """The codes of a text column that is in the store, made now if they are not there; None if it has too many values.
+
+        Raises
+        ------
+        MemoryError
+            If they do not fit.
+        """
+        pages = self._find(file)
+        if pages is None:
+            return None
+        values_key = f"values {column}".encode()
+        (found,) = pages.find([values_key])
+        if found is None:
+            values = self._encode(pages, file, column)
+            pages.append(_batch(pl.Series(column, values, pl.String)), key=values_key, rebuild=1.0)
+        else:
+            values = _frame(pages.pin(found).batch()).get_column(column).to_list()
+        if not values:
+            return None
+        infos = pages.find([_code_key(chunk, column) for chunk in file.chunks()])
+        if any(info is None for info in infos):
+            pages.drop_key(values_key)
+            return None
+        parts = [_frame(pages.pin(info).batch()).get_column(column) for info in infos if info is not None]
+        return Codes(values, parts)
+
+    def _encode(self, pages: LocalitySet, file: DecodedFile, column: str) -> list[str]:
+        """Leave the codes of a column in the store; the value of each code, or nothing if there are too many."""
+        values: list[str] = []
+        for chunk in file.chunks():
+            (info,) = pages.find([_key(chunk, column, "String")])
+            if info is None:
+                return []
+            text = _frame(pages.pin(info).batch()).get_column(column)
+            if text.head(_SAMPLED).n_unique() > MOST_CODES:
+                return []
+            started = time.perf_counter()
+            values += [value for value in text.unique() if value is not None and value not in values]
+            if len(values) > MOST_CODES:
+                return []
+            codes = text.cast(pl.Enum(values)).to_physical().cast(pl.UInt8)
+            pages.append(_batch(codes), key=_code_key(chunk, column), rebuild=time.perf_counter() - started)
+        return values
+
     def _find(self, file: DecodedFile) -> LocalitySet | None:
         try:
             pages = self._store.get_set(_set_name(file))
@@ -145,17 +226,17 @@ class DecodeCache:
 
 
 def _ahead(
-    chunks: Iterable[tuple[int, int]], decode: Callable[[int, int], pl.DataFrame]
-) -> Iterator[tuple[tuple[int, int], pl.DataFrame, float]]:
+    chunks: Iterable[tuple[int, int | None]], decode: Callable[[int, int | None], pl.DataFrame]
+) -> Iterator[tuple[tuple[int, int | None], pl.DataFrame, float]]:
     """Each chunk with its rows and the seconds that they took, decoded one chunk ahead in another thread."""
 
-    def timed(chunk: tuple[int, int]) -> tuple[tuple[int, int], pl.DataFrame, float]:
+    def timed(chunk: tuple[int, int | None]) -> tuple[tuple[int, int | None], pl.DataFrame, float]:
         started = time.perf_counter()
         frame = decode(*chunk)
         return chunk, frame, time.perf_counter() - started
 
     with ThreadPoolExecutor(1, "craton-decode") as pool:
-        waiting: Future[tuple[tuple[int, int], pl.DataFrame, float]] | None = None
+        waiting: Future[tuple[tuple[int, int | None], pl.DataFrame, float]] | None = None
         for chunk in chunks:
             following = pool.submit(timed, chunk)
             if waiting is not None:
@@ -165,18 +246,26 @@ def _ahead(
             yield waiting.result()
 
 
+def _whole(pages: Sequence[_native.PageInfo | None]) -> bool:
+    return all(page is not None for page in pages)
+
+
 def _batch(column: pl.Series) -> pa.RecordBatch:
     table = column.rechunk().to_frame().to_arrow(compat_level=pl.CompatLevel.newest())
-    return table.combine_chunks().to_batches()[0]
+    return one_batch(table)
 
 
 def _frame(batches: _native.ArrowBatches) -> pl.DataFrame:
     return pl.DataFrame(batches)
 
 
+def _code_key(chunk: tuple[int, int | None], name: str) -> bytes:
+    return f"{chunk[0]}+{chunk[1]} codes {name}".encode()
+
+
 def _set_name(file: DecodedFile) -> str:
     return f"decoded:{file.name}"
 
 
-def _key(chunk: tuple[int, int], name: str, dtype: str) -> bytes:
+def _key(chunk: tuple[int, int | None], name: str, dtype: str) -> bytes:
     return f"{chunk[0]}+{chunk[1]} {dtype} {name}".encode()

@@ -13,7 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from craton.serialize import decode, encode
+from craton import _native
+from craton.serialize import encode
+from craton.serialize.decoding import loaded
 from craton.store.process import default_store
 from craton.store.sets import LocalitySet, as_batches
 from craton.store.store import Store
@@ -31,12 +33,13 @@ class Ref:
     process has a reference to it; one that was pickled keeps it until the process that pickled it ends.
     """
 
-    __slots__ = ("__weakref__", "_address", "_set", "number")
+    __slots__ = ("__weakref__", "_address", "_held", "_store", "number")
 
-    def __init__(self, pages: LocalitySet) -> None:
-        self._set: LocalitySet | None = pages
+    def __init__(self, store: Store, held: _native.SetUse) -> None:
+        self._store: Store | None = store
+        self._held: _native.SetUse | None = held
         self._address: str | None = None
-        self.number = pages.number
+        self.number = held.number
 
     @property
     def pages(self) -> LocalitySet:
@@ -49,12 +52,18 @@ class Ref:
         ConnectionError
             If the store is.
         """
-        if self._set is None:
+        store = self._home()
+        return LocalitySet(store, self.number, None, self._held)
+
+    def _home(self) -> Store:
+        """The store, connected to and told that the object is used."""
+        if self._store is None:
             assert self._address is not None
             store = _store_at(self._address)
             store._native.retain_set(self.number)
-            self._set = LocalitySet(store, self.number, None)
-        return self._set
+            self._held = store._native.hold(self.number)
+            self._store = store
+        return self._store
 
     def drop(self) -> None:
         """Drop the object, whoever else refers to it. Views that were read stay valid."""
@@ -62,9 +71,9 @@ class Ref:
             self.pages.drop()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._set is None:
+        store = self._store
+        if store is None:
             return _ref_from, (self._address, self.number)
-        store = self._set._store
         address = store.address or store.serve()
         store._native.retain_set(self.number)  # whoever unpickles it finds it
         return _ref_from, (address, self.number)
@@ -76,7 +85,7 @@ class Ref:
         return hash(self.number)
 
     def _where(self) -> str | int | None:
-        return self._address if self._set is None else self._set._store.address
+        return self._address if self._store is None else self._store.address
 
     def __repr__(self) -> str:
         return f"<Ref {self.number}>"
@@ -96,7 +105,7 @@ def _store_at(address: str) -> Store:
 
 def _ref_from(address: str, number: int) -> Ref:
     ref = Ref.__new__(Ref)
-    ref._set, ref._address, ref.number = None, address, number
+    ref._store, ref._held, ref._address, ref.number = None, None, address, number
     return ref
 
 
@@ -129,9 +138,13 @@ def put(obj: Any, *, store: Store | None = None) -> Ref:
     """
     home = default_store() if store is None else store
     native = home._native
-    pages = LocalitySet(home, native.create_set(), None)
-    _write(pages, obj)
-    return Ref(pages)
+    table = _as_table(obj)
+    if table is None:
+        parts = encode(obj)
+        return Ref(home, native.put(parts.chunks, parts.buffers))
+    held = native.hold(native.create_set())
+    _write_table(native, held.number, *table)
+    return Ref(home, held)
 
 
 def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -> Any:
@@ -155,18 +168,20 @@ def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -
     """
     if not isinstance(ref, Ref):
         raise TypeError(f"expected what craton.put returned, got {type(ref).__name__}")
-    return _read(ref.pages, columns, copy)
+    gone = f"the object of {ref!r} is gone: somebody dropped it"
+    return _read(ref._home()._native, ref.number, columns, copy, gone)
 
 
 def cache(name: str, obj: Any = None) -> Any:
     """A named object: stored under `name` when `obj` is given, else what is stored there.
 
-    Every program that uses the same store finds it. It lives as long as the store, or until the set of that name is dropped.
+    Every program that uses the same store finds it, in the set ``object:`` and the name. It lives as long as the store, or
+    until it is stored again or its set is dropped; what was read of it stays valid.
 
     Raises
     ------
     KeyError
-        If there is nothing of that name.
+        If there is nothing of that name, or it is still being written.
 
     Examples
     --------
@@ -176,50 +191,65 @@ def cache(name: str, obj: Any = None) -> Any:
     [2, 3, 5]
     """
     home = default_store()
+    gone = f"nothing is stored under {name!r}; craton.cache({name!r}, obj) stores it"
     if obj is None:
-        return _read(home.get_set(f"object:{name}"), None, False)
-    with contextlib.suppress(KeyError):
-        home.get_set(f"object:{name}").drop()
-    pages = home.create_set(f"object:{name}")
-    _write(pages, obj)
-    return _read(pages, None, False)
+        if f"object:{name}" not in home:
+            raise KeyError(gone)
+        return _read(home._native, home.get_set(f"object:{name}").number, None, False, gone)
+    pages = _replaced(home, f"object:{name}")
+    native, number = home._native, pages.number
+    table = _as_table(obj)
+    if table is None:
+        parts = encode(obj)
+        native.write_object(number, parts.chunks, parts.buffers)
+    else:
+        _write_table(native, number, *table)
+    return _read(native, number, None, False, gone)
+
+
+def _replaced(home: Store, name: str) -> LocalitySet:
+    """A fresh set of that name, whoever else makes one at the same time."""
+    while True:
+        with contextlib.suppress(KeyError):
+            home.get_set(name).drop()
+        with contextlib.suppress(FileExistsError):
+            return home.create_set(name)
 
 
 # ---- how objects lie in pages: page 0 says what the rest is ----
 
 
-def _write(pages: LocalitySet, obj: Any) -> None:
-    table = _as_table(obj)
-    native = pages._native
-    if table is None:
-        parts = encode(obj)
-        native.write_object(pages.number, parts.meta, parts.buffers)
-        return
-    kind, arrow = table
-    groups = _column_groups(arrow)
-    native.write_object(pages.number, pickle.dumps((kind, arrow.schema, groups)), [], statistics=_TABLE)
-    for number, group in enumerate(groups):
-        for batch in as_batches(arrow.select(group)):
-            native.write(pages.number, batch, statistics=_group_name(number))
+def _write_table(native: _native.Store, number: int, kind: str, table: pa.Table) -> None:
+    groups = _column_groups(table)
+    batches = [as_batches(table.select(columns)) for columns in groups]
+    header = pickle.dumps((kind, table.schema, groups, [len(each) for each in batches]))
+    native.write_object(number, [header], [], statistics=_TABLE)
+    for group, each in enumerate(batches):
+        for batch in each:
+            native.write(number, batch, statistics=_group_name(group))
 
 
-def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool) -> Any:
-    page = pages.pin(0)
-    meta, buffers = page.object()
-    if page.info.statistics != _TABLE:
-        if columns is not None:
-            raise TypeError("columns can be asked of tables of Arrow and Polars only; this is a pickled object")
-        return decode(meta, buffers, copy=copy)
-    kind, schema, groups = pickle.loads(meta)
+def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
+    """The object in a set; a KeyError that says `gone` if there is none."""
+    try:
+        page = native.pin(number, 0)
+    except KeyError:
+        raise KeyError(gone) from None
+    if page.statistics != _TABLE:
+        whole = loaded(_native.Buffers.of_page(page, copy))
+        return whole if columns is None else _selected(whole, columns)
+    kind, schema, groups, counts = pickle.loads(page.meta())
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
     found: dict[int, pa.ChunkedArray] = {}
-    infos = pages.pages()[1:]
-    for number, group in enumerate(groups):
+    infos = native.pages(number)[1:]
+    for position, group in enumerate(groups):
         places = [place for place, column in enumerate(group) if column in wanted]
         if places:
-            mine = [info for info in infos if info.statistics == _group_name(number)]
-            read = pa.concat_tables([pa.table(pages.pin(info).batch(places)) for info in mine])
+            mine = [info for info in infos if info.statistics == _group_name(position)]
+            if len(mine) != counts[position]:
+                raise KeyError(f"the table is still being written, or whoever wrote it died: set {number}")
+            read = pa.concat_tables([pa.table(native.pin(number, info.number).batch(places)) for info in mine])
             found.update(zip((group[place] for place in places), read.columns, strict=True))
     fields = pa.schema([schema.field(column) for column in wanted], metadata=schema.metadata)
     table = pa.Table.from_arrays([found[column] for column in wanted], schema=fields)
@@ -230,6 +260,15 @@ def _read(pages: LocalitySet, columns: Sequence[str] | None, copy: bool) -> Any:
 
         return pl.from_arrow(table)
     return table if kind == "table" else _one_batch(table)
+
+
+def _selected(found: Any, columns: Sequence[str]) -> Any:
+    """Some columns of a table that was small enough to be pickled."""
+    if _table_kind(found) is None:
+        kind = type(found).__name__
+        raise TypeError(f"columns can be asked of tables of Arrow and Polars only; this object is of type {kind!r}")
+    names = list(found.schema.names() if _table_kind(found) == "polars" else found.schema.names)
+    return found.select([names[_position(names, name)] for name in columns])
 
 
 def _stream(table: pa.Table) -> pa.Buffer:
@@ -255,17 +294,21 @@ def _position(names: list[str], name: str) -> int:
 
 def _as_table(obj: Any) -> tuple[str, pa.Table] | None:
     """What is stored by columns: large tables of Arrow and Polars, and what they are to become again."""
-    if isinstance(obj, pa.Table):
-        found = "table", obj
-    elif isinstance(obj, pa.RecordBatch):
-        found = "batch", pa.Table.from_batches([obj])
-    elif type(obj).__module__.partition(".")[0] == "polars" and type(obj).__name__ == "DataFrame":
-        if "Object" in map(str, obj.dtypes):
-            return None
-        found = "polars", pa.table(obj)
-    else:
+    kind = _table_kind(obj)
+    if kind is None or (kind == "polars" and "Object" in map(str, obj.dtypes)):
         return None
+    found = kind, pa.Table.from_batches([obj]) if kind == "batch" else pa.table(obj) if kind == "polars" else obj
     return found if found[1].nbytes >= COLUMN_PAGE_BYTES and found[1].num_columns else None
+
+
+def _table_kind(obj: Any) -> str | None:
+    if isinstance(obj, pa.Table):
+        return "table"
+    if isinstance(obj, pa.RecordBatch):
+        return "batch"
+    if type(obj).__module__.partition(".")[0] == "polars" and type(obj).__name__ == "DataFrame":
+        return "polars"
+    return None
 
 
 def _column_groups(table: pa.Table) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,9 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
         table = pa.table(data)
         batches = table.to_batches() or [_no_rows(table.schema)]
     else:
-        raise TypeError(f"expected a table of pyarrow, Polars or pandas, or a dict of columns, got {type(data).__name__}")
+        raise TypeError(
+            f"expected a table of pyarrow, Polars or pandas, or a dict of columns, got {type(data).__name__}"
+        )
     cut: list[pa.RecordBatch] = []
     for batch in batches:
         parts = min(max(-(-batch.get_total_buffer_size() // page_bytes), 1), max(batch.num_rows, 1))
@@ -61,10 +63,10 @@ class LocalitySet:
         Its number in the store.
     """
 
-    def __init__(self, store: Store, number: int, name: str | None) -> None:
+    def __init__(self, store: Store, number: int, name: str | None, held: _native.SetUse | None = None) -> None:
         self._store, self._native = store, store._native
         self.number, self.name = number, name
-        self._release = weakref.finalize(self, self._native.release_set, number)
+        self._held = self._native.hold(number) if held is None else held  # lets go of the set
 
     # ---- writing ----
 
@@ -97,7 +99,7 @@ class LocalitySet:
         """
         if key is not None:
             table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
-            batches = [table if isinstance(table, pa.RecordBatch) else _one_batch(table)]
+            batches = [table if isinstance(table, pa.RecordBatch) else one_batch(table)]
         else:
             batches = as_batches(data)
         self._native.set_attributes(self.number, operation="write")
@@ -121,6 +123,13 @@ class LocalitySet:
     def find(self, keys: Sequence[bytes]) -> list[_native.PageInfo | None]:
         """The pages with these keys, None where there is none."""
         return self._native.find_pages(self.number, list(keys))
+
+    def drop_key(self, key: bytes) -> None:
+        """Drop the page with that key, if there is one."""
+        (info,) = self.find([key])
+        if info is not None:
+            with contextlib.suppress(KeyError):
+                self._native.drop_page(self.number, info.number)
 
     def pin(self, page: int | _native.PageInfo) -> _native.Page:
         """The page, in memory as long as the result or anything read from it lives.
@@ -200,7 +209,8 @@ class LocalitySet:
         return f"<LocalitySet {self.number}{f' {self.name!r}' if self.name else ''}>"
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one record batch, of no rows if it has none."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else _no_rows(table.schema)
 

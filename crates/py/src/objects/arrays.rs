@@ -216,7 +216,7 @@ impl Arrays {
         place: &Place<'_>,
         copy: bool,
     ) -> PyResult<Py<PyAny>> {
-        let bytes = place.bytes();
+        let bytes = place.bytes;
         if shape.needed > bytes.len() {
             return Err(PyValueError::new_err(format!(
                 "an array of shape {:?} needs {} bytes, its buffer has {}",
@@ -245,8 +245,8 @@ impl Arrays {
         };
         // SAFETY: a new reference, or null with an exception.
         let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
-        // SAFETY: an array that was just made; the call takes over the reference to the memory, which keeps what the array looks at.
-        if unsafe { (self.set_base_object)(array.as_ptr(), place.memory.clone_ref(py).into_ptr()) } < 0 {
+        // SAFETY: an array that was just made; the call takes over the reference to the object that keeps what the array looks at.
+        if unsafe { (self.set_base_object)(array.as_ptr(), place.keeper.clone_ref(py).into_ptr()) } < 0 {
             return Err(PyErr::fetch(py));
         }
         if copy { Ok(array.call_method1("copy", ("K",))?.unbind()) } else { Ok(array.unbind()) }

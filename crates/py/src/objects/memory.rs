@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 enum Keeper {
     /// An object that exports it, and will not move or free it until the export is released.
     Export { _buffer: PyUntypedBuffer },
-    /// Memory that this is a part of.
-    Whole { _memory: Py<Memory> },
+    /// A Python object that keeps the memory for as long as it lives.
+    Object { _object: Py<PyAny> },
     /// A page of a store.
     Page { _buffer: Buffer },
 }
@@ -31,21 +31,12 @@ unsafe impl Send for Memory {}
 // SAFETY: as above; nothing in it changes.
 unsafe impl Sync for Memory {}
 
-/// A range of a [`Memory`], within it.
+/// Memory, and the object that keeps it.
 pub struct Place<'a> {
-    /// The memory.
-    pub memory: &'a Py<Memory>,
-    /// Bytes from its start.
-    pub offset: usize,
-    /// Bytes.
-    pub length: usize,
-}
-
-impl<'a> Place<'a> {
+    /// What arrays over the memory have as their base.
+    pub keeper: &'a Py<PyAny>,
     /// What is there.
-    pub fn bytes(&self) -> &'a [u8] {
-        &self.memory.get().bytes()[self.offset..self.offset + self.length]
-    }
+    pub bytes: &'a [u8],
 }
 
 impl Memory {
@@ -70,13 +61,17 @@ impl Memory {
         Self { start: buffer.as_ptr(), length: buffer.len(), _keeper: Keeper::Page { _buffer: buffer } }
     }
 
+    /// Memory that another object keeps.
+    pub fn at(py: Python<'_>, place: &Place<'_>) -> PyResult<Py<Self>> {
+        let keeper = Keeper::Object { _object: place.keeper.clone_ref(py) };
+        Py::new(py, Self { start: place.bytes.as_ptr(), length: place.bytes.len(), _keeper: keeper })
+    }
+
     /// A part of it: `start..stop`, cut to what there is.
     pub fn part(py: Python<'_>, whole: &Py<Self>, start: usize, stop: usize) -> PyResult<Py<Self>> {
         let bytes = whole.get().bytes();
         let stop = stop.min(bytes.len());
-        let part = &bytes[start.min(stop)..stop];
-        let keeper = Keeper::Whole { _memory: whole.clone_ref(py) };
-        Py::new(py, Self { start: part.as_ptr(), length: part.len(), _keeper: keeper })
+        Self::at(py, &Place { keeper: whole.as_any(), bytes: &bytes[start.min(stop)..stop] })
     }
 
     /// Bytes.

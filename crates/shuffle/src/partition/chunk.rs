@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use rayon::prelude::*;
 
-use super::plan::Plan;
+use super::plan::{Leaf, Plan};
 use super::scatter;
 use crate::error::Result;
 
@@ -43,10 +43,6 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub fn partitions(&self) -> usize {
-        self.ends.len()
-    }
-
     fn range(&self, partition: usize) -> Range<usize> {
         let start = if partition == 0 { 0 } else { self.ends[partition - 1] };
         start as usize..self.ends[partition] as usize
@@ -93,8 +89,10 @@ pub(super) fn route(
                 numbers.resize(piece.rows, 0_u16);
                 assign(piece, scratch, numbers)?;
                 let mut chunk = sort(piece, numbers, partitions);
-                chunk.sizes =
-                    plan.leaves.iter().filter(|leaf| leaf.varies()).map(|leaf| scatter::sizes(leaf, &chunk)).collect();
+                let varying = plan.leaves.iter().filter(|leaf| leaf.varies());
+                let sizes =
+                    |leaf: &Leaf| scatter::sizes(leaf, &leaf.sources[piece.batch], piece.start, numbers, partitions);
+                chunk.sizes = varying.map(sizes).collect();
                 Ok(chunk)
             },
         )

@@ -17,16 +17,32 @@ use super::scatter::{Target, scatter};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
+/// From so many bytes on, partitions are written past the cache.
+const STREAMED: usize = 32 << 20;
+
 /// Put the rows of all chunks into regions of `memory`.
 pub(super) fn place(
+    schema: &SchemaRef,
+    plan: &Plan,
+    chunks: Vec<Chunk>,
+    partitions: usize,
+    memory: &dyn Memory,
+) -> Result<Vec<Partition>> {
+    let most: Vec<u64> = plan.leaves.iter().filter(|leaf| leaf.varies()).map(Leaf::most).collect();
+    place_within(schema, plan, chunks, partitions, memory, &most)
+}
+
+/// The same, where buffers may have only so many units: one number for each leaf of varying size.
+fn place_within(
     schema: &SchemaRef,
     plan: &Plan,
     mut chunks: Vec<Chunk>,
     partitions: usize,
     memory: &dyn Memory,
+    most: &[u64],
 ) -> Result<Vec<Partition>> {
     let mut out = vec![Partition { rows: 0, bytes: 0, batches: Vec::new() }; partitions];
-    for range in groups(plan, &chunks, partitions) {
+    for range in groups(&chunks, partitions, most) {
         let group = Group::new(plan, &mut chunks[range], partitions);
         for (partition, (batch, bytes)) in out.iter_mut().zip(group.fill(schema, memory)?) {
             if batch.num_rows() > 0 {
@@ -45,13 +61,12 @@ pub(super) fn place(
 }
 
 /// Chunks that can go together, so that no buffer of a partition has more units than its offsets count.
-fn groups(plan: &Plan, chunks: &[Chunk], partitions: usize) -> Vec<Range<usize>> {
-    let most: Vec<u64> = plan.leaves.iter().filter(|leaf| leaf.varies()).map(Leaf::most).collect();
+fn groups(chunks: &[Chunk], partitions: usize, most: &[u64]) -> Vec<Range<usize>> {
     let mut sums = vec![vec![0_u64; partitions]; most.len()];
     let (mut groups, mut start) = (Vec::new(), 0);
     for (number, chunk) in chunks.iter().enumerate() {
         let full =
-            sums.iter().zip(&chunk.sizes).zip(&most).any(|((sums, sizes), most)| {
+            sums.iter().zip(&chunk.sizes).zip(most).any(|((sums, sizes), most)| {
                 sums.iter().zip(sizes).any(|(sum, size)| sum.saturating_add(*size) > *most)
             });
         if full && number > start {
@@ -199,7 +214,7 @@ impl<'a> Group<'a> {
         }
         if room.bytes > 0 {
             let bytes = room.bytes;
-            let region = memory.allocate(bytes).map_err(|source| Error::Memory { bytes, source })?;
+            let region = memory.allocate(partition, bytes).map_err(|source| Error::Memory { bytes, source })?;
             assert!(region.len() >= bytes, "a region of {} bytes was given for {bytes}", region.len());
             room.region = Some(region);
         }
@@ -253,6 +268,7 @@ impl<'a> Group<'a> {
             next += count;
         }
         let tasks = self.chunks.len() * targets.len();
+        let stream = rooms.iter().map(|room| room.bytes).sum::<usize>() >= STREAMED && std::env::var("NONT").is_err();
         (0..tasks).into_par_iter().for_each(|task| {
             let (number, leaf) = (task / targets.len(), task % targets.len());
             let chunk = &self.chunks[number];
@@ -264,7 +280,7 @@ impl<'a> Group<'a> {
                     (&chunk.sizes[varying], next.unwrap_or(&self.totals[varying]))
                 }
             };
-            let target = Target { items: &items.0, payload: &payload.0, before, after };
+            let target = Target { items: &items.0, payload: &payload.0, before, after, stream };
             // SAFETY: `make_room` reserved what the sums over the chunks say and zeroed bits; the parts of chunks, as the sums
             // before them say, do not overlap.
             unsafe { scatter(&self.plan.leaves[leaf], chunk, &target) };
@@ -295,4 +311,47 @@ fn starts(rooms: &[Room], number: usize) -> Starts {
         _ => std::ptr::NonNull::<u128>::dangling().as_ptr().cast(),
     };
     Starts(rooms.iter().map(start).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::{ArrayRef, StringArray, StringViewArray};
+
+    use super::super::{Route, cut};
+    use super::*;
+    use crate::memory::Heap;
+
+    #[test]
+    fn what_offsets_cannot_count_becomes_several_batches() {
+        let text = |row: usize| format!("a text that is longer than views hold: {row}");
+        let batches: Vec<RecordBatch> = (0..10)
+            .map(|batch| {
+                let texts: Vec<String> = (batch * 100..batch * 100 + 100).map(text).collect();
+                let columns: [(&str, ArrayRef); 2] = [
+                    ("string", Arc::new(StringArray::from(texts.clone()))),
+                    ("view", Arc::new(StringViewArray::from_iter_values(&texts))),
+                ];
+                RecordBatch::try_from_iter(columns).unwrap()
+            })
+            .collect();
+        let schema = batches[0].schema();
+        let numbers: Vec<u32> = (0..1000).map(|row| row % 2).collect();
+        let mut plan = Plan::new(&schema, &batches).unwrap();
+        let chunks = cut(&plan, &batches, &Route::Numbers(&numbers), 2).unwrap();
+        plan.settle(&chunks, 2, true).unwrap();
+        // A batch brings each partition about 2,100 bytes.
+        let found = place_within(&schema, &plan, chunks, 2, &Heap, &[7_000, 9_000]).unwrap();
+        for (number, partition) in found.iter().enumerate() {
+            assert_eq!((partition.rows, partition.batches.len()), (500, 4));
+            let strings = partition.batches.iter().flat_map(|batch| batch.column(0).as_string::<i32>().iter());
+            let views = partition.batches.iter().flat_map(|batch| batch.column(1).as_string_view().iter());
+            for (place, (string, view)) in strings.zip(views).enumerate() {
+                let expected = text(2 * place + number);
+                assert_eq!((string, view), (Some(expected.as_str()), Some(expected.as_str())));
+            }
+        }
+    }
 }

@@ -12,6 +12,7 @@
 //! Beside the partitions themselves it takes two bytes a row, and four to twelve bytes a chunk, partition and string column.
 
 mod assemble;
+mod cache;
 mod chunk;
 mod dictionary;
 mod foreign;
@@ -72,7 +73,8 @@ pub struct Partition {
 ///
 /// - the values of dictionaries (those of several batches are united where they differ);
 /// - bytes of long strings in views, where the views share them so much that copies would be larger than the input;
-///   small shared bytes are copied into each partition, all others string by string.
+///   small shared bytes are copied into each partition, all others string by string. [`Memory::shares_strings`] says
+///   whether that is allowed.
 ///
 /// Lists of anything but plain numbers, maps, unions, list views and run-end encoded columns are gathered by Arrow's own
 /// routines, and their result is copied into the region; these columns are in memory twice meanwhile.
@@ -98,7 +100,7 @@ pub fn partition(
     crate::on_threads(threads, || {
         let mut plan = Plan::new(schema, batches)?;
         let chunks = cut(&plan, batches, route, partitions)?;
-        plan.settle(&chunks, partitions);
+        plan.settle(&chunks, partitions, memory.shares_strings())?;
         layout::place(schema, &plan, chunks, partitions, memory)
     })
 }

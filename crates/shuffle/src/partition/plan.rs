@@ -210,8 +210,9 @@ impl Plan {
         self.leaf(Layout::Views(Sharing::Each), arrays.iter().map(source).collect())
     }
 
-    /// Decide where the bytes of long strings go, once it is known how many there are.
-    pub fn settle(&mut self, chunks: &[Chunk], partitions: usize) {
+    /// Decide where the bytes of long strings go, once it is known how many there are; `share` allows to leave them where
+    /// they are.
+    pub fn settle(&mut self, chunks: &[Chunk], partitions: usize, share: bool) -> Result<()> {
         let varying = self.leaves.iter_mut().filter(|leaf| leaf.varies());
         for (number, leaf) in varying.enumerate() {
             let Layout::Views(sharing) = &mut leaf.layout else { continue };
@@ -221,8 +222,11 @@ impl Plan {
             let held: usize = buffers.iter().map(Buffer::len).sum();
             let (held, long) = (held as u64, sizes().sum::<u64>());
             let whole = held * partitions as u64;
-            // Copies of all the bytes must cost little beside the views, and no more than copies of the strings.
-            if long > 0 && whole <= long && whole <= 4 * rows as u64 && held <= i32::MAX as u64 {
+            // Copies of all the bytes must cost no more than copies of the strings, and little beside the views where
+            // they could be shared.
+            let cheap = whole <= long && (whole <= 4 * rows as u64 || !share);
+            let most = sizes().max().unwrap_or(0);
+            if long > 0 && cheap && held <= i32::MAX as u64 {
                 let mut starts = HashMap::new();
                 let mut bytes = Vec::with_capacity(held as usize);
                 for buffer in &buffers {
@@ -231,12 +235,15 @@ impl Plan {
                 }
                 move_buffers(&mut leaf.sources, &starts);
                 *sharing = Sharing::Whole(bytes.into());
-            } else if long > held + held / 8 || sizes().any(|size| size > i32::MAX as u64) {
+            } else if !share && most > i32::MAX as u64 {
+                return Err(Error::Strings { bytes: most });
+            } else if share && (long > held + held / 8 || most > i32::MAX as u64) {
                 let numbers = buffers.iter().enumerate().map(|(number, buffer)| (key(buffer), number as u32)).collect();
                 move_buffers(&mut leaf.sources, &numbers);
                 *sharing = Sharing::Shared(buffers);
             }
         }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 
+use super::cache::{Line, prefetch, prefetch_all};
 use super::chunk::Chunk;
 use super::plan::{Layout, Leaf, Sharing, Source, Views};
 
@@ -19,34 +20,43 @@ pub(super) struct Target<'a> {
     /// For each partition, the units of the group's chunks before this one and with this one; empty where sizes do not vary.
     pub before: &'a [u64],
     pub after: &'a [u64],
+    /// Write values past the cache: there are more than it holds.
+    pub stream: bool,
 }
 
-/// Units of a chunk's rows in each partition.
-pub(super) fn sizes(leaf: &Leaf, chunk: &Chunk) -> Vec<u64> {
-    let partitions = 0..chunk.partitions();
-    match &leaf.sources[chunk.batch] {
+/// So many rows before a string is copied, its bytes are asked for.
+const AHEAD: usize = 16;
+
+/// Units of the rows from `start` on in each of so many partitions; `numbers` are the rows' partitions. Rows are read one
+/// after another, as memory likes it.
+pub(super) fn sizes(leaf: &Leaf, source: &Source, start: usize, numbers: &[u16], partitions: usize) -> Vec<u64> {
+    let mut sizes = vec![0_u64; partitions];
+    match source {
         Source::Ranges { offsets, .. } if matches!(leaf.layout, Layout::Ranges { wide: true, .. }) => {
-            let offsets = &offsets.typed_data::<i64>()[chunk.start..];
-            let size = |row: usize| (offsets[row + 1] - offsets[row]) as u64;
-            partitions.map(|p| chunk.run(p).iter().map(|row| size(usize::from(*row))).sum()).collect()
+            let offsets = &offsets.typed_data::<i64>()[start..=start + numbers.len()];
+            for (number, pair) in numbers.iter().zip(offsets.windows(2)) {
+                sizes[usize::from(*number)] += (pair[1] - pair[0]) as u64;
+            }
         }
         Source::Ranges { offsets, .. } => {
-            let offsets = &offsets.typed_data::<i32>()[chunk.start..];
-            let size = |row: usize| (offsets[row + 1] - offsets[row]) as u64;
-            partitions.map(|p| chunk.run(p).iter().map(|row| size(usize::from(*row))).sum()).collect()
+            let offsets = &offsets.typed_data::<i32>()[start..=start + numbers.len()];
+            for (number, pair) in numbers.iter().zip(offsets.windows(2)) {
+                sizes[usize::from(*number)] += (pair[1] - pair[0]) as u64;
+            }
         }
         // Nothing is long where there are no buffers.
-        Source::Views(source) if source.buffers.is_empty() => vec![0; chunk.partitions()],
+        Source::Views(source) if source.buffers.is_empty() => {}
         Source::Views(source) => {
-            let views = &source.views.typed_data::<u128>()[chunk.start..];
-            let size = |row: usize| {
-                let length = views[row] as u32;
-                if length > INLINE && source.is_valid(chunk.start + row) { u64::from(length) } else { 0 }
-            };
-            partitions.map(|p| chunk.run(p).iter().map(|row| size(usize::from(*row))).sum()).collect()
+            let views = &source.views.typed_data::<u128>()[start..start + numbers.len()];
+            for (row, (number, view)) in numbers.iter().zip(views).enumerate() {
+                let length = *view as u32;
+                let long = length > INLINE && source.is_valid(start + row);
+                sizes[usize::from(*number)] += if long { u64::from(length) } else { 0 };
+            }
         }
-        Source::Fixed(_) | Source::Bits(_) => Vec::new(),
+        Source::Fixed(_) | Source::Bits(_) => sizes.clear(),
     }
+    sizes
 }
 
 impl Views {
@@ -67,10 +77,10 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target) {
         match (&leaf.layout, &leaf.sources[chunk.batch]) {
             (Layout::Fixed(1), Source::Fixed(values)) => fixed::<1>(values, chunk, target),
             (Layout::Fixed(2), Source::Fixed(values)) => fixed::<2>(values, chunk, target),
-            (Layout::Fixed(4), Source::Fixed(values)) => fixed::<4>(values, chunk, target),
-            (Layout::Fixed(8), Source::Fixed(values)) => fixed::<8>(values, chunk, target),
+            (Layout::Fixed(4), Source::Fixed(values)) => lines::<u32>(values, chunk, target),
+            (Layout::Fixed(8), Source::Fixed(values)) => lines::<u64>(values, chunk, target),
             (Layout::Fixed(12), Source::Fixed(values)) => fixed::<12>(values, chunk, target),
-            (Layout::Fixed(16), Source::Fixed(values)) => fixed::<16>(values, chunk, target),
+            (Layout::Fixed(16), Source::Fixed(values)) => lines::<u128>(values, chunk, target),
             (Layout::Fixed(32), Source::Fixed(values)) => fixed::<32>(values, chunk, target),
             (Layout::Fixed(width), Source::Fixed(values)) => any_fixed(*width, values, chunk, target),
             (Layout::Bits, Source::Bits(Some(bits))) => scatter_bits(bits, chunk, target),
@@ -94,6 +104,26 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target) {
                 view & !(u128::from(u32::MAX) << 64) | (u128::from(to) << 64)
             }),
             _ => unreachable!("a leaf's sources are of its layout"),
+        }
+    }
+    if target.stream {
+        super::cache::publish();
+    }
+}
+
+/// Values of which a cache line holds a whole number.
+unsafe fn lines<T: Line>(values: &Buffer, chunk: &Chunk, target: &Target) {
+    let size = size_of::<T>();
+    let values = &values.as_slice()[chunk.start * size..(chunk.start + chunk.order.len()) * size];
+    prefetch_all(values);
+    let values = values.as_ptr().cast::<T>();
+    for (partition, items) in target.items.iter().enumerate() {
+        let run = chunk.run(partition);
+        // SAFETY: rows of a chunk lie in the values that were sliced above; the target has room for them, and its buffers
+        // start at multiples of 64 bytes.
+        unsafe {
+            let out = items.cast::<T>().add(chunk.before[partition] as usize);
+            T::fill(out, run, target.stream, |row| values.add(usize::from(row)).read_unaligned());
         }
     }
 }
@@ -150,7 +180,7 @@ unsafe fn scatter_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
             let bit = first + usize::from(*row);
             word |= u64::from(bytes[bit / 8] >> (bit % 8) & 1) << (place % 64);
             place += 1;
-            if place.is_multiple_of(64) {
+            if place % 64 == 0 {
                 // SAFETY: the target has room for the rows before and the run.
                 unsafe { add_bits(*items, place / 64 - 1, word) };
                 word = 0;
@@ -252,31 +282,40 @@ unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
 /// Views whose long strings are copied one by one.
 unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
+    prefetch_all(views);
     for (partition, items) in target.items.iter().enumerate() {
         let (mut position, end) = (target.before[partition], target.after[partition]);
         // SAFETY: the target has room for the views, and for as many bytes as sizes said, by the same rule.
         unsafe {
             let out = items.cast::<u128>().add(chunk.before[partition] as usize);
-            for (place, row) in chunk.run(partition).iter().enumerate() {
-                let mut view = views[usize::from(*row)];
-                let length = view as u32;
-                if !source.is_valid(chunk.start + usize::from(*row)) {
-                    view = 0;
-                } else if length > INLINE {
-                    let buffer = source.buffers[(view >> 64) as u32 as usize].as_slice();
-                    let from = &buffer[(view >> 96) as u32 as usize..];
-                    let value = &from[..length as usize];
-                    copy(
-                        value,
-                        from.len(),
-                        target.payload[partition].add(position as usize),
-                        (end - position) as usize,
-                    );
-                    view = u128::from(view as u64) | (u128::from(position) << 96);
-                    position += u64::from(length);
+            let run = chunk.run(partition);
+            let mut place = 0;
+            u128::fill(out, run, target.stream, |row| {
+                if let Some(next) = run.get(place + AHEAD) {
+                    let view = views[usize::from(*next)];
+                    // What a null's view says may be nonsense.
+                    if let Some(buffer) = source.buffers.get((view >> 64) as u32 as usize) {
+                        prefetch(buffer.as_ptr().wrapping_add((view >> 96) as usize));
+                    }
                 }
-                out.add(place).write(view);
-            }
+                place += 1;
+                let view = views[usize::from(row)];
+                let length = view as u32;
+                if !source.is_valid(chunk.start + usize::from(row)) {
+                    return 0;
+                }
+                if length <= INLINE {
+                    return view;
+                }
+                let buffer = source.buffers[(view >> 64) as u32 as usize].as_slice();
+                let from = &buffer[(view >> 96) as u32 as usize..];
+                let value = &from[..length as usize];
+                let bytes = target.payload[partition].add(position as usize);
+                copy(value, from.len(), bytes, (end - position) as usize);
+                let moved = u128::from(view as u64) | (u128::from(position) << 96);
+                position += u64::from(length);
+                moved
+            });
         }
     }
 }
@@ -285,19 +324,21 @@ unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target) {
 #[inline(always)]
 unsafe fn moved_views(source: &Views, chunk: &Chunk, target: &Target, moved: impl Fn(u128, u32) -> u128) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
+    prefetch_all(views);
     for (partition, items) in target.items.iter().enumerate() {
         // SAFETY: the target has room for the views.
         unsafe {
             let out = items.cast::<u128>().add(chunk.before[partition] as usize);
-            for (place, row) in chunk.run(partition).iter().enumerate() {
-                let mut view = views[usize::from(*row)];
-                if !source.is_valid(chunk.start + usize::from(*row)) {
-                    view = 0;
+            u128::fill(out, chunk.run(partition), target.stream, |row| {
+                let view = views[usize::from(row)];
+                if !source.is_valid(chunk.start + usize::from(row)) {
+                    0
                 } else if view as u32 > INLINE {
-                    view = moved(view, source.moved[(view >> 64) as u32 as usize]);
+                    moved(view, source.moved[(view >> 64) as u32 as usize])
+                } else {
+                    view
                 }
-                out.add(place).write(view);
-            }
+            });
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Arrays of every type, with nulls among them.
 
+// Each test file uses its part of this.
+#![allow(dead_code)]
+
 use std::sync::Arc;
 
 use arrow_array::builder::*;
@@ -84,7 +87,7 @@ pub fn every_type(rows: usize) -> Vec<(String, ArrayRef)> {
     let mut fixed = FixedSizeBinaryBuilder::new(5);
     for row in 0..rows {
         match option(row, row) {
-            Some(row) => fixed.append_value(&[row as u8, 1, 2, 3, (row >> 8) as u8]).unwrap(),
+            Some(row) => fixed.append_value([row as u8, 1, 2, 3, (row >> 8) as u8]).unwrap(),
             None => fixed.append_null(),
         }
     }

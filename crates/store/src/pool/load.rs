@@ -38,7 +38,7 @@ impl Shared {
                 self.jobs.push(following.into_iter().map(Job::Load));
                 let shared = Arc::clone(self);
                 let unpin = Box::new(move || shared.unpin(id));
-                return Ok(Pinned { info, header, buffers: buffers.to_vec(), unpin: Some(unpin) });
+                return Ok(Pinned { info, header, buffers, unpin: Some(unpin) });
             }
             missed = true;
             let page = tables.page(id)?;

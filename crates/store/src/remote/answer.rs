@@ -137,7 +137,7 @@ impl Connection {
         let (info, header) = (pinned.info.clone(), Bytes(pinned.header.to_vec()));
         let mut segments: Vec<Arc<Segment>> = Vec::new();
         let mut buffers = Vec::with_capacity(pinned.buffers.len());
-        for buffer in &pinned.buffers {
+        for buffer in pinned.buffers.iter() {
             let segment = buffer.extent.segment();
             // Neighbours mostly lie in one segment.
             if !segments.iter().rev().take(4).any(|known| known.id() == segment.id()) {

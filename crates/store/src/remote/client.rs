@@ -204,7 +204,7 @@ impl Home for Client {
             buffers.push(PageBuffer { extent: Arc::new(extent), range });
         }
         let unpin = Box::new(move || link.give_back(Release::Pin(pin)));
-        Ok(Pinned { info, header: header.0.into(), buffers, unpin: Some(unpin) })
+        Ok(Pinned { info, header: header.0.into(), buffers: buffers.into(), unpin: Some(unpin) })
     }
 
     fn prefetch(&self, pages: &[PageId]) {

@@ -24,6 +24,21 @@ impl SequentialWriter {
         Ok(Self { using: Use::begin(home, set, true, attributes)? })
     }
 
+    /// A writer of whole pages of a set that others write to at the same time.
+    ///
+    /// # Errors
+    /// [`NoSet`](crate::Error::NoSet).
+    pub fn beside_others(home: &Arc<dyn Home>, set: SetId) -> Result<Self> {
+        let attributes = Attributes { writing: Some(Writing::Concurrent), ..Attributes::default() };
+        Ok(Self { using: Use::begin(home, set, true, attributes)? })
+    }
+
+    /// The set.
+    #[must_use]
+    pub fn set(&self) -> SetId {
+        self.using.set
+    }
+
     /// Write one page: `fill` writes to extents of these lengths, in bytes, and says what page they make.
     ///
     /// # Errors

@@ -262,7 +262,7 @@ impl Home for FakeHome {
         let pins = Arc::clone(&self.pins);
         pins.fetch_add(1, Ordering::SeqCst);
         let unpin = move || drop((pins.fetch_sub(1, Ordering::SeqCst), page));
-        Ok(Pinned { info, header, buffers, unpin: Some(Box::new(unpin)) })
+        Ok(Pinned { info, header, buffers: buffers.into(), unpin: Some(Box::new(unpin)) })
     }
 
     fn prefetch(&self, pages: &[PageId]) {

@@ -1,0 +1,83 @@
+"""The processes of one turn of `bench.passing` for Ray: the sender is the driver, the receiver an actor that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from bench.store_passing_work import SMALL, private_memory, shared_part, sums_of, table_of, use
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Receiver:
+    """Takes tables, and looks at each as the receiver of `bench.store_passing_work` does."""
+
+    def __init__(self) -> None:
+        self._held: Any = None
+
+    def take(self, boxed: list[Any]) -> dict[str, Any]:
+        """Get a table by the reference in the list, which Ray therefore passes as it is."""
+        before = private_memory()
+        self._held = ray.get(boxed[0])
+        values = use(self._held)
+        used = time.monotonic_ns()
+        grown = private_memory() - before
+        shared, size = shared_part(self._held)
+        return {"used": used, "values": values, "private_growth": grown, "shared": shared, "size": size}
+
+    def sums(self) -> list[int]:
+        """Return the checksums of what was taken, and forget it."""
+        sums = sums_of(self._held)
+        self._held = None
+        return sums
+
+
+def main(arguments: list[str]) -> int:
+    """Be the sender, with options as JSON."""
+    options = json.loads(arguments[0])
+    small, large = table_of(SMALL), table_of(options["rows"])
+    wanted = {id(small): sums_of(small), id(large): sums_of(large)}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ray.init(
+        num_cpus=2,
+        object_store_memory=3 * large.nbytes + (1 << 30),
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": path}},
+    )
+    seconds: dict[str, float] = {}
+    details: dict[str, Any] = {"bytes": large.nbytes, "passes": {}, "versions": {"ray": ray.__version__}}
+    try:
+        receiver = ray.remote(Receiver).remote()
+
+        def one_pass(what: str, table: Any, kept: Any = None) -> None:
+            began = time.monotonic_ns()
+            found = ray.get(receiver.take.remote([ray.put(table) if kept is None else kept]))
+            if ray.get(receiver.sums.remote()) != wanted[id(table)]:
+                raise ValueError(f"the receiver of {what} has another table")
+            seconds[what] = (found["used"] - began) / 1e9
+            facts = {key: found[key] for key in ("private_growth", "shared", "size")}
+            details["passes"][what] = {**facts, "copied_into_store": None}
+
+        one_pass("warming up", small)
+        del seconds["warming up"]
+        kept = ray.put(large)
+        one_pass("shared table", large, kept)
+        one_pass("shared table, again", large, kept)
+        del kept
+        one_pass("new table", large)
+    finally:
+        ray.shutdown()
+    print(json.dumps({"seconds": seconds, "details": details}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,390 @@
+"""The processes of one turn of `bench.passing`: a sender, and a receiver that it starts and that waits, connected.
+
+A pass is timed from the moment when the sender begins to send until the receiver holds a table and has read one value of
+every column; both read the same monotonic clock. Only then, and not timed, the receiver sums all columns and says what
+memory the table lies in; the sender compares the sums with its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ROOT = Path(__file__).resolve().parents[1]
+LENGTH = struct.Struct("<Q")
+SMALL = 30_000
+"""Rows of the table that is passed first: enough for a store to treat it like the large one."""
+SOCKET_BUFFER = 4 << 20
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+
+
+def table_of(rows: int) -> pa.Table:
+    """Return a table of four columns of integers, four of doubles and one of strings, random, in one chunk."""
+    random = np.random.default_rng(3)
+    columns: dict[str, Any] = {f"i{n}": random.integers(0, 2**62, rows) for n in range(4)}
+    columns |= {f"f{n}": random.random(rows) for n in range(4)}
+    columns["s"] = pc.cast(pa.array(columns["i0"][::-1]), pa.string())
+    return pa.table(columns)
+
+
+def sums_of(table: pa.Table) -> list[int]:
+    """Return a checksum of every column: its 64-bit values, or the lengths of its strings and the numbers they spell."""
+    sums = []
+    for column in table.columns:
+        total = 0
+        for chunk in column.chunks:
+            if pa.types.is_primitive(chunk.type):
+                total += int(chunk.to_numpy().view(np.uint64).sum())
+            else:
+                strings = pc.cast(chunk, pa.string())
+                total += int(pc.sum(pc.binary_length(strings)).as_py() or 0)
+                total += int(pc.cast(strings, pa.int64()).to_numpy().view(np.uint64).sum())
+        sums.append(total % 2**64)
+    return sums
+
+
+def use(table: Any) -> list[Any]:
+    """Read one value of every column, in its middle."""
+    if isinstance(table, pa.Table):
+        return [column[len(column) // 2].as_py() for column in table.columns]
+    return [column[len(column) // 2] for column in table.get_columns()]
+
+
+def private_memory() -> int:
+    """Return the bytes of this process's own memory that are resident."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("no RssAnon in /proc/self/status")
+
+
+def shared_part(table: Any) -> tuple[int, int]:
+    """Return the bytes of a table's buffers that lie in shared memory, and those of all of them."""
+    # Column by column: the columns of a frame may be cut at different rows, and then no table has them without copying.
+    columns = table.columns if isinstance(table, pa.Table) else [pa.chunked_array(c) for c in table.get_columns()]
+    shared = []
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        if "memfd:" in line or "/dev/shm/" in line:
+            start, _, end = line.split()[0].partition("-")
+            shared.append((int(start, 16), int(end, 16)))
+    buffers = {
+        (buffer.address, buffer.size)
+        for column in columns
+        for chunk in column.chunks
+        for buffer in chunk.buffers()
+        if buffer is not None
+    }
+    inside = sum(
+        size for address, size in buffers if any(start <= address and address + size <= end for start, end in shared)
+    )
+    return inside, sum(size for _, size in buffers)
+
+
+# ---- messages ----
+
+
+def send(channel: socket.socket, message: Any) -> None:
+    """Send an object, pickled, with its length before it."""
+    data = pickle.dumps(message)
+    channel.sendall(LENGTH.pack(len(data)) + data)
+
+
+def receive(channel: socket.socket) -> Any:
+    """Receive what `send` sent."""
+    return pickle.loads(_exactly(channel, LENGTH.unpack(_exactly(channel, LENGTH.size))[0]))
+
+
+def _exactly(channel: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    _fill(channel, memoryview(data))
+    return data
+
+
+def _fill(channel: socket.socket, room: memoryview) -> None:
+    while room:
+        read = channel.recv_into(room, len(room), socket.MSG_WAITALL)
+        if not read:
+            raise ConnectionError("the other process has gone")
+        room = room[read:]
+
+
+class SocketSink:
+    """A socket as the file that Arrow writes to, without a buffer of its own."""
+
+    closed = False
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+
+    def write(self, data: Any) -> int:
+        """Send all of it."""
+        self._channel.sendall(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: nothing is kept back."""
+
+
+class SocketSource:
+    """A socket as the file that Arrow reads from; bodies go straight into the memory that Arrow keeps."""
+
+    closed = False
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+
+    def read_buffer(self, size: int) -> pa.Buffer:
+        """Return the next bytes as a buffer."""
+        buffer = pa.allocate_buffer(size)
+        _fill(self._channel, memoryview(buffer).cast("B"))
+        return buffer
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        return bytes(_exactly(self._channel, size))
+
+
+# ---- ways of passing ----
+
+
+class Way:
+    """How a contestant passes a table; ``keep`` may put it where it is shared, ``hand_over`` sends it."""
+
+    def keep(self, table: pa.Table) -> Any:
+        """Return what is to be handed over."""
+        return table
+
+    def hand_over(self, channel: socket.socket, kept: Any) -> None:
+        """Send it."""
+        raise NotImplementedError
+
+    def take(self, channel: socket.socket) -> Any:
+        """Receive it, in the other process."""
+        raise NotImplementedError
+
+    def counters(self) -> dict[str, int]:
+        """Return what the store has counted, if there is one."""
+        return {}
+
+    def address(self) -> str | None:
+        """Return what the receiver connects to, if there is something."""
+        return None
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class CratonWay(Way):
+    """A reference to what ``craton.put`` stored; as an Arrow table or as a Polars frame."""
+
+    def __init__(self, address: str | None, size: int, polars: bool = False) -> None:
+        import craton
+        from craton.store import Store
+
+        self._put, self._get, self._polars = craton.put, craton.get, polars
+        if address is None:
+            self._store = Store.open(3 * size + (1 << 30))
+            self._address = self._store.serve()
+        else:
+            self._store = craton.connect(address)
+
+    def keep(self, table: pa.Table) -> Any:
+        """Put the table into the store; as a frame, with its strings in the layout of Polars."""
+        if self._polars:
+            import polars as pl
+
+            table = pl.from_arrow(table)
+        return self._put(table, store=self._store)
+
+    def hand_over(self, channel: socket.socket, kept: Any) -> None:
+        """Send the reference."""
+        send(channel, kept)
+
+    def take(self, channel: socket.socket) -> Any:
+        """Receive the reference and look at what it refers to."""
+        return self._get(receive(channel))
+
+    def counters(self) -> dict[str, int]:
+        """Return what the store has counted."""
+        return self._store._native.counters()
+
+    def address(self) -> str | None:
+        """Return where the store is served."""
+        return self._address
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+
+class ArrowStream(Way):
+    """Arrow's IPC stream through the socket."""
+
+    def hand_over(self, channel: socket.socket, kept: Any) -> None:
+        """Write the stream."""
+        with pa.ipc.new_stream(pa.PythonFile(SocketSink(channel), mode="w"), kept.schema) as writer:
+            writer.write_table(kept, max_chunksize=1 << 20)
+
+    def take(self, channel: socket.socket) -> Any:
+        """Read the stream to its end."""
+        return pa.ipc.open_stream(pa.PythonFile(SocketSource(channel), mode="r")).read_all()
+
+
+class ArrowFile(Way):
+    """Arrow's IPC file in /dev/shm: written by one process, mapped by the other."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="craton-bench-", dir="/dev/shm")
+        self._made = 0
+
+    def hand_over(self, channel: socket.socket, kept: Any) -> None:
+        """Write the file and send its name."""
+        self._made += 1
+        path = os.path.join(self._folder, f"{self._made}.arrow")
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
+            writer.write_table(kept)
+        send(channel, path)
+
+    def take(self, channel: socket.socket) -> Any:
+        """Map the file; its name is not needed any more."""
+        path = receive(channel)
+        table = pa.ipc.open_file(pa.memory_map(path)).read_all()
+        os.unlink(path)
+        return table
+
+    def close(self) -> None:
+        """Remove the folder."""
+        os.rmdir(self._folder)
+
+
+def way_of(name: str, address: str | None, size: int, receiving: bool) -> Way:
+    """Return a contestant's way, at either end."""
+    if name in ("craton", "craton, Polars"):
+        return CratonWay(address, size, polars=name != "craton")
+    if name == "arrow file":
+        return ArrowFile.__new__(ArrowFile) if receiving else ArrowFile()
+    return ArrowStream()
+
+
+# ---- the two processes ----
+
+
+def receiver(name: str, address: str | None, descriptor: int) -> None:
+    """Take tables until the sender closes the socket."""
+    channel = _socket(socket.socket(fileno=descriptor))
+    way = way_of(name, address, 0, receiving=True)
+    if name == "craton, Polars":
+        import polars as pl
+
+        pl.DataFrame({"a": [1]}).get_column("a")
+    send(channel, "ready")
+    held: Any = None
+    with contextlib.suppress(ConnectionError):
+        while True:
+            if receive(channel) == "forget":
+                held = None
+                send(channel, "forgotten")
+                continue
+            before = private_memory()
+            send(channel, "waiting")
+            held = way.take(channel)
+            values = use(held)
+            used = time.monotonic_ns()
+            grown = private_memory() - before
+            shared, size = shared_part(held)
+            found = {"used": used, "values": values, "private_growth": grown, "shared": shared, "size": size}
+            send(channel, {**found, "sums": sums_of(pa.table(held))})
+
+
+def sender(options: dict[str, Any]) -> dict[str, Any]:
+    """Pass a small table, so that nothing is done for the first time, then the large one in several ways."""
+    name = options["contestant"]
+    small, large = table_of(SMALL), table_of(options["rows"])
+    wanted = {id(small): sums_of(small), id(large): sums_of(large)}
+    way = way_of(name, None, large.nbytes, receiving=False)
+    seconds: dict[str, float] = {}
+    details: dict[str, Any] = {"bytes": large.nbytes, "passes": {}}
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(way.close)
+        channel = cleanup.enter_context(_receiving(name, way.address()))
+
+        def one_pass(what: str, table: pa.Table, kept: Any = None) -> None:
+            send(channel, "take")
+            if receive(channel) != "waiting":
+                raise ConnectionError("the receiver is not waiting")
+            before = way.counters()
+            began = time.monotonic_ns()
+            way.hand_over(channel, way.keep(table) if kept is None else kept)
+            found = receive(channel)
+            after = way.counters()
+            if found["sums"] != wanted[id(table)]:
+                raise ValueError(f"the receiver of {what} has another table: {found['sums']}, not {wanted[id(table)]}")
+            seconds[what] = (found["used"] - began) / 1e9
+            copied = after["copied"] - before["copied"] if after else None
+            kept_facts = {key: found[key] for key in ("private_growth", "shared", "size")}
+            details["passes"][what] = {**kept_facts, "copied_into_store": copied}
+            send(channel, "forget")
+            receive(channel)
+
+        one_pass("warming up", small)
+        del seconds["warming up"]
+        kept = way.keep(large)
+        one_pass("shared table", large, kept)
+        one_pass("shared table, again", large, kept)
+        del kept
+        one_pass("new table", large)
+    return {"seconds": seconds, "details": details}
+
+
+@contextlib.contextmanager
+def _receiving(name: str, address: str | None) -> Iterator[socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    program = [sys.executable, "-m", "bench.store_passing_work", "receive", name, address or "", str(theirs.fileno())]
+    process = subprocess.Popen(program, cwd=ROOT, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL)
+    theirs.close()
+    try:
+        with _socket(ours) as channel:
+            if receive(channel) != "ready":
+                raise ConnectionError("the receiver did not begin")
+            yield channel
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _socket(channel: socket.socket) -> socket.socket:
+    for forced, asked in ((SO_SNDBUFFORCE, socket.SO_SNDBUF), (SO_RCVBUFFORCE, socket.SO_RCVBUF)):
+        try:
+            channel.setsockopt(socket.SOL_SOCKET, forced, SOCKET_BUFFER)
+        except OSError:  # only root may go beyond the system's limit
+            channel.setsockopt(socket.SOL_SOCKET, asked, SOCKET_BUFFER)
+    return channel
+
+
+def main(arguments: list[str]) -> int:
+    """Be the sender, with options as JSON, or the receiver."""
+    if arguments[0] == "receive":
+        receiver(arguments[1], arguments[2] or None, int(arguments[3]))
+        return 0
+    print(json.dumps(sender(json.loads(arguments[0]))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

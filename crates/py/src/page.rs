@@ -1,0 +1,205 @@
+//! Pages of a store that are in memory, as Python sees them.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use craton_store::{DataInfo, Location, PageBuffer, Pinned};
+use craton_wire::object::{self, RowPlace};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrow::{ArrowBatches, refused};
+use crate::objects::{Memory, Place};
+
+/// An error of the page format as an exception.
+pub fn invalid(error: craton_wire::Error) -> PyErr {
+    match error {
+        craton_wire::Error::Arrow(error) => refused(error),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// What is known of a page: what travels instead of its bytes.
+#[pyclass(frozen, module = "craton._native", name = "PageInfo")]
+pub struct PageInfo {
+    pub(crate) info: DataInfo,
+}
+
+#[pymethods]
+impl PageInfo {
+    #[getter]
+    fn set(&self) -> u64 {
+        self.info.page.set.0
+    }
+
+    #[getter]
+    fn number(&self) -> u32 {
+        self.info.page.number
+    }
+
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.info.key.as_ref().map(|key| PyBytes::new(py, key))
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.info.rows
+    }
+
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.info.bytes
+    }
+
+    #[getter]
+    fn location(&self) -> &'static str {
+        match self.info.location {
+            Location::Memory => "memory",
+            Location::Disk => "disk",
+            Location::Both => "both",
+        }
+    }
+
+    #[getter]
+    fn statistics<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.info.statistics)
+    }
+
+    fn __repr__(&self) -> String {
+        let DataInfo { page, rows, bytes, .. } = &self.info;
+        format!("<PageInfo {page}: {rows} rows, {bytes} bytes, {}>", self.location())
+    }
+}
+
+// A pin that Arrow buffers own together.
+struct Pin {
+    _pinned: Arc<Pinned>,
+}
+impl RefUnwindSafe for Pin {}
+impl UnwindSafe for Pin {}
+
+/// A page that stays in memory while it, or anything that was read from it, lives.
+#[pyclass(frozen, module = "craton._native", name = "Page")]
+pub struct Page {
+    pinned: Arc<Pinned>,
+}
+
+/// A value of an object that is a page.
+pub enum Value {
+    /// In one piece, which [`Page::row`] gives.
+    One(RowPlace),
+    /// In several, of a GiB each but the last.
+    Many(Py<Memory>),
+}
+
+impl Page {
+    /// The page that was pinned.
+    pub fn new(pinned: Pinned) -> Self {
+        Self { pinned: Arc::new(pinned) }
+    }
+
+    /// The metadata and the buffers of the object that the page is.
+    pub fn values(&self, py: Python<'_>) -> PyResult<Vec<Value>> {
+        let slices: Vec<&[u8]> = self.pinned.buffers.iter().map(PageBuffer::as_slice).collect();
+        let places = object::locate_object(&self.pinned.header, &slices).map_err(invalid)?;
+        let one = |rows: &[RowPlace]| match rows {
+            [row] => Ok(Value::One(row.clone())),
+            rows => {
+                let buffers = self.buffers();
+                let parts: Vec<Buffer> = rows
+                    .iter()
+                    .map(|row| buffers[row.buffer].slice_with_length(row.range.start, row.range.len()))
+                    .collect();
+                Ok(Value::Many(Py::new(py, Memory::of_page(joined(&parts)))?))
+            }
+        };
+        places.values().map(one).collect()
+    }
+
+    /// The memory of a value.
+    pub fn memory(slf: &Py<Self>, py: Python<'_>, value: &Value) -> PyResult<Py<Memory>> {
+        match value {
+            Value::One(place) => Memory::at(py, &Place { keeper: slf.as_any(), bytes: slf.get().row(place) }),
+            Value::Many(memory) => Ok(memory.clone_ref(py)),
+        }
+    }
+
+    /// What is at a place of [`Value::One`].
+    pub fn row(&self, place: &RowPlace) -> &[u8] {
+        &self.pinned.buffers[place.buffer].as_slice()[place.range.clone()]
+    }
+
+    fn buffers(&self) -> Vec<Buffer> {
+        let owner: Arc<dyn arrow_buffer::alloc::Allocation> = Arc::new(Pin { _pinned: Arc::clone(&self.pinned) });
+        let one = |part: &PageBuffer| {
+            let slice = part.as_slice();
+            let Some(start) = NonNull::new(slice.as_ptr().cast_mut()).filter(|_| !slice.is_empty()) else {
+                return Buffer::from_vec(Vec::<u8>::new());
+            };
+            // SAFETY: readable for its length as long as the page is pinned, which `owner` sees to; nobody writes to a sealed page.
+            unsafe { Buffer::from_custom_allocation(start, slice.len(), Arc::clone(&owner)) }
+        };
+        self.pinned.buffers.iter().map(one).collect()
+    }
+}
+
+#[pymethods]
+impl Page {
+    #[getter]
+    fn info(&self) -> PageInfo {
+        PageInfo { info: self.pinned.info.clone() }
+    }
+
+    /// What its maker says of its contents.
+    #[getter]
+    fn statistics<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.pinned.info.statistics)
+    }
+
+    /// The metadata of the object that the page is.
+    fn meta(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Memory>> {
+        match slf.get().values(py)?.first() {
+            Some(value) => Self::memory(&slf, py, value),
+            None => Err(PyValueError::new_err("the page is no object: it has no rows")),
+        }
+    }
+
+    /// The page as Arrow data, or only some of its columns, by position.
+    #[pyo3(signature = (columns=None), text_signature = "($self, columns=None)")]
+    fn batch(&self, py: Python<'_>, columns: Option<Vec<usize>>) -> PyResult<ArrowBatches> {
+        let buffers = self.buffers();
+        let batch = py
+            .detach(|| match &columns {
+                None => craton_wire::decode(&self.pinned.header, &buffers, craton_wire::Trust::Own),
+                Some(columns) => {
+                    craton_wire::decode_columns(&self.pinned.header, &buffers, columns, craton_wire::Trust::Own)
+                }
+            })
+            .map_err(invalid)?;
+        Ok(ArrowBatches::new(batch.schema(), vec![batch]))
+    }
+
+    /// The addresses and lengths of its buffers.
+    fn addresses(&self) -> Vec<(usize, usize)> {
+        self.pinned.buffers.iter().map(|part| (part.as_slice().as_ptr().addr(), part.as_slice().len())).collect()
+    }
+}
+
+/// The parts of one buffer as one; in a page they lie one after another.
+fn joined(parts: &[Buffer]) -> Buffer {
+    let [first, rest @ ..] = parts else { return Buffer::from_vec(Vec::<u8>::new()) };
+    if rest.is_empty() {
+        return first.clone();
+    }
+    let adjoining = parts.windows(2).all(|pair| pair[0].as_slice().as_ptr_range().end == pair[1].as_ptr());
+    let length = parts.iter().map(Buffer::len).sum();
+    match NonNull::new(first.as_ptr().cast_mut()).filter(|_| adjoining) {
+        // SAFETY: the parts adjoin, and the new buffer owns all of them.
+        Some(start) => unsafe { Buffer::from_custom_allocation(start, length, Arc::new(parts.to_vec())) },
+        None => Buffer::from_vec(parts.iter().flat_map(|part| part.as_slice().iter().copied()).collect::<Vec<u8>>()),
+    }
+}

@@ -1,0 +1,67 @@
+"""``persist`` and ``unpersist``: what a lazy object reads is computed now, and kept in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from craton.lower.results import results
+from craton.pandas.axes import current
+from craton.pandas.native import is_lazy
+from craton.pandas.run import execute
+from craton.plan.expr import roots
+from craton.plan.operators import Operator, Project, schema
+
+
+class Persisting:
+    """The methods of DataFrame and Series. pandas has none of these names."""
+
+    def persist(self: Any) -> Any:
+        """Compute what this object reads and keep it in the store, until it is unpersisted.
+
+        Everything that is derived from the object, before or after, starts from there. Pages that nobody looks at are
+        written to disk when memory is needed. What is in memory already stays as it is.
+
+        Returns
+        -------
+        DataFrame or Series
+            The object itself.
+
+        Raises
+        ------
+        MemoryError
+            If it does not fit beside what is pinned.
+
+        Examples
+        --------
+        >>> import craton.pandas as pd
+        >>> df = pd.DataFrame({"a": [1, 2]}).persist()
+        >>> int(df["a"].sum())
+        3
+        """
+        if is_lazy(self):
+            base, names = _read(self)
+            (frame,) = execute([Project(base, tuple((name, base.column(name)) for name in names))], remember=False)
+            results.persist(base, frame)
+            self.__dict__["_persisted"] = base
+        return self
+
+    def unpersist(self: Any) -> Any:
+        """Keep no longer what :meth:`persist` kept; it is computed again where it is needed.
+
+        Returns
+        -------
+        DataFrame or Series
+            The object itself.
+        """
+        base = self.__dict__.pop("_persisted", None)
+        if base is not None:
+            results.unpersist(base)
+        return self
+
+
+def _read(obj: Any) -> tuple[Operator, list[str]]:
+    """The plan below a lazy object, and the columns that the object reads of it."""
+    view = current(obj.__dict__)
+    wanted: set[str] = set().union(*(roots(value.expr) for value in (*view.values, *view.index.values)))
+    names = [name for name in schema(view.base) if name in wanted]
+    return view.base, names or list(schema(view.base))[:1]

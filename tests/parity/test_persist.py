@@ -1,0 +1,112 @@
+"""persist, unpersist and the memory of results: large results are pages of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from support import same
+
+import craton
+import craton.pandas as pd
+from craton.lower.results import results
+from craton.store import close_store, default_store
+
+
+@pytest.fixture(autouse=True)
+def planned() -> Iterator[None]:
+    close_store()
+    craton.clear_memory()
+    with craton.option_context(small_rows=0, memory_limit=256 << 20):
+        yield
+    craton.clear_memory()
+    close_store()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    target = tmp_path / "data.parquet"
+    rows = 200_000
+    frame = {"k": np.arange(rows) % 1000, "v": np.arange(rows) / 7, "s": [f"text {i % 50}" for i in range(rows)]}
+    pandas.DataFrame(frame).to_parquet(target)
+    return target
+
+
+def joined(module: Any, path: Path) -> Any:
+    data = module.read_parquet(path)
+    return data.merge(data.groupby("k", as_index=False)["v"].mean(), on="k", suffixes=("", "_mean"))
+
+
+def test_what_is_persisted_is_not_computed_again(path: Path) -> None:
+    expected = joined(pandas, path)
+    frame = joined(pd, path)
+    assert frame.persist() is frame
+    assert default_store().counters()["page_memory"] > 1 << 20
+    path.unlink()  # whatever reads the file now fails
+    craton.clear_memory()
+    same(frame.groupby("s")["v_mean"].sum(), expected.groupby("s")["v_mean"].sum(), rtol=1e-9)
+    same(frame["k"].max(), expected["k"].max())
+    craton.clear_memory()
+    assert len(results) == 1
+    frame.unpersist()
+    assert len(results) == 0
+
+
+def test_a_scan_is_persisted(path: Path) -> None:
+    expected = pandas.read_parquet(path)
+    frame = pd.read_parquet(path).persist()
+    path.unlink()
+    same(frame[frame["k"] == 3]["v"].sum(), expected[expected["k"] == 3]["v"].sum())
+    same(frame, expected)
+
+
+def test_a_column_is_persisted(path: Path) -> None:
+    column = pd.read_parquet(path)["v"].persist()
+    assert default_store().describe()["rows"].tolist() == [200_000]
+    assert column.max() == 199_999 / 7
+    column.unpersist()
+    column.unpersist()
+    assert default_store().counters()["sets"] == 0
+
+
+def test_what_is_in_memory_stays_as_it_is() -> None:
+    with craton.option_context(small_rows=100):
+        frame = pd.DataFrame({"a": [1, 2]})
+        assert frame.persist() is frame
+        assert frame.unpersist()["a"].tolist() == [1, 2]
+
+
+def test_large_results_are_pages(path: Path) -> None:
+    expected = joined(pandas, path)
+    same(joined(pd, path), expected)
+    assert default_store().counters()["pages"] > 0
+    before = default_store().counters()["copied"]
+    same(joined(pd, path).head(10), expected.head(10))
+    same(joined(pd, path), expected)
+    assert default_store().counters()["copied"] == before
+    craton.clear_memory()
+    assert default_store().counters()["sets"] == 0
+
+
+def test_results_outlive_a_store_that_was_closed(path: Path) -> None:
+    expected = joined(pandas, path)
+    first = joined(pd, path)
+    assert first._mgr is not None
+    close_store()
+    same(first, expected)
+    same(joined(pd, path), expected)
+
+
+def test_results_are_evicted_and_read_back(path: Path) -> None:
+    close_store()
+    with craton.option_context(memory_limit=24 << 20):
+        expected = joined(pandas, path)
+        same(joined(pd, path), expected)
+        store = default_store()
+        with store.reserve(20 << 20):
+            assert store.counters()["page_disk"] > 0
+        same(joined(pd, path), expected)
