@@ -21,7 +21,7 @@ from served import Child, files_below, holders, segments, wait_until
 from craton.store import LocalitySet, Store
 
 LIMIT = 16 << 20
-STEPS = 40
+STEPS = 60
 SEED = 20
 #: How many are killed, and how many of them at a time.
 QUICK, LONG, TOGETHER = 10, 170, 3
@@ -242,6 +242,7 @@ def kill_server(address: Path, pages: Path, seed: int, chance: random.Random) ->
         moment = chance.randrange(STEPS)
         wait_until(lambda: clients.callers[0].calls >= moment, f"{moment} pages are written")
         time.sleep(chance.uniform(0, 0.01))
+        assert address.is_socket(), "who clears up after another server has taken this one's socket"
         inodes = segments(server.pid)
         assert inodes
         assert not any(path.startswith("/dev/shm") for path in open_files(server.pid))

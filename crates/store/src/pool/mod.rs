@@ -14,7 +14,6 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use craton_slab::{Extent, Slab, SlabOptions};
@@ -81,8 +80,6 @@ struct Shared {
     jobs: Jobs,
     folder: Folder,
     nothing: Mutex<Option<Arc<Extent>>>,
-    // Other processes that use the pool now.
-    clients: AtomicU64,
 }
 
 impl Shared {
@@ -149,7 +146,6 @@ impl Pool {
             jobs: Jobs::default(),
             folder: Folder::new(&parent),
             nothing: Mutex::new(None),
-            clients: AtomicU64::new(0),
             options,
         });
         let pool = Arc::new(Self {
@@ -319,7 +315,6 @@ impl Home for Pool {
             reserved,
             limit: self.shared.memory.limit(),
             sets: tables.sets.len() as u64,
-            clients: self.shared.clients.load(Ordering::Relaxed),
             ..tables.counters
         })
     }
