@@ -52,7 +52,15 @@ def main(argv: list[str] | None = None) -> int:
             server.stdout.readline()
             try:
                 environment = dict(os.environ, CRATON_STORE=address)
-                common = [sys.executable, "-m", "bench.decode_cache", "--data", str(folder), "--repeat", str(given.repeat)]
+                common = [
+                    sys.executable,
+                    "-m",
+                    "bench.decode_cache",
+                    "--data",
+                    str(folder),
+                    "--repeat",
+                    str(given.repeat),
+                ]
                 first = _child([*common, "--work", "first"], environment)
                 second = _child([*common, "--work", "second"], environment)
             finally:
@@ -126,7 +134,9 @@ def _report(scale: float, first: dict[str, Any], second: dict[str, Any]) -> dict
                 "second process": second[name]["first"],
                 "difference": found["difference"],
             }
-    totals = {kind: sum(one[kind] for one in queries.values()) for kind in ("cold", "filling", "warm", "second process")}
+    totals = {
+        kind: sum(one[kind] for one in queries.values()) for kind in ("cold", "filling", "warm", "second process")
+    }
     ratios = [one["warm"] / one["cold"] for one in queries.values()]
     return {
         "title": f"TPC-H, scale factor {scale:g}, through the decode cache",

@@ -1,7 +1,5 @@
 //! A pool that serves other processes.
 
-use std::sync::atomic::Ordering;
-
 use craton_slab::Extent;
 
 use crate::api::SetId;
@@ -10,8 +8,8 @@ use crate::pool::Pool;
 use crate::remote::{ClientId, Serving};
 
 impl Serving for Pool {
-    fn open_client(&self, _: ClientId) {
-        self.shared.clients.fetch_add(1, Ordering::Relaxed);
+    fn open_client(&self, _client: ClientId) {
+        self.shared.tables.lock().counters.clients += 1;
     }
 
     fn allocate_for(&self, client: ClientId, set: SetId, lengths: &[usize]) -> Result<Vec<Extent>> {
@@ -21,6 +19,7 @@ impl Serving for Pool {
 
     fn close_client(&self, client: ClientId) {
         self.shared.slabs.close_client(client);
-        self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+        let mut tables = self.shared.tables.lock();
+        tables.counters.clients = tables.counters.clients.saturating_sub(1);
     }
 }
