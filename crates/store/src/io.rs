@@ -58,15 +58,26 @@ pub(crate) fn write(path: &Path, layout: &Layout, buffers: &[PageBuffer], access
     let checksum = slices.iter().fold(0, |checksum, slice| crc32c_append(checksum, slice));
     let tail = layout.tail(checksum);
     slices.push(&tail);
-    let written = create(path, access).and_then(|(file, access)| {
-        let written = match access {
-            Access::Buffered => write_buffered(&file, &slices),
-            Access::Direct => write_direct(&file, &slices),
-        };
-        written.inspect_err(|_| drop(fs::remove_file(path)))
-    });
+    let attempt = |access| {
+        create(path, access).and_then(|(file, access)| {
+            let written = match access {
+                Access::Buffered => write_buffered(&file, &slices),
+                Access::Direct => write_direct(&file, &slices),
+            };
+            written.inspect_err(|_| drop(fs::remove_file(path)))
+        })
+    };
+    let written = match attempt(access) {
+        Err(error) if matches!(access, Access::Direct) && refused(&error) => attempt(Access::Buffered),
+        other => other,
+    };
     written.map_err(|error| Error::io(format!("write the page image {}", path.display()), &error))?;
     Ok(layout.image(buffers, crc32c_append(checksum, &tail)))
+}
+
+/// Whether this is how a file system says, when the file is opened or later, that it has no direct I/O of such blocks.
+fn refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
 
 fn create(path: &Path, access: Access) -> io::Result<(File, Access)> {
@@ -91,7 +102,7 @@ fn open_new(path: &Path, access: Access) -> io::Result<(File, Access)> {
         let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
         match direct {
             // The file system has no direct I/O.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {}
+            Err(error) if refused(&error) => {}
             other => return other.map(|file| (file, access)),
         }
     }
@@ -171,6 +182,15 @@ fn write_direct(file: &File, slices: &[&[u8]]) -> io::Result<()> {
 
 /// Read an image's buffers into `extent`, which is as long as they are together, and compare the whole file with what was written.
 pub(crate) fn read(path: &Path, image: &Image, extent: &mut Extent, access: Access) -> Result<(), Fault> {
+    match read_by(path, image, extent, access) {
+        Err(Fault::System(error)) if matches!(access, Access::Direct) && refused(&error) => {
+            read_by(path, image, extent, Access::Buffered)
+        }
+        other => other,
+    }
+}
+
+fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access) -> Result<(), Fault> {
     let mut options = OpenOptions::new();
     options.read(true);
     let direct = matches!(access, Access::Direct)

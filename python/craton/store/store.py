@@ -42,7 +42,7 @@ class Store:
         directory: str | os.PathLike[str] | None = None,
         policy: Policy = "data-aware",
         compression: Literal["none", "lz4"] = "none",
-        direct_io: bool = False,
+        direct_io: bool = True,
         io_threads: int = 2,
     ) -> Store:
         """A store of its own in this process.
@@ -59,7 +59,7 @@ class Store:
         compression
             Of pages on disk.
         direct_io
-            Whether pages are written and read past the system's page cache.
+            Whether pages are written and read past the system's page cache, where the file system can.
         io_threads
             Threads that write and read pages.
 

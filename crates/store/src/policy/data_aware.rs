@@ -66,7 +66,7 @@ impl Policy for DataAware {
                 .map(|(_, victim)| set.page(victim))
                 .collect();
         }
-        let count = if set.operation == Operation::Read { tenth(set.resident) } else { 1 };
+        let count = if set.operation == Operation::Read { tenth(set.resident, scene) } else { 1 };
         pages.take(count).map(|(_, victim)| set.page(victim)).collect()
     }
 }

@@ -166,6 +166,8 @@ pub struct Scene {
     pub need: u64,
     /// Bytes of memory that pages may have.
     pub capacity: u64,
+    /// Only the next victim is asked for, because it may not be taken.
+    pub single: bool,
 }
 
 /// Chooses who is evicted.
@@ -195,8 +197,11 @@ pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
     all.into_iter().find(|policy| policy.name() == name)
 }
 
-/// A tenth of `count`, at least one.
-fn tenth(count: u64) -> usize {
+/// A tenth of `count`, at least one; one if no more are asked for.
+fn tenth(count: u64, scene: &Scene) -> usize {
+    if scene.single {
+        return 1;
+    }
     usize::try_from(count.div_ceil(10).max(1)).unwrap_or(usize::MAX)
 }
 

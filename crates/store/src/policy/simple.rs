@@ -18,8 +18,8 @@ impl Policy for Lru {
         "lru"
     }
 
-    fn victims(&self, sets: &[&Members], _: &Scene) -> Vec<PageId> {
-        merge(sets, false)
+    fn victims(&self, sets: &[&Members], scene: &Scene) -> Vec<PageId> {
+        merge(sets, false, scene)
     }
 }
 
@@ -28,14 +28,14 @@ impl Policy for Mru {
         "mru"
     }
 
-    fn victims(&self, sets: &[&Members], _: &Scene) -> Vec<PageId> {
-        merge(sets, true)
+    fn victims(&self, sets: &[&Members], scene: &Scene) -> Vec<PageId> {
+        merge(sets, true, scene)
     }
 }
 
 /// A tenth of the pages in memory, by recency, from the orders of all sets.
-fn merge(sets: &[&Members], newest: bool) -> Vec<PageId> {
-    let count = tenth(sets.iter().map(|set| set.len() as u64).sum());
+fn merge(sets: &[&Members], newest: bool, scene: &Scene) -> Vec<PageId> {
+    let count = tenth(sets.iter().map(|set| set.len() as u64).sum(), scene);
     // The largest rank is the next victim.
     let rank = |tick: u64| if newest { tick } else { !tick };
     let mut orders: Vec<_> = sets.iter().map(|set| set.from(newest)).collect();
@@ -63,6 +63,14 @@ mod tests {
         let second = members(2, &[2, 3, 6, 7, 10, 11, 14, 15, 18, 19]);
         assert_eq!(named(&Lru.victims(&[&first, &second], &scene(30))), [(1, 0), (2, 0)]);
         assert_eq!(named(&Mru.victims(&[&first, &second], &scene(30))), [(1, 9), (2, 9)]);
+    }
+
+    #[test]
+    fn one_page_goes_when_only_the_next_is_asked_for() {
+        let ticks: Vec<u64> = (1..=30).collect();
+        let scene = super::Scene { single: true, ..scene(40) };
+        assert_eq!(named(&Lru.victims(&[&members(1, &ticks)], &scene)), [(1, 0)]);
+        assert_eq!(named(&Mru.victims(&[&members(1, &ticks)], &scene)), [(1, 29)]);
     }
 
     #[test]

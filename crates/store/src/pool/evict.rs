@@ -13,7 +13,7 @@ use crate::pool::memory::{Charge, Memory, Waited};
 use crate::pool::tables::{Evicted, Garbage};
 
 // Memory is made free ahead of demand for allocations of at most this part of the limit.
-const SMALL: u64 = 32;
+const SMALL: u64 = 8;
 
 impl Shared {
     /// Room for `bytes` of extents.
@@ -83,10 +83,19 @@ impl Shared {
             let victims = if only_clean {
                 tables.clean(need)
             } else {
-                let scene = Scene { now: tables.now(), costs: tables.costs, need, capacity: self.memory.limit() };
+                let scene = Scene {
+                    now: tables.now(),
+                    costs: tables.costs,
+                    need,
+                    capacity: self.memory.limit(),
+                    single: false,
+                };
                 let sets = tables.choice();
                 if sets.is_empty() { Vec::new() } else { self.options.policy.victims(&sets, &scene) }
             };
+            if victims.is_empty() && tables.give_up_all_ahead() {
+                continue;
+            }
             let before = (garbage.memory.len(), jobs.len());
             for page in victims {
                 match tables.evict(page, &mut garbage) {

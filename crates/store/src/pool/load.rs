@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::api::{PageId, Pinned};
+use crate::api::{PageId, Pinned, SetId};
 use crate::error::{Error, Result};
 use crate::images::Image;
 use crate::io::{self, Fault};
+use crate::policy::Scene;
 use crate::pool::Shared;
 use crate::pool::jobs::Job;
 use crate::pool::memory::{Charge, rounded};
 use crate::pool::tables::{Activity, Evicted, Found, Garbage, Resident, Tables};
 
-// How many pages of a scan are read before they are wanted.
-const AHEAD: usize = 4;
+// Pages that were read ahead of a scan and not used yet have at most this part of the limit.
+const AHEAD: u64 = 4;
 
 impl Shared {
     pub(crate) fn pin(self: &Arc<Self>, id: PageId) -> Result<Pinned> {
@@ -27,8 +28,8 @@ impl Shared {
                 } else {
                     set.hits += 1
                 }
-                let scanned = set.is_scanned() && (missed || ahead);
-                let following = if scanned { tables.following(id, AHEAD) } else { Vec::new() };
+                let scanned = missed || ahead || set.has_reader();
+                let following = if scanned { self.following(&mut tables, id.set) } else { Vec::new() };
                 if missed {
                     tables.counters.misses += 1
                 } else {
@@ -59,10 +60,39 @@ impl Shared {
     }
 
     fn unpin(&self, id: PageId) {
-        let evictable = self.tables.lock().unpin(id);
+        let mut tables = self.tables.lock();
+        let evictable = tables.unpin(id);
+        // What a scan has passed makes way for what it comes to.
+        let scanned = evictable && tables.sets.get(&id.set).is_some_and(|set| set.has_reader());
+        let following = if scanned { self.following(&mut tables, id.set) } else { Vec::new() };
+        drop(tables);
         if evictable {
             self.memory.nudge();
         }
+        self.jobs.push(following.into_iter().map(Job::Load));
+    }
+
+    /// What is to be read next of a set that is scanned, if there seems to be room.
+    fn following(&self, tables: &mut Tables, set: SetId) -> Vec<PageId> {
+        let Some(bytes) = tables.comes_next(set) else { return Vec::new() };
+        let need = bytes.saturating_sub(self.memory.look().free);
+        if need == 0 || self.next_victim(tables, set, need).is_some() {
+            tables.following(set, self.memory.limit() / AHEAD)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The policy's next victim, if it may leave memory so that a page of `set` can be read ahead.
+    fn next_victim(&self, tables: &Tables, set: SetId, need: u64) -> Option<PageId> {
+        let sets = tables.choice();
+        if sets.is_empty() {
+            return None;
+        }
+        let capacity = self.memory.limit();
+        let scene = Scene { now: tables.now(), costs: tables.costs, need, capacity, single: true };
+        let victim = *self.options.policy.victims(&sets, &scene).first()?;
+        tables.makes_way(victim, set).then_some(victim)
     }
 
     fn corrupt(&self, page: PageId, why: String) -> Error {
@@ -96,7 +126,7 @@ impl Shared {
         page.activity = Activity::None;
         match read {
             Ok(memory) => {
-                page.ahead = ahead;
+                page.ahead = ahead && page.pins == 0;
                 tables.arrived(id, memory);
                 tables.settle(id);
                 Ok(())
@@ -138,10 +168,16 @@ impl Shared {
         let Some(image) = page.image.clone() else { return };
         page.activity = Activity::Loading;
         drop(tables);
+        let pending = self.memory.pending();
         let read = self.spare(id, rounded(image.length)).map(|charge| self.read(id, &image, charge));
         let mut tables = self.tables.lock();
+        let mut following = Vec::new();
         match read {
-            Some(read) => drop(self.arrive(&mut tables, id, read, true)),
+            Some(read) => {
+                if self.arrive(&mut tables, id, read, true).is_ok() {
+                    following = self.following(&mut tables, id.set);
+                }
+            }
             None => {
                 if let Ok(page) = tables.page(id) {
                     page.activity = Activity::None;
@@ -150,10 +186,12 @@ impl Shared {
             }
         }
         drop(tables);
-        self.memory.nudge();
+        drop(pending);
+        self.jobs.push(following.into_iter().map(Job::Load));
     }
 
-    /// Room that nobody misses: free memory, pages of sets whose lifetime has ended, and pages of the same scan that it has passed.
+    /// Room that nobody misses: free memory, and that of the policy's next victim as long as it need not be written and is not what the
+    /// same scan comes to.
     fn spare(&self, id: PageId, bytes: u64) -> Option<Charge> {
         loop {
             if self.memory.demanded() > 0 {
@@ -164,7 +202,8 @@ impl Shared {
             }
             let mut garbage = Garbage::default();
             let mut tables = self.tables.lock();
-            let victim = tables.ended().or_else(|| tables.read_before(id))?;
+            let need = bytes.saturating_sub(self.memory.look().free);
+            let victim = self.next_victim(&tables, id.set, need)?;
             let Evicted::Freed = tables.evict(victim, &mut garbage) else { return None };
             let pending = self.memory.pending();
             drop(tables);

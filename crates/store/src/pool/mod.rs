@@ -46,7 +46,7 @@ pub struct PoolOptions {
     pub io_threads: usize,
     /// How images are stored.
     pub compression: Compression,
-    /// Read and write images past the system's page cache.
+    /// Read and write images past the system's page cache, where the file system can; otherwise through it.
     pub direct_io: bool,
     /// Bytes of a segment of shared memory; larger extents get their own.
     pub segment_bytes: u64,
@@ -62,7 +62,7 @@ impl Default for PoolOptions {
             policy: Arc::new(DataAware),
             io_threads: 2,
             compression: Compression::None,
-            direct_io: false,
+            direct_io: true,
             segment_bytes: SlabOptions::default().segment_bytes,
             client_quota: None,
         }

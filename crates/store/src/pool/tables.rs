@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::images::Image;
 use crate::policy::{Candidate, Costs, Members};
 
+// How many pages of a scan are on their way at most before they are wanted.
+const AHEAD: usize = 4;
+
 /// A page's buffers in memory.
 pub(crate) struct Resident {
     pub(crate) buffers: Arc<[PageBuffer]>,
@@ -42,7 +45,7 @@ pub(crate) struct Page {
     // When it was last used.
     pub(crate) tick: u64,
     pub(crate) activity: Activity,
-    // It was read before anybody wanted it.
+    // It was read before anybody wanted it, and nobody has yet.
     pub(crate) ahead: bool,
     // A job to read it waits for a thread.
     pub(crate) queued: bool,
@@ -65,7 +68,8 @@ impl Page {
     }
 
     fn candidate(&self, number: u32) -> Option<Candidate> {
-        let memory = self.memory.as_ref().filter(|_| self.pins == 0 && self.activity == Activity::None)?;
+        let idle = self.pins == 0 && self.activity == Activity::None && !self.ahead;
+        let memory = self.memory.as_ref().filter(|_| idle)?;
         Some(Candidate { number, bytes: memory.charge, dirty: self.image.is_none(), rebuild: self.rebuild })
     }
 }
@@ -77,6 +81,13 @@ pub(crate) struct Set {
     pub(crate) pages: BTreeMap<u32, Page>,
     pub(crate) keys: HashMap<Arc<[u8]>, u32>,
     pub(crate) members: Members,
+    // Pages that are not in memory.
+    absent: BTreeSet<u32>,
+    // Pages that were read ahead and not used yet, and the bytes of memory that they have. They are no candidates.
+    ahead: BTreeSet<u32>,
+    ahead_bytes: u64,
+    // The page that was pinned last.
+    cursor: u32,
     rows: u64,
     bytes: u64,
     memory: u64,
@@ -123,6 +134,8 @@ pub(crate) struct Tables {
     clock: u64,
     // The sets that have pages which may be evicted now.
     candidates: BTreeSet<SetId>,
+    // The sets that have pages which were read ahead and not used yet.
+    ahead: BTreeSet<SetId>,
     pub(crate) counters: Counters,
     pub(crate) costs: Costs,
     // Bytes of memory that will be free when the writes under way are done.
@@ -170,6 +183,10 @@ impl Tables {
             pages: BTreeMap::new(),
             keys: HashMap::new(),
             members,
+            absent: BTreeSet::new(),
+            ahead: BTreeSet::new(),
+            ahead_bytes: 0,
+            cursor: 0,
             rows: 0,
             bytes: 0,
             memory: 0,
@@ -196,11 +213,16 @@ impl Tables {
         if let Some(operation) = attributes.operation {
             set.members.operation = operation;
         }
+        let unread =
+            attributes.operation.is_some_and(|operation| matches!(operation, Operation::None | Operation::Write));
         if let Some(ended) = attributes.ended {
             set.members.ended = ended;
         }
         if let Some(pinned) = attributes.pinned {
             set.options.pinned = pinned;
+        }
+        if unread {
+            self.give_up_ahead(id);
         }
         self.list(id);
         Ok(())
@@ -258,11 +280,52 @@ impl Tables {
         set.memory += page.bytes;
         set.members.resident += 1;
         self.counters.page_memory += page.bytes;
+        if page.ahead {
+            set.ahead.insert(id.number);
+            set.ahead_bytes += memory.charge;
+            self.ahead.insert(id.set);
+        }
         page.memory = Some(memory);
+        set.absent.remove(&id.number);
+    }
+
+    /// The page was read ahead, and is like any other from now on; whether it was.
+    fn not_ahead(&mut self, id: PageId) -> bool {
+        let Some(set) = self.sets.get_mut(&id.set) else { return false };
+        let Some(page) = set.pages.get_mut(&id.number) else { return false };
+        page.ahead = false;
+        let was = set.ahead.remove(&id.number);
+        if was {
+            set.ahead_bytes -= page.memory.as_ref().map_or(0, |memory| memory.charge);
+            if set.ahead.is_empty() {
+                self.ahead.remove(&id.set);
+            }
+        }
+        was
+    }
+
+    /// Nobody is going to read what was read ahead of this set.
+    fn give_up_ahead(&mut self, id: SetId) {
+        let numbers = self.sets.get(&id).map(|set| set.ahead.iter().copied().collect::<Vec<u32>>());
+        for number in numbers.unwrap_or_default() {
+            let page = PageId { set: id, number };
+            self.not_ahead(page);
+            self.settle(page);
+        }
+    }
+
+    /// Have all pages that were read ahead among the candidates, because there are no others; whether there were any.
+    pub(crate) fn give_up_all_ahead(&mut self) -> bool {
+        let sets: Vec<SetId> = self.ahead.iter().copied().collect();
+        for set in &sets {
+            self.give_up_ahead(*set);
+        }
+        !sets.is_empty()
     }
 
     /// The page is not in memory any more.
     pub(crate) fn left(&mut self, id: PageId, garbage: &mut Garbage) {
+        self.not_ahead(id);
         let Some(set) = self.sets.get_mut(&id.set) else { return };
         let Some(page) = set.pages.get_mut(&id.number) else { return };
         let Some(memory) = page.memory.take() else { return };
@@ -270,6 +333,7 @@ impl Tables {
         set.memory -= page.bytes;
         set.members.resident -= 1;
         self.counters.page_memory -= page.bytes;
+        set.absent.insert(id.number);
         garbage.memory.push(memory);
         self.list(id.set);
     }
@@ -289,6 +353,7 @@ impl Tables {
     /// Pin a page that is in memory; `None` when it is not.
     pub(crate) fn pin(&mut self, id: PageId) -> Result<Option<Found>> {
         self.open()?;
+        let ahead = self.not_ahead(id);
         let set = self.sets.get_mut(&id.set).ok_or(Error::NoPage(id))?;
         let page = set.pages.get_mut(&id.number).ok_or(Error::NoPage(id))?;
         let Some(memory) = &page.memory else { return Ok(None) };
@@ -296,12 +361,13 @@ impl Tables {
             info: page.info(id),
             header: Arc::clone(&page.header),
             buffers: Arc::clone(&memory.buffers),
-            ahead: std::mem::take(&mut page.ahead),
+            ahead,
         };
         let pins = page.pins.checked_add(1).ok_or_else(|| Error::Invalid(format!("page {id} is pinned too often")))?;
         set.members.remove(page.tick);
         self.clock += 1;
         page.tick = self.clock;
+        set.cursor = id.number;
         set.recency = self.clock;
         set.members.references += 1;
         if page.pins == 0 {
@@ -400,6 +466,7 @@ impl Tables {
         self.left(id, garbage);
         let set = self.set(id.set)?;
         let page = set.pages.remove(&id.number).ok_or(Error::NoPage(id))?;
+        set.absent.remove(&id.number);
         set.rows -= page.rows;
         set.bytes -= page.bytes;
         set.members.pages -= 1;
@@ -427,19 +494,40 @@ impl Tables {
             self.names.remove(&name);
         }
         self.candidates.remove(&id);
+        self.ahead.remove(&id);
         Ok(())
     }
 
-    /// The pages that come after `id` in its set and could be read now, at most `count`, near enough to be wanted soon.
-    pub(crate) fn following(&mut self, id: PageId, count: usize) -> Vec<PageId> {
-        let Some(set) = self.sets.get_mut(&id.set) else { return Vec::new() };
-        let after = set.pages.range_mut(id.number.saturating_add(1)..).take(2 * count);
-        let absent = after.filter(|(_, page)| page.can_be_read());
-        let mark = |(number, page): (&u32, &mut Page)| {
-            page.queued = true;
-            PageId { set: id.set, number: *number }
+    /// Bytes of the next page after the one that was used last that is not in memory, if the set is scanned.
+    pub(crate) fn comes_next(&self, id: SetId) -> Option<u64> {
+        let set = self.sets.get(&id).filter(|set| set.is_scanned())?;
+        let number = set.absent.range(set.cursor.saturating_add(1)..).next()?;
+        set.pages.get(number).map(|page| page.bytes)
+    }
+
+    /// Pages that a scan of the set comes to next and that could be read now, so that at most [`AHEAD`] are on their way; those that were
+    /// read ahead and not used yet have at most `most` bytes. Without a reader they are near the page that was used last.
+    pub(crate) fn following(&mut self, id: SetId, most: u64) -> Vec<PageId> {
+        let Some(set) = self.sets.get_mut(&id) else { return Vec::new() };
+        let mut found = Vec::new();
+        let last = match set.members.operation {
+            Operation::Read | Operation::ReadWrite => u32::MAX,
+            Operation::None | Operation::Write => set.cursor.saturating_add(2 * AHEAD as u32),
         };
-        absent.take(count).map(mark).collect()
+        let mut bytes = set.ahead_bytes;
+        for number in set.absent.range(set.cursor.saturating_add(1)..).take_while(|number| **number <= last).take(AHEAD)
+        {
+            let Some(page) = set.pages.get_mut(number) else { continue };
+            bytes += page.bytes;
+            if bytes > most {
+                break;
+            }
+            if page.can_be_read() {
+                page.queued = true;
+                found.push(PageId { set: id, number: *number });
+            }
+        }
+        found
     }
 
     pub(crate) fn describe(&self) -> Vec<SetInfo> {
@@ -448,19 +536,13 @@ impl Tables {
         all
     }
 
-    /// A set that has candidates and whose lifetime has ended.
-    pub(crate) fn ended(&self) -> Option<PageId> {
-        let members = self.choice().into_iter().find(|members| members.ended)?;
-        members.oldest().next().map(|(_, candidate)| PageId { set: members.set, number: candidate.number })
-    }
-
-    /// The page of the set that was used last, if it lies before `id`, was used since that was, and need not be written.
-    pub(crate) fn read_before(&self, id: PageId) -> Option<PageId> {
-        let set = self.sets.get(&id.set).filter(|set| !set.options.pinned)?;
-        let last_use = set.pages.get(&id.number)?.tick;
-        let (tick, candidate) = set.members.oldest().next_back()?;
-        let read = candidate.number < id.number && tick > last_use && !candidate.dirty;
-        read.then_some(PageId { set: id.set, number: candidate.number })
+    /// Whether `victim` may leave memory so that a page of `set` can be read ahead: it need not be written, and no scan comes to it.
+    pub(crate) fn makes_way(&self, victim: PageId, set: SetId) -> bool {
+        let Some(of) = self.sets.get(&victim.set) else { return false };
+        let Some(page) = of.pages.get(&victim.number) else { return false };
+        let passed = victim.set != set || victim.number <= of.cursor;
+        let clean = page.image.is_some() || of.members.ended || of.members.durability == Durability::Discard;
+        passed && clean
     }
 }
 
@@ -488,6 +570,11 @@ impl Set {
             hits: self.hits,
             misses: self.misses,
         }
+    }
+
+    /// Whether somebody who said so reads it from the first to the last page.
+    pub(crate) fn has_reader(&self) -> bool {
+        self.is_scanned() && self.members.operation != Operation::None
     }
 
     /// Whether a scan of it goes from the first to the last page.
