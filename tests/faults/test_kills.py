@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -297,6 +298,7 @@ def kill_command(address: Path, pages: Path, seed: int) -> None:
         wait_until(lambda: clients.callers[0].calls >= 5, "pages are written")
         server.kill()
         clients.check_after(time.monotonic())
+        assert server.wait(served.PATIENCE) == -signal.SIGKILL
 
 
 def test_a_command_that_is_killed(tmp_path: Path) -> None:
