@@ -15,7 +15,7 @@ from craton.lower.scans import scan_files
 from craton.plan.expr import Expr, conjuncts, has_window, roots
 from craton.plan.operators import Operator, Scan, Slice
 from craton.plan.order import topological
-from craton.plan.size import TEXT_BYTES, UNKNOWN_ROWS
+from craton.plan.size import UNKNOWN_ROWS, value_bytes
 from craton.plan.sources import FileSource
 from craton.store.decoded import Codes, DecodeCache, DecodedFile
 from craton.store.process import current_store, default_store
@@ -158,9 +158,7 @@ def _typed(source: FileSource, names: Collection[str]) -> list[tuple[str, str]]:
 
 
 def _bytes(source: FileSource, name: str) -> float:
-    dtype = dict(source.columns)[name]
-    width = 8 if dtype.is_numeric() or dtype.is_temporal() else TEXT_BYTES
-    return width * (source.rows or UNKNOWN_ROWS)
+    return value_bytes(dict(source.columns)[name]) * (source.rows or UNKNOWN_ROWS)
 
 
 def _file(source: FileSource) -> DecodedFile:

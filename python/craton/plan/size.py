@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import polars as pl
+
 from craton.plan.expr import Call, Column, Expr, conjuncts
 from craton.plan.operators import (
     Aggregate,
@@ -183,7 +185,11 @@ def _joined(op: Join) -> Estimate:
             return Estimate(max(left.rows, right.rows))
 
 
+def value_bytes(dtype: pl.DataType) -> int:
+    """The bytes that a value of a column is expected to have in memory."""
+    return 8 if dtype.is_numeric() or dtype.is_temporal() else TEXT_BYTES
+
+
 def scanned_bytes(op: Operator) -> int:
     """The bytes that the columns of a scan are expected to have in memory."""
-    width = sum(8 if dtype.is_numeric() or dtype.is_temporal() else TEXT_BYTES for dtype in schema(op).values())
-    return int(width * estimate(op).rows)
+    return int(sum(map(value_bytes, schema(op).values())) * estimate(op).rows)
