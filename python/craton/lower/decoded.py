@@ -125,7 +125,7 @@ def _by_codes(
         return None
     try:
         codes = cache.codes(file, name)
-    except MemoryError:
+    except (KeyError, MemoryError):  # dropped by paging just now, or no room for them
         return None
     if codes is None:
         return None
