@@ -1,0 +1,97 @@
+"""Actors: objects in other processes, found by an address, called as if they were here.
+
+```python
+import craton.actor as xo
+
+
+class Counter(xo.Actor):
+    def __init__(self):
+        self.count = 0
+
+    def add(self, n):
+        self.count += n
+        return self.count
+
+
+async def main():
+    async with await xo.create_actor_pool("127.0.0.1", n_process=2) as pool:
+        ref = await xo.create_actor(
+            Counter, address=pool.external_address, allocate_strategy=xo.allocate_strategy.RandomSubPool()
+        )
+        print(await ref.add(3))
+```
+
+There is no scheduler and no registry: an address is enough to create, find, call and destroy an actor. The names are
+those of Xoscar, whose programs run with this module in its place.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar, Union
+
+from craton.actor import allocate_strategy, debug
+from craton.actor.actors import Actor, StatelessActor, in_thread, no_lock
+from craton.actor.api import (
+    actor_ref,
+    create_actor,
+    create_actor_pool,
+    destroy_actor,
+    get_pool_config,
+    has_actor,
+    kill_actor,
+    wait_actor_pool_recovered,
+    wait_for,
+)
+from craton.actor.batching import extensible
+from craton.actor.debug import DebugOptions, get_debug_options, set_debug_options
+from craton.actor.errors import (
+    ActorAlreadyExist,
+    ActorError,
+    ActorNotExist,
+    NoIdleSlot,
+    NotAuthenticated,
+    Return,
+    SendMessageFailed,
+    ServerClosed,
+)
+from craton.actor.pool.main import MainActorPool as MainActorPoolType
+from craton.actor.refs import ActorRef, LocalActorRef
+from craton.actor.refs import as_ref as create_actor_ref
+
+_T = TypeVar("_T")
+ActorRefType = Union[ActorRef, _T]  # noqa: UP007 (subscripted by its users)
+
+__all__ = [
+    "Actor",
+    "ActorAlreadyExist",
+    "ActorError",
+    "ActorNotExist",
+    "ActorRef",
+    "ActorRefType",
+    "DebugOptions",
+    "LocalActorRef",
+    "MainActorPoolType",
+    "NoIdleSlot",
+    "NotAuthenticated",
+    "Return",
+    "SendMessageFailed",
+    "ServerClosed",
+    "StatelessActor",
+    "actor_ref",
+    "allocate_strategy",
+    "create_actor",
+    "create_actor_pool",
+    "create_actor_ref",
+    "debug",
+    "destroy_actor",
+    "extensible",
+    "get_debug_options",
+    "get_pool_config",
+    "has_actor",
+    "in_thread",
+    "kill_actor",
+    "no_lock",
+    "set_debug_options",
+    "wait_actor_pool_recovered",
+    "wait_for",
+]

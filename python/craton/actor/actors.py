@@ -1,0 +1,235 @@
+"""What users subclass: actors, one message at a time, and stateless ones, which take messages as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from craton.actor import debug
+from craton.actor.errors import Return
+
+if TYPE_CHECKING:
+    from craton.actor.refs import ActorRef
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_NO_LOCK, _IN_THREAD = "__craton_no_lock__", "__craton_in_thread__"
+
+
+def no_lock(method: _F) -> _F:
+    """Let a method of an `Actor` run while others do."""
+    setattr(method, _NO_LOCK, True)
+    return method
+
+
+def in_thread(method: _F) -> _F:
+    """Run a plain method in a thread, so that the pool's other actors go on meanwhile; the actor itself waits for it."""
+
+    @functools.wraps(method)
+    async def threaded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    setattr(threaded, _IN_THREAD, True)
+    return threaded  # type: ignore[return-value]
+
+
+class Turn:
+    """A lock that is handed from each holder to who has waited longest: nobody overtakes."""
+
+    __slots__ = ("_held", "_waiting")
+
+    def __init__(self) -> None:
+        self._held = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody holds it."""
+        return not self._held
+
+    async def take(self) -> None:
+        """Wait for the turn."""
+        if not self._held:
+            self._held = True
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.give()  # it came together with the cancellation
+            else:
+                self._waiting.remove(future)
+            raise
+
+    def take_now(self) -> None:
+        """Take it while it is `free`."""
+        self._held = True
+
+    def give(self) -> None:
+        """Hand it on."""
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+                return
+        self._held = False
+
+
+class BaseActor:
+    """What `Actor` and `StatelessActor` have in common.
+
+    Attributes
+    ----------
+    uid : bytes
+        Its name in its pool.
+    address : str
+        Its pool's.
+    """
+
+    _turn: Turn | None
+    uid: Any
+    address: Any
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        actor = super().__new__(cls)
+        actor._turn = Turn() if cls._takes_turns else None
+        actor._streams = {}
+        return actor
+
+    _takes_turns = True
+    _streams: dict[str, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    @classmethod
+    def default_uid(cls) -> str:
+        """Return the name of the class, as a name for its only actor."""
+        return cls.__name__
+
+    @property
+    def _generators(self) -> dict[str, Any]:
+        """The streams that are being read, by their names."""
+        return self._streams
+
+    def ref(self) -> ActorRef:
+        """Return a reference to this actor."""
+        from craton.actor.refs import make_ref
+
+        return make_ref(self.address, self.uid)
+
+    async def __post_create__(self) -> None:
+        """Run when the actor has been created, before its first call."""
+
+    async def __pre_destroy__(self) -> None:
+        """Run before the actor is destroyed."""
+
+    async def __on_receive__(self, message: tuple[Any, ...]) -> Any:
+        """Handle a message, ``(method, batched, args, kwargs)``; may be overridden.
+
+        Returns
+        -------
+        object
+            What the caller gets.
+        """
+        method, batched, args, kwargs = message
+        found = getattr(self, method)
+        if batched:
+            many, keywords = args
+            found, args, kwargs = found.call_with_lists, (many, keywords or [{}] * len(many)), {}
+            return await self.finish(await self.call(found, getattr(self, method), args, kwargs))
+        return await self.finish(await self.call(found, found, args, kwargs))
+
+    async def call(self, function: Any, marked: Any, args: Any, kwargs: Any) -> Any:
+        """Call in turn."""
+        turn = self._turn
+        if turn is None or getattr(marked, _NO_LOCK, False):
+            result = function(*args, **kwargs)
+            return await result if asyncio.iscoroutine(result) else result
+        with debug.watched("actor_lock_timeout", "%s of actor %s holds its lock", marked, self.uid):
+            await turn.take()
+            try:
+                result = function(*args, **kwargs)
+                return await result if asyncio.iscoroutine(result) else result
+            finally:
+                turn.give()
+
+    async def finish(self, result: Any) -> Any:
+        """Await what a method has returned instead of a value: awaitables and async generators, also within a tuple.
+
+        They run without the actor's lock; the steps of a generator take it for themselves.
+        """
+        if inspect.isawaitable(result):
+            result = await result
+        if isinstance(result, AsyncGenerator):
+            return await self._steps(result)
+        if type(result) is not tuple:
+            return result
+        waiting = [
+            (place, self._steps(item) if isinstance(item, AsyncGenerator) else _awaited(item))
+            for place, item in enumerate(result)
+            if isinstance(item, AsyncGenerator) or inspect.isawaitable(item)
+        ]
+        if not waiting:
+            return result
+        values = list(result)
+        if len(waiting) == 1:
+            values[waiting[0][0]] = await waiting[0][1]
+            return tuple(values)
+        tasks = [asyncio.ensure_future(item) for _, item in waiting]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        for (place, _), task in zip(waiting, tasks, strict=True):
+            values[place] = task.result()
+        return tuple(values)
+
+    async def _steps(self, generator: AsyncGenerator[Any, Any]) -> Any:
+        turn = self._turn
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            while True:
+                if turn is not None:
+                    await turn.take()
+                try:
+                    result = await (generator.asend(result) if error is None else generator.athrow(error))
+                finally:
+                    if turn is not None:
+                        turn.give()
+                try:
+                    result, error = await self.finish(result), None
+                except BaseException as met:
+                    error = met
+        except Return as returned:
+            return returned.value
+        except StopAsyncIteration:
+            return None
+
+
+async def _awaited(item: Awaitable[Any]) -> Any:
+    return await item
+
+
+class Actor(BaseActor):
+    """An object in a pool that takes one message at a time.
+
+    Its methods may be plain or ``async``. A method that is an async generator gives up the actor while what it yields
+    is awaited, and returns by ``raise Return(value)``.
+    """
+
+
+class StatelessActor(BaseActor):
+    """An object in a pool that takes messages as they come, at the same time."""
+
+    _takes_turns = False

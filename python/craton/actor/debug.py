@@ -1,0 +1,92 @@
+"""A mode that names what is slow or stuck: calls, locks, and calls that go round in a circle.
+
+On with ``CRATON_ACTOR_DEBUG=1`` (or a JSON object of `DebugOptions`' fields) in the environment of every process, or
+with `set_debug_options`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+VARIABLE = "CRATON_ACTOR_DEBUG"
+
+logger = logging.getLogger("craton.actor.debug")
+
+
+@dataclass(slots=True)
+class DebugOptions:
+    """What is watched; seconds after which it is said, 0 for never."""
+
+    actor_call_timeout: float = 10
+    process_message_timeout: float = 30
+    actor_lock_timeout: float = 30
+    log_unhandled_errors: bool = True
+    log_cycle_send: bool = True
+
+
+def _from_environment() -> DebugOptions | None:
+    text = os.environ.get(VARIABLE, "0")
+    if text in ("", "0"):
+        return None
+    given = {} if text == "1" else json.loads(text)
+    try:
+        return DebugOptions(**given)
+    except TypeError:
+        raise ValueError(f"{VARIABLE} is 1 or a JSON object of {list(DebugOptions.__slots__)}, not {text!r}") from None
+
+
+_options = _from_environment()
+path: contextvars.ContextVar[tuple[tuple[str, Any, str], ...]] = contextvars.ContextVar("path", default=())
+"""The calls that led to the running one, outermost first: address, uid, method."""
+
+
+def get_debug_options() -> DebugOptions | None:
+    """Return what is watched; None when nothing is."""
+    return _options
+
+
+def set_debug_options(options: DebugOptions | None) -> None:
+    """Watch, or stop watching, in this process."""
+    global _options
+    _options = options
+
+
+@contextmanager
+def watched(option: str, text: str, *arguments: Any) -> Iterator[None]:
+    """Say so, again and again, as long as something takes longer than it should."""
+    seconds = getattr(_options, option) if _options is not None else 0
+    if not seconds:
+        yield
+        return
+    began = time.monotonic()
+
+    async def say() -> None:
+        rounds = 0
+        while True:
+            rounds += 1
+            await asyncio.sleep(seconds * rounds)
+            logger.warning(text + " (for %.1f s)", *arguments, time.monotonic() - began)
+
+    task = asyncio.get_running_loop().create_task(say())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def check_cycle(address: str, uid: Any, method: str) -> tuple[tuple[str, Any, str], ...]:
+    """Return the path of a call that is about to be sent, and say so if it goes round in a circle."""
+    before = path.get()
+    if any((known, name) == (address, uid) for known, name, _ in before):
+        steps = "".join(f"\n    {what!r} of actor {who} at {where}" for where, who, what in (*before, (address, uid, method)))
+        logger.warning("Calls go round in a circle: each waits for the next:%s", steps)
+    return (*before, (address, uid, method))

@@ -1,0 +1,1 @@
+"""Pools: processes, or parts of them, in which actors live."""

@@ -1,0 +1,385 @@
+"""A pool: actors, and the sockets through which they are reached."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import pickle
+import secrets
+import socket
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ClassVar
+
+from craton.actor import debug
+from craton.actor.actors import BaseActor
+from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
+from craton.actor.pool.config import ActorPoolConfig
+from craton.actor.refs import is_plain, register_pool
+from craton.actor.wire import addresses, auth, frames
+from craton.actor.wire.link import Link
+from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, notice_silence
+
+logger = logging.getLogger("craton.actor")
+
+Answer = Callable[[Any, Any], Awaitable[Any]]
+
+# Whether a method can be called where its message is read, by class and name.
+_PLAIN: dict[tuple[type, str], bool] = {}
+
+
+class Pool:
+    """Actors of this process that are reached at one address.
+
+    Attributes
+    ----------
+    external_address : str
+        Where it is reached.
+    actors : dict
+        Those who live here, by uid.
+    """
+
+    answers: ClassVar[dict[str, Answer]] = {}
+    """What a pool can be asked, beside calls of methods, and who answers."""
+
+    def __init__(self, config: ActorPoolConfig, process_index: int) -> None:
+        self.config, self.process_index = config, process_index
+        self.loop = asyncio.get_running_loop()
+        self.actors: dict[bytes, Any] = {}
+        self.stopped = False
+        self.counted = {"calls": 0}
+        self._listening: list[socket.socket] = []
+        self._links: set[Link] = set()
+        self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._key = auth.key()
+        self._done = asyncio.Event()
+        self._visitors = itertools.count(1)
+
+    # ---- its address ----
+
+    @property
+    def external_address(self) -> str:
+        """Where it is reached."""
+        return self.config.get_external_address(self.process_index)
+
+    @property
+    def main_address(self) -> str:
+        """Where the main pool of the group is reached."""
+        return self.config.get_external_addresses()[0]
+
+    def listen(self) -> None:
+        """Listen at the configured address; a port that is not given is chosen.
+
+        Raises
+        ------
+        OSError
+            The port is taken, or the host is not this machine's.
+        """
+        conf = self.config.pools[self.process_index]
+        host, port = addresses.split(conf.address)
+        scheme = conf.address.rpartition("://")[0]
+        tcp = addresses.listen_tcp(conf.listen or host, port)
+        self._listening.append(tcp)
+        if port is None:
+            joined = addresses.join(host, tcp.getsockname()[1])
+            conf.address = f"{scheme}://{joined}" if scheme else joined
+        self._listening.append(addresses.listen_unix(conf.address))
+        for sock in self._listening:
+            self.loop.add_reader(sock.fileno(), self._accept, sock)
+        register_pool(self)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(64):
+            try:
+                sock, _ = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                logger.warning("%s cannot accept a connection: %s", self.external_address, error)
+                return
+            if sock.family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                notice_silence(sock)
+            link = Link(self.loop, sock, self, auth.Handshake(self._key, True), f"client {next(self._visitors)}")
+            link.ready.add_done_callback(lambda _, link=link: self._greet(link))
+            self._links.add(link)
+
+    def _greet(self, link: Link) -> None:
+        if not link.closed:
+            link.write(frames.pack((HELLO, 0), {"main": self.main_address, "pid": os.getpid()}))
+
+    # ---- messages ----
+
+    def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
+        """Do what a message asks."""
+        kind, number = message[0], message[1]
+        if kind == CALL:
+            _, _, uid, name, steps, value = message
+            actor = self.actors.get(uid)
+            if actor is not None and steps is None and type(value) is tuple and self._is_plain(actor, name):
+                self._call_now(link, number, actor, name, value)
+                return
+            work = self.handle(CALL, uid, name, steps, value)
+        elif kind == BATCH:
+            _, _, uid, name, steps, value = message
+            work = self.handle(BATCH, uid, name, steps, value)
+        elif kind == ASK:
+            work = self.answer(message[2], message[3])
+        elif kind == CANCEL:
+            task = self._running.get((link, message[2]))
+            if task is not None:
+                task.cancel()
+            return
+        else:
+            raise ValueError(f"a message of kind {kind!r}")
+        task = self.loop.create_task(self._respond(link, number, work))
+        if number:
+            self._running[link, number] = task
+            task.add_done_callback(lambda _: self._running.pop((link, number), None))
+        else:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _is_plain(self, actor: Any, name: str) -> bool:
+        turn = actor._turn
+        if turn is not None and not turn.free:
+            return False
+        kind = type(actor)
+        plain = _PLAIN.get((kind, name))
+        if plain is None:
+            plain = _PLAIN[kind, name] = is_plain(kind, name)
+        return plain and name not in actor.__dict__
+
+    def _call_now(self, link: Link, number: int, actor: Any, name: str, value: Any) -> None:
+        # No task, no lock: nothing else can run before it returns.
+        self.counted["calls"] += 1
+        try:
+            result = getattr(actor, name)(*value[0], **value[1])
+        except Exception as error:
+            self._refuse(link, number, error)
+            return
+        if type(result) is tuple or hasattr(result, "__await__") or hasattr(result, "__aiter__"):
+            task = self.loop.create_task(self._respond(link, number, actor.finish(result)))
+            self._running[link, number] = task
+            task.add_done_callback(lambda _: self._running.pop((link, number), None))
+        elif number:
+            self._give(link, number, result)
+
+    async def _respond(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> None:
+        try:
+            result = await work
+        except asyncio.CancelledError as error:
+            self._refuse(link, number, error)
+        except Exception as error:
+            self._refuse(link, number, error)
+        else:
+            if number:
+                self._give(link, number, result)
+                if link.full:
+                    try:
+                        await link.drained()
+                    except ConnectionError:
+                        return
+
+    def _give(self, link: Link, number: int, result: Any) -> None:
+        try:
+            pieces = frames.pack((RESULT, number), result)
+        except SendMessageFailed as error:
+            error.args = (f"the result {error}",)
+            self._refuse(link, number, error)
+        else:
+            link.write(pieces)
+
+    def _refuse(self, link: Link, number: int, error: BaseException) -> None:
+        text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
+        if not number:
+            logger.error("A message failed, and nobody waits for its answer, %s", text)
+            return
+        cause, error.__cause__ = error.__cause__, None
+        try:
+            pieces = frames.pack((ERROR, number, text), error)
+        except SendMessageFailed as failure:
+            told = SendMessageFailed(f"the exception {type(error).__name__}: {str(error)[:500]} {failure}")
+            pieces = frames.pack((ERROR, number, text), told)
+        finally:
+            error.__cause__ = cause
+        link.write(pieces)
+
+    def on_lost(self, link: Link, error: BaseException | None) -> None:
+        """Drop a client: what it asked for is cancelled."""
+        self._links.discard(link)
+        if error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
+            logger.warning("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
+        for (whose, _), task in list(self._running.items()):
+            if whose is link:
+                task.cancel()
+
+    async def handle(self, kind: int, uid: bytes, name: str, steps: Any, value: Any) -> Any:
+        """Call a method of an actor of this pool, and return what it returns.
+
+        Raises
+        ------
+        ActorNotExist
+            It does not live here.
+        """
+        self.counted["calls"] += 1
+        actor = self.actors.get(uid)
+        if actor is None:
+            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
+        if type(value) is frames.Undecodable:
+            raise value.error
+        if debug._options is not None:
+            debug.path.set(tuple(steps or ()))
+            with debug.watched("process_message_timeout", "%r of actor %s is running", name, uid):
+                return await self._received(actor, kind, name, value)
+        return await self._received(actor, kind, name, value)
+
+    async def _received(self, actor: Any, kind: int, name: str, value: Any) -> Any:
+        if type(actor).__on_receive__ is BaseActor.__on_receive__ and kind == CALL:
+            method = getattr(actor, name)
+            return await actor.finish(await actor.call(method, method, *value))
+        message = (name, 1, value, None) if kind == BATCH else (name, 0, *value)
+        return await actor.__on_receive__(message)
+
+    async def answer(self, what: str, value: Any) -> Any:
+        """Answer a question about the pool itself."""
+        if self.stopped:
+            raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
+        found = self.answers.get(what)
+        if found is None:
+            raise ValueError(f"a pool cannot be asked for {what!r}")
+        if type(value) is frames.Undecodable:
+            raise value.error
+        return await found(self, value)
+
+    # ---- actors ----
+
+    async def create(self, uid: bytes | None, spec: bytes) -> bytes:
+        """Create an actor here from `describe_actor`'s bytes; return its uid.
+
+        Raises
+        ------
+        ActorAlreadyExist
+            The name is taken.
+        """
+        uid = uid or secrets.token_hex(16).encode()
+        if uid in self.actors:
+            raise ActorAlreadyExist(f"there is an actor {uid!r} at {self.external_address} already")
+        kind, args, kwargs = pickle.loads(spec)
+        actor = kind.__new__(kind, *args, **kwargs)
+        actor.uid, actor.address = uid, self.external_address
+        actor.__init__(*args, **kwargs)
+        self.actors[uid] = actor
+        try:
+            await actor.__post_create__()
+        except BaseException:
+            self.actors.pop(uid, None)
+            raise
+        return uid
+
+    async def destroy(self, uid: bytes) -> None:
+        """Destroy an actor of this pool.
+
+        Raises
+        ------
+        ActorNotExist
+            It does not live here.
+        """
+        actor = self.actors.get(uid)
+        if actor is None:
+            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
+        await actor.__pre_destroy__()
+        self.actors.pop(uid, None)
+
+    async def find(self, uid: bytes) -> str | None:
+        """Return the address in the group where an actor of that name lives."""
+        raise NotImplementedError
+
+    # ---- life ----
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run something in the background."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def join(self, timeout: float | None = None) -> None:
+        """Wait until the pool has stopped, or some seconds."""
+        try:
+            await asyncio.wait_for(self._done.wait(), timeout)
+        except asyncio.TimeoutError:
+            return
+
+    def close(self) -> None:
+        """Stop listening, and hang up."""
+        self.stopped = True
+        for sock in self._listening:
+            self.loop.remove_reader(sock.fileno())
+            sock.close()
+        self._listening.clear()
+        for link in list(self._links):
+            link.close()
+        for task in [*self._running.values(), *self._tasks]:
+            if task is not asyncio.current_task():
+                task.cancel()
+        self.actors.clear()
+        Peers.here().close({self.external_address})
+        self._done.set()
+
+
+def answers(what: str) -> Callable[[Answer], Answer]:
+    """Declare who answers a question to a pool."""
+
+    def declare(function: Answer) -> Answer:
+        Pool.answers[what] = function
+        return function
+
+    return declare
+
+
+@answers("create")
+async def _create(pool: Any, value: Any) -> Any:
+    return await pool.create_in_group(*value)
+
+
+@answers("destroy")
+async def _destroy(pool: Any, uid: Any) -> None:
+    if uid in pool.actors:
+        await pool.destroy(uid)
+        await pool.destroyed(uid)
+        return
+    where = await pool.find(uid)
+    if where is None:
+        raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
+    await Peers.here().ask(where, "destroy", uid)
+
+
+@answers("find")
+async def _find(pool: Any, uid: Any) -> str:
+    where = pool.external_address if uid in pool.actors else await pool.find(uid)
+    if where is None:
+        raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
+    return where
+
+
+@answers("has")
+async def _has(pool: Any, uid: Any) -> bool:
+    return uid in pool.actors or await pool.find(uid) is not None
+
+
+@answers("has here")
+async def _has_here(pool: Any, uid: Any) -> bool:
+    return uid in pool.actors
+
+
+@answers("config")
+async def _config(pool: Any, _: Any) -> ActorPoolConfig:
+    return pool.config
+
+
+@answers("main")
+async def _main(pool: Any, _: Any) -> str:
+    return pool.main_address

@@ -1,0 +1,296 @@
+"""References: all that is needed to speak to an actor is its pool's address and its name there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import types
+import weakref
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+from craton.actor import debug
+from craton.actor.actors import BaseActor
+from craton.actor.errors import ActorNotExist
+from craton.actor.wire.frames import simple
+from craton.actor.wire.peers import BATCH, CALL, Peers
+
+logger = logging.getLogger("craton.actor")
+
+_pools: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+"""The pools of this process, by their addresses."""
+
+
+def register_pool(pool: Any) -> None:
+    """Make the actors of a pool of this process known here."""
+    _pools[pool.external_address] = pool
+
+
+def local_pool(address: str) -> Any:
+    """Return the pool at that address if it runs in this event loop, else None."""
+    pool = _pools.get(address)
+    return pool if pool is not None and pool.loop is asyncio._get_running_loop() and not pool.stopped else None
+
+
+def local_actor(address: str, uid: bytes) -> BaseActor | None:
+    """Return the actor itself if it lives in this event loop and debugging does not watch calls."""
+    pool = local_pool(address)
+    return None if pool is None or debug._options is not None else pool.actors.get(uid)
+
+
+def make_ref(address: str, uid: Any) -> ActorRef:
+    """Return a reference, which is a `LocalActorRef` where the actor lives in this process."""
+    name = uid.encode() if isinstance(uid, str) else uid
+    actor = local_actor(address, name) if type(name) is bytes else None
+    return ActorRef(address, name) if actor is None else LocalActorRef(actor)
+
+
+def as_ref(*args: Any, **kwargs: Any) -> ActorRef:
+    """Return the reference that ``(ref)``, ``(uid, address=...)`` or ``(address, uid)`` speak of.
+
+    Raises
+    ------
+    ValueError
+        They speak of none.
+    """
+    address, uid = kwargs.pop("address", None), kwargs.pop("uid", None)
+    if kwargs:
+        raise ValueError(f"only address and uid say which actor, not {sorted(kwargs)}")
+    if len(args) == 2:
+        if address is not None:
+            raise ValueError("the address is given twice")
+        address, uid = args
+    elif len(args) == 1:
+        if isinstance(args[0], ActorRef):
+            address, uid = address or args[0].address, args[0].uid
+        else:
+            uid = args[0]
+    elif args:
+        raise ValueError(f"an actor is given by an address and a uid, not by {len(args)} values")
+    if isinstance(uid, str):
+        uid = uid.encode()
+    if type(uid) is not bytes:
+        raise ValueError(f"the uid of an actor is text or bytes, not {uid!r}")
+    if isinstance(address, bytes):
+        address = address.decode()
+    return ActorRef(address, uid)
+
+
+@simple
+class ActorRef:
+    """A reference to an actor; its attributes are the actor's methods.
+
+    Attributes
+    ----------
+    address : str
+        The pool's.
+    uid : bytes
+        The actor's name there.
+    """
+
+    __slots__ = ("__weakref__", "_methods", "address", "uid")
+
+    def __init__(self, address: Any, uid: Any) -> None:
+        self.address = address
+        self.uid = uid.encode() if isinstance(uid, str) else uid
+        self._methods: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") and name not in ("__craton_next__", "__craton_close__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        method = self._methods[name] = ActorRefMethod(self, name)
+        return method
+
+    def __getattribute__(self, name: str) -> Any:
+        # What was called before is found without making it again.
+        if name[0] != "_":
+            found = object.__getattribute__(self, "_methods").get(name)
+            if found is not None:
+                return found
+        return object.__getattribute__(self, name)
+
+    def destroy(self) -> Awaitable[Any]:
+        """Destroy the actor."""
+        from craton.actor.api import destroy_actor
+
+        return destroy_actor(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make_ref, (self.address, self.uid)
+
+    def __hash__(self) -> int:
+        return hash((self.address, self.uid))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorRef) and (self.address, self.uid) == (other.address, other.uid)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(uid={self.uid!r}, address={self.address!r})"
+
+
+class Delayed:
+    """A call that was written down; see `ActorRefMethod.batch`."""
+
+    __slots__ = ("args", "kwargs", "method")
+
+    def __init__(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.method, self.args, self.kwargs = method, args, kwargs
+
+
+def in_lists(method: str, delays: tuple[Delayed, ...]) -> tuple[list[Any], list[Any] | None]:
+    """Return the arguments of delayed calls of one method; no keywords if none has any.
+
+    Raises
+    ------
+    ValueError
+        They are calls of different methods.
+    """
+    names = {delay.method for delay in delays}
+    if len(names) > 1 or (names and names != {method}):
+        raise ValueError(f"a batch calls one method, and these are delayed calls of {sorted(names | {method})}")
+    keywords = [delay.kwargs for delay in delays] if any(delay.kwargs for delay in delays) else None
+    return [delay.args for delay in delays], keywords
+
+
+class ActorRefMethod:
+    """A method of an actor; calling it sends a message and awaits what it returns."""
+
+    __slots__ = ("_name", "_ref")
+
+    def __init__(self, ref: ActorRef, name: str) -> None:
+        self._ref, self._name = ref, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Call the method; its own exceptions are raised here."""
+        return self._send(CALL, (args, kwargs))
+
+    def send(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Call the method."""
+        return self._send(CALL, (args, kwargs))
+
+    def tell(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, None]:
+        """Send the message, and do not wait for what comes of it."""
+        return self._tell(CALL, (args, kwargs))
+
+    def delay(self, *args: Any, **kwargs: Any) -> Delayed:
+        """Write a call down for `batch`."""
+        return Delayed(self._name, args, kwargs)
+
+    def batch(self, *delays: Delayed, send: bool = True) -> Coroutine[Any, Any, Any]:
+        """Send several calls of the method as one message.
+
+        Parameters
+        ----------
+        delays : Delayed
+            What `delay` returned.
+        send : bool
+            Wait for the results.
+        """
+        lists = in_lists(self._name, delays)
+        return self._send(BATCH, lists) if send else self._tell(BATCH, lists)
+
+    def tell_delay(
+        self, *args: Any, delay: float, ignore_conn_fail: bool = True, **kwargs: Any
+    ) -> asyncio.Task[None]:
+        """Send the message after some seconds."""
+
+        async def later() -> None:
+            await asyncio.sleep(delay)
+            with contextlib.suppress(*[ConnectionError] * ignore_conn_fail):
+                await self._tell(CALL, (args, kwargs))
+
+        return asyncio.get_running_loop().create_task(later())
+
+    def options(self, **_options: Any) -> ActorRefMethod:
+        """Return the method; there are no options that matter here."""
+        return self
+
+    async def _send(self, kind: int, value: Any) -> Any:
+        ref = self._ref
+        steps = None
+        if debug._options is not None:
+            steps = debug.check_cycle(ref.address, ref.uid, self._name)
+            with debug.watched("actor_call_timeout", "calling %r of actor %s at %s", self._name, ref.uid, ref.address):
+                return await _route(ref, kind, self._name, steps, value)
+        return await _route(ref, kind, self._name, steps, value)
+
+    async def _tell(self, kind: int, value: Any) -> None:
+        ref = self._ref
+        pool = local_pool(ref.address)
+        if pool is not None:
+            pool.spawn(_logged(pool.handle(kind, ref.uid, self._name, None, value), ref, self._name))
+            await asyncio.sleep(0)
+            return
+        peer = await Peers.here().get(ref.address)
+        peer.send(kind, (ref.uid, self._name, None), value)
+        if peer.link is not None and peer.link.full:
+            await peer.link.drained()
+
+
+async def _route(ref: ActorRef, kind: int, name: str, steps: Any, value: Any) -> Any:
+    pool = local_pool(ref.address)
+    if pool is not None:
+        return await pool.handle(kind, ref.uid, name, steps, value)
+    return await Peers.here().request(ref.address, kind, (ref.uid, name, steps), value)
+
+
+async def _logged(call: Awaitable[Any], ref: ActorRef, name: str) -> None:
+    try:
+        await call
+    except Exception:
+        logger.exception("A message to %r of %r failed, and nobody waits for its answer", name, ref)
+
+
+@simple
+class LocalActorRef(ActorRef):
+    """A reference to an actor of this process: calls go to it directly, and nothing is copied."""
+
+    __slots__ = ("_actor_weakref",)
+
+    def __init__(self, actor: BaseActor) -> None:
+        super().__init__(actor.address, actor.uid)
+        self._actor_weakref: weakref.ref[BaseActor] = weakref.ref(actor)
+
+    def _actor(self) -> BaseActor:
+        actor = self._actor_weakref()
+        if actor is None or local_actor(self.address, self.uid) is not actor:
+            actor = local_actor(self.address, self.uid)
+            if actor is None:
+                raise ActorNotExist(f"there is no actor {self.uid!r} at {self.address}")
+            self._actor_weakref = weakref.ref(actor)
+        return actor
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") and name not in ("__craton_next__", "__craton_close__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        getattr(self._actor(), name)  # a wrong name is an error here, as it is on any object
+        method = self._methods[name] = LocalActorRefMethod(self, name)
+        return method
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, actor={self._actor_weakref!r})"
+
+
+class LocalActorRefMethod(ActorRefMethod):
+    """A method of an actor of this process."""
+
+    __slots__ = ()
+
+    async def _send(self, kind: int, value: Any) -> Any:
+        ref = self._ref
+        pool = local_pool(ref.address)
+        if pool is None:
+            # Another event loop of this process, or the pool has stopped and another one serves there.
+            return await _route(ref, kind, self._name, None, value)
+        return await pool.handle(kind, ref.uid, self._name, None, value)
+
+
+def is_plain(kind: type, name: str) -> bool:
+    """Whether a method can be called where its message is read: it is a plain function of the class."""
+    found = getattr(kind, name, None)
+    return (
+        type(found) is types.FunctionType
+        and not found.__code__.co_flags & (0x80 | 0x20 | 0x200 | 0x100)  # coroutine, generator, async generator
+        and kind.__on_receive__ is BaseActor.__on_receive__  # type: ignore[attr-defined]
+    )

@@ -1,0 +1,99 @@
+"""Addresses: ``host:port``, and where on this machine the same pool can be reached without TCP.
+
+A pool that advertises an address also listens on a Unix socket whose name is made of it. Whoever connects tries that
+name first: it is found exactly when the pool is in the same network namespace, so on the same machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sys
+import tempfile
+
+__all__ = ["join", "listen_tcp", "listen_unix", "local_name", "split"]
+
+
+def split(address: str) -> tuple[str, int | None]:
+    """Return host and port; None where no port is given. A scheme before ``://`` is left out.
+
+    Raises
+    ------
+    ValueError
+        It is no address.
+    """
+    if not isinstance(address, str):
+        raise ValueError(f"an address is a text such as '127.0.0.1:7103', not {address!r}")
+    rest = address.rpartition("://")[2]
+    if rest.startswith("["):
+        host, bracket, tail = rest[1:].partition("]")
+        if not bracket or (tail and not tail.startswith(":")):
+            raise ValueError(f"{address!r} is no address: expected [host]:port")
+        port = tail[1:]
+    elif rest.count(":") == 1:
+        host, _, port = rest.partition(":")
+    elif rest.count(":") > 1:
+        host, _, port = rest.rpartition(":")
+    else:
+        host, port = rest, ""
+    if not host:
+        raise ValueError(f"{address!r} is no address: it has no host")
+    if not port:
+        return host, None
+    if not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{address!r} is no address: {port!r} is no port")
+    return host, int(port)
+
+
+def join(host: str, port: int) -> str:
+    """Return the address of a host and a port."""
+    return f"{host}:{port}"
+
+
+def local_name(address: str) -> str:
+    """Return the name of the Unix socket of the pool with that address."""
+    host, port = split(address)
+    text = f"craton-actor-{os.getuid()}-{host}:{port}"
+    if sys.platform == "linux":
+        return "\0" + text
+    digest = hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+    return os.path.join(tempfile.gettempdir(), f"craton-actor-{digest}.sock")
+
+
+def listen_unix(address: str) -> socket.socket:
+    """Return a listening Unix socket for the pool with that address."""
+    name = local_name(address)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if not name.startswith("\0") and os.path.exists(name):
+            os.unlink(name)
+        sock.bind(name)
+        sock.listen(1024)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def listen_tcp(host: str, port: int | None) -> socket.socket:
+    """Return a listening TCP socket; any free port for None.
+
+    Raises
+    ------
+    OSError
+        The host is not this machine's, or the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.getaddrinfo(host, port or 0, family, socket.SOCK_STREAM)
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(found[0][4])
+        sock.listen(1024)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,132 @@
+"""Messages and the frames that they travel in.
+
+A message is a tuple of a kind, a number and further fields; its last field may hold anything. A frame is
+
+====================  ===============================================================================
+u32                   bytes of the envelope
+u32                   number of parts; 0 when the whole message is in the envelope
+u64 a part            bytes of it
+the envelope          the message as pickle writes it, without its last field if there are parts
+the parts             of the last field: `craton.serialize`'s meta, then the buffers
+====================  ===============================================================================
+
+all numbers little-endian. Nothing is unpickled before the other side has shown that it has the key.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from craton.actor.errors import SendMessageFailed
+from craton.serialize import decode, deserialize, encode, serialize
+
+HEADER = struct.Struct("<II")
+_LENGTH = struct.Struct("<Q")
+
+MOST_ENVELOPE = 1 << 30
+"""Bytes that an envelope may have."""
+MOST_PARTS = 1 << 14
+"""Parts that a frame may have."""
+MOST_BYTES = 1 << 40
+"""Bytes that a frame may have."""
+# Text and bytes up to this length travel in the envelope.
+_SHORT = 4096
+# How deep, and how long, containers are looked into before they are left to the general encoder.
+_DEEP, _LONG = 3, 16
+
+_SIMPLE: set[type] = {int, float, bool, type(None), complex}
+
+
+def simple(kind: type) -> type:
+    """Declare a small class whose values pickle writes well by itself."""
+    _SIMPLE.add(kind)
+    return kind
+
+
+def _is_plain(value: Any, deep: int = _DEEP) -> bool:
+    kind = type(value)
+    if kind in _SIMPLE:
+        return True
+    if kind is str or kind is bytes:
+        return len(value) <= _SHORT
+    if deep and len(value) <= _LONG if kind is tuple or kind is list or kind is dict else False:
+        if kind is dict:
+            return all(_is_plain(key, 0) and _is_plain(item, deep - 1) for key, item in value.items())
+        return all(_is_plain(item, deep - 1) for item in value)
+    return False
+
+
+def pack(fields: tuple[Any, ...], value: Any) -> list[Any]:
+    """Return the pieces of a frame: bytes and buffers that are not copied.
+
+    Parameters
+    ----------
+    fields : tuple
+        Kind, number and what else is plain.
+    value : object
+        The last field: anything.
+
+    Raises
+    ------
+    SendMessageFailed
+        The value cannot be encoded.
+    """
+    if _is_plain(value):
+        envelope = pickle.dumps((*fields, value), 5)
+        return [HEADER.pack(len(envelope), 0) + envelope]
+    try:
+        parts = encode(value)
+    except Exception as error:
+        raise SendMessageFailed(f"cannot be sent: {type(error).__name__}: {error}") from error
+    envelope = pickle.dumps(fields, 5)
+    if len(parts.buffers) >= MOST_PARTS:
+        parts = encode(_Contained(value))
+    meta = parts.meta
+    lengths = [len(meta), *[buffer.nbytes for buffer in parts.buffers]]
+    head = HEADER.pack(len(envelope), len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
+    return [head + envelope + meta, *[buffer for buffer in parts.buffers if buffer.nbytes]]
+
+
+def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the message of a frame; an exception in its last field's place is the caller's to meet.
+
+    Raises
+    ------
+    pickle.UnpicklingError, ValueError, …
+        What unpickling meets; `fields` of what came before is lost then only if the envelope itself is damaged.
+    """
+    message = pickle.loads(envelope)
+    if not parts:
+        return message
+    try:
+        return (*message, decode(parts[0], parts[1:]))
+    except Exception as error:
+        return (*message, Undecodable(error))
+
+
+class _Contained:
+    """A value of very many buffers, as one."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return deserialize, (pickle.PickleBuffer(serialize(self._value)),)
+
+
+class Undecodable:
+    """Stands for a value that this process cannot make."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def lengths_of(head: Any, count: int) -> tuple[int, ...]:
+    """Return the lengths of the parts."""
+    return struct.unpack_from(f"<{count}Q", head)
+
+
+LENGTH_BYTES = _LENGTH.size

@@ -1,0 +1,347 @@
+"""One connection: frames written in batches, and read with as few copies as the system allows.
+
+What is small is gathered and leaves with one system call at the end of the loop's turn; buffers are handed to the
+system where they lie. What is read goes into a ring first; the rest of a large part is read straight to where it stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from craton.actor.errors import NotAuthenticated
+from craton.actor.wire import frames
+from craton.actor.wire.auth import Handshake
+from craton.actor.wire.frames import HEADER, LENGTH_BYTES
+
+_RING = 1 << 18
+# Bytes that are joined with their neighbours rather than handed over by themselves.
+_JOINED = 1 << 15
+_SLICES = 256
+# Bytes that wait to be sent: above the first senders wait, below the second they go on.
+HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
+# Seconds within which a peer has to show that it has the key.
+PATIENCE = 5.0
+
+
+class Receiver(Protocol):
+    """Whom a link tells what happens."""
+
+    def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
+        """A message has come."""
+
+    def on_lost(self, link: Link, error: BaseException | None) -> None:
+        """The connection has ended; why, unless it was closed here."""
+
+
+class Reader:
+    """Cuts a stream of bytes into frames.
+
+    `buffer` says where the next bytes go, `filled` how many came, as `asyncio.BufferedProtocol` does it.
+
+    Parameters
+    ----------
+    receive
+        Given each message.
+    handshake
+        Given each record of the handshake; returns the bytes of the next one, or 0 when frames come.
+    expects : int
+        Bytes of the first record.
+    """
+
+    def __init__(
+        self, receive: Callable[[tuple[Any, ...]], None], handshake: Callable[[bytes], int], expects: int
+    ) -> None:
+        self._receive, self._handshake, self._expects = receive, handshake, expects
+        self._ring = memoryview(bytearray(_RING))
+        self._start = self._end = 0
+        # Of a frame that does not stay in the ring: where its pieces go, which one comes next, and how full that is.
+        self._pieces: list[memoryview] = []
+        self._piece = self._full = 0
+
+    @property
+    def between(self) -> bool:
+        """Whether no frame has begun."""
+        return not self._pieces and self._start == self._end
+
+    def buffer(self) -> memoryview:
+        """Return where the next bytes go; never empty."""
+        if self._pieces:
+            return self._pieces[self._piece][self._full :]
+        return self._ring[self._end :]
+
+    def filled(self, count: int) -> None:
+        """Take note of bytes that have come, and receive every message that is whole.
+
+        Raises
+        ------
+        ValueError
+            The stream is not one of frames.
+        """
+        if self._pieces:
+            self._full += count
+            self._go_on()
+            return
+        self._end += count
+        ring, receive = self._ring, self._receive
+        while True:
+            start = self._start
+            have = self._end - start
+            if self._expects:
+                if have < self._expects:
+                    break
+                self._start += self._expects
+                self._expects = self._handshake(bytes(ring[start : self._start]))
+                continue
+            if have < HEADER.size:
+                break
+            envelope, parts = HEADER.unpack_from(ring, start)
+            if envelope > frames.MOST_ENVELOPE or parts > frames.MOST_PARTS:
+                raise ValueError(f"a frame claims an envelope of {envelope:,} bytes and {parts:,} parts")
+            if not parts:
+                start += HEADER.size
+                if have >= HEADER.size + envelope:
+                    self._start = start + envelope
+                    receive(frames.unpack(ring[start : self._start], ()))
+                    continue
+                if envelope <= _RING // 4:
+                    break
+            elif have < HEADER.size + LENGTH_BYTES * parts:
+                break
+            self._begin(envelope, parts)
+            if self._pieces:
+                break
+        if self._start == self._end:
+            self._start = self._end = 0
+        elif self._end > _RING // 2:
+            # What waits here for its rest is less than half a ring.
+            rest = bytes(ring[self._start : self._end])
+            ring[: len(rest)] = rest
+            self._start, self._end = 0, len(rest)
+
+    def _begin(self, envelope: int, parts: int) -> None:
+        at = self._start + HEADER.size
+        self._start = at + LENGTH_BYTES * parts
+        lengths = frames.lengths_of(self._ring[at : self._start], parts)
+        if sum(lengths) > frames.MOST_BYTES:
+            raise ValueError(f"a frame claims {sum(lengths):,} bytes")
+        self._pieces = [memoryview(bytearray(length)) for length in (envelope, *lengths)]
+        self._piece = self._full = 0
+        for piece in self._pieces:
+            self._full = min(len(piece), self._end - self._start)
+            piece[: self._full] = self._ring[self._start : self._start + self._full]
+            self._start += self._full
+            if self._full < len(piece):
+                return
+            self._piece += 1
+            self._full = 0
+        self._whole()
+
+    def _go_on(self) -> None:
+        while self._full == len(self._pieces[self._piece]):
+            self._full = 0
+            self._piece += 1
+            if self._piece == len(self._pieces):
+                self._whole()
+                return
+
+    def _whole(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        self._receive(frames.unpack(pieces[0], pieces[1:]))
+
+
+class Link:
+    """A socket to one peer, in one event loop.
+
+    Attributes
+    ----------
+    peer : str
+        Who is there, for messages.
+    ready : asyncio.Future
+        Done when both sides have shown that they have the key; its exception says why not.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, receiver: Receiver, handshake: Handshake, peer: str
+    ) -> None:
+        self._loop, self._sock, self._receiver, self._handshake = loop, sock, receiver, handshake
+        self.peer = peer
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self._reader = Reader(self._on_message, self._shake, handshake.expects)
+        self._pieces: deque[memoryview] = deque()
+        self._joined: list[Any] = []
+        self._joined_bytes = self._bytes = 0
+        self._gathering = self._blocked = False
+        self._drained: asyncio.Future[None] | None = None
+        self._closed = False
+        sock.setblocking(False)
+        self._fd = sock.fileno()
+        self._impatience = loop.call_later(PATIENCE, self._too_late)
+        loop.add_reader(self._fd, self._readable)
+        if opening := handshake.opening():
+            self.write([opening])
+
+    # ---- sending ----
+
+    @property
+    def full(self) -> bool:
+        """Whether senders should wait; see `drained`."""
+        return self._bytes > HIGH_WATER
+
+    async def drained(self) -> None:
+        """Wait until there is room to send.
+
+        Raises
+        ------
+        ConnectionError
+            The connection has ended.
+        """
+        while self._bytes > LOW_WATER and not self._closed:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
+        if self._closed:
+            raise ConnectionResetError(f"the connection to {self.peer} has ended")
+
+    def write(self, pieces: list[Any]) -> None:
+        """Send a frame; its buffers must not change before they are sent."""
+        if self._closed:
+            return
+        for piece in pieces:
+            size = len(piece) if type(piece) is bytes else memoryview(piece).nbytes
+            self._bytes += size
+            if size <= _JOINED:
+                self._joined.append(piece)
+                self._joined_bytes += size
+            else:
+                self._seal()
+                self._pieces.append(memoryview(piece).cast("B"))
+        if not self._gathering and not self._blocked:
+            # The first of a turn leaves at once; those that follow wait for one another until the turn ends.
+            self._flush()
+            if not self._closed:
+                self._gathering = True
+                self._loop.call_soon(self._gathered)
+        elif self._joined_bytes > _RING:
+            self._seal()
+
+    def _seal(self) -> None:
+        if self._joined:
+            self._pieces.append(memoryview(b"".join(self._joined)))
+            self._joined.clear()
+            self._joined_bytes = 0
+
+    def _gathered(self) -> None:
+        self._gathering = False
+        if self._bytes and not self._blocked and not self._closed:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._seal()
+        pieces = self._pieces
+        try:
+            while pieces:
+                if len(pieces) == 1:
+                    sent = self._sock.send(pieces[0])
+                else:
+                    sent = self._sock.sendmsg([pieces[number] for number in range(min(len(pieces), _SLICES))])
+                self._bytes -= sent
+                while pieces and sent >= len(pieces[0]):
+                    sent -= len(pieces.popleft())
+                if sent:
+                    pieces[0] = pieces[0][sent:]
+        except (BlockingIOError, InterruptedError):
+            if not self._blocked:
+                self._blocked = True
+                self._loop.add_writer(self._fd, self._writable)
+        except OSError as error:
+            self._end(error)
+            return
+        if self._drained is not None and self._bytes <= LOW_WATER:
+            self._drained.set_result(None)
+            self._drained = None
+
+    def _writable(self) -> None:
+        self._flush()
+        if not self._pieces and not self._closed:
+            self._blocked = False
+            self._loop.remove_writer(self._fd)
+            self._gathered()
+
+    # ---- receiving ----
+
+    def _readable(self) -> None:
+        self._gathering = True  # answers leave together
+        try:
+            # A few times, so that a large part is not read in one small piece a turn.
+            for _ in range(16):
+                buffer = self._reader.buffer()
+                count = self._sock.recv_into(buffer)
+                if not count:
+                    self._end(None if self._reader.between else ConnectionResetError("in the middle of a message"))
+                    return
+                self._reader.filled(count)
+                if self._closed or count < len(buffer):
+                    break
+        except (BlockingIOError, InterruptedError):
+            pass
+        except Exception as error:
+            # Damaged frames and what cannot be unpickled included: there is no way to find the next frame.
+            self._end(error)
+            return
+        self._gathered()
+
+    def _on_message(self, message: tuple[Any, ...]) -> None:
+        self._receiver.on_message(self, message)
+
+    def _shake(self, record: bytes) -> int:
+        answer = self._handshake.answer(record)
+        if answer is None:
+            raise NotAuthenticated(f"{self.peer} does not have this process's key, or is no pool of actors")
+        if answer:
+            self.write([answer])
+        if not self._handshake.expects:
+            self._impatience.cancel()
+            if not self.ready.done():
+                self.ready.set_result(None)
+        return self._handshake.expects
+
+    def _too_late(self) -> None:
+        self._end(NotAuthenticated(f"{self.peer} did not introduce itself within {PATIENCE:g} s"))
+
+    # ---- the end ----
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        return self._closed
+
+    def close(self) -> None:
+        """End it; what was written and fits the system's buffers is sent."""
+        if not self._closed and self._bytes and not self._blocked:
+            self._flush()
+        if not self._closed:
+            self._end(None)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._impatience.cancel()
+        self._loop.remove_reader(self._fd)
+        if self._blocked:
+            self._loop.remove_writer(self._fd)
+        self._pieces.clear()
+        self._joined.clear()
+        self._sock.close()
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
+        if not self.ready.done():
+            why = error or NotAuthenticated(f"{self.peer} ended the connection instead of introducing itself")
+            self.ready.set_exception(why)
+            self.ready.exception()  # whoever waits is told; nobody else needs to be
+        self._receiver.on_lost(self, error)
