@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
     {"memory"},
     {"lower"},
     {"kernel"},
+    {"actor"},
     {"store"},
     {"serialize"},
     {"plan"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 from collections import deque
@@ -38,7 +39,10 @@ def in_thread(method: _F) -> _F:
 
 
 class Turn:
-    """A lock that is handed from each holder to who has waited longest: nobody overtakes."""
+    """A lock that is handed from each holder to who has waited longest: nobody overtakes.
+
+    Who wants it takes a `Ticket`, which is its place in the queue from then on.
+    """
 
     __slots__ = ("_held", "_waiting")
 
@@ -51,34 +55,53 @@ class Turn:
         """Whether nobody holds it."""
         return not self._held
 
-    async def take(self) -> None:
-        """Wait for the turn."""
+    def ticket(self) -> Ticket:
+        """Take a place in the queue: at once the turn itself, if it is free."""
         if not self._held:
             self._held = True
-            return
+            return Ticket(self, None)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        try:
-            await future
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self.give()  # it came together with the cancellation
-            else:
-                self._waiting.remove(future)
-            raise
+        return Ticket(self, future)
 
-    def take_now(self) -> None:
-        """Take it while it is `free`."""
-        self._held = True
-
-    def give(self) -> None:
-        """Hand it on."""
+    def _hand_on(self) -> None:
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
                 future.set_result(None)
                 return
         self._held = False
+
+
+class Ticket:
+    """A place in the queue for a turn: ``async with`` waits for it, holds it, and hands it on."""
+
+    __slots__ = ("_future", "_turn")
+
+    def __init__(self, turn: Turn, future: asyncio.Future[None] | None) -> None:
+        self._turn: Turn | None = turn
+        self._future = future
+
+    async def __aenter__(self) -> None:
+        if self._future is not None:
+            try:
+                await self._future
+            except asyncio.CancelledError:
+                self.give_up()
+                raise
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Hand the turn on, or leave the queue; once."""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        if self._future is None or (self._future.done() and not self._future.cancelled()):
+            turn._hand_on()
+        else:
+            self._future.cancel()
 
 
 class BaseActor:
@@ -138,27 +161,32 @@ class BaseActor:
         object
             What the caller gets.
         """
-        method, batched, args, kwargs = message
+        return await self.receive(*message)
+
+    async def receive(self, method: str, batched: int, args: Any, kwargs: Any, ticket: Ticket | None = None) -> Any:
+        """Call a method in turn, and return what comes of it in the end."""
         found = getattr(self, method)
+        if ticket is None:
+            ticket = self.ticket(method)
         if batched:
             many, keywords = args
             found, args, kwargs = found.call_with_lists, (many, keywords or [{}] * len(many)), {}
-            return await self.finish(await self.call(found, getattr(self, method), args, kwargs))
-        return await self.finish(await self.call(found, found, args, kwargs))
+        if ticket is None:
+            result = found(*args, **kwargs)
+            if asyncio.iscoroutine(result):
+                result = await result
+        else:
+            with debug.watched("actor_lock_timeout", "%s of actor %s holds its lock", method, self.uid):
+                async with ticket:
+                    result = found(*args, **kwargs)
+                    if asyncio.iscoroutine(result):
+                        result = await result
+        return await self.finish(result)
 
-    async def call(self, function: Any, marked: Any, args: Any, kwargs: Any) -> Any:
-        """Call in turn."""
+    def ticket(self, method: str) -> Ticket | None:
+        """Return a place in the queue for the actor's turn; None for a method that needs none."""
         turn = self._turn
-        if turn is None or getattr(marked, _NO_LOCK, False):
-            result = function(*args, **kwargs)
-            return await result if asyncio.iscoroutine(result) else result
-        with debug.watched("actor_lock_timeout", "%s of actor %s holds its lock", marked, self.uid):
-            await turn.take()
-            try:
-                result = function(*args, **kwargs)
-                return await result if asyncio.iscoroutine(result) else result
-            finally:
-                turn.give()
+        return None if turn is None or getattr(getattr(self, method, None), _NO_LOCK, False) else turn.ticket()
 
     async def finish(self, result: Any) -> Any:
         """Await what a method has returned instead of a value: awaitables and async generators, also within a tuple.
@@ -200,13 +228,8 @@ class BaseActor:
         error: BaseException | None = None
         try:
             while True:
-                if turn is not None:
-                    await turn.take()
-                try:
+                async with contextlib.nullcontext() if turn is None else turn.ticket():
                     result = await (generator.asend(result) if error is None else generator.athrow(error))
-                finally:
-                    if turn is not None:
-                        turn.give()
                 try:
                     result, error = await self.finish(result), None
                 except BaseException as met:
@@ -233,3 +256,8 @@ class StatelessActor(BaseActor):
     """An object in a pool that takes messages as they come, at the same time."""
 
     _takes_turns = False
+
+
+def receives_plainly(kind: type) -> bool:
+    """Whether messages to such an actor go straight to its methods: it has no way of its own to receive them."""
+    return kind.__on_receive__ is BaseActor.__on_receive__  # type: ignore[attr-defined]

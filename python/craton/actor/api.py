@@ -278,5 +278,5 @@ async def wait_for(fut: Any, timeout: float | None = None) -> Any:
     if not done:
         task.cancel()
         task.add_done_callback(lambda late: None if late.cancelled() else late.exception())
-        raise asyncio.TimeoutError(f"nothing within {timeout} s")
+        raise TimeoutError(f"nothing within {timeout} s")
     return task.result()

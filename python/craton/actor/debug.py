@@ -87,6 +87,8 @@ def check_cycle(address: str, uid: Any, method: str) -> tuple[tuple[str, Any, st
     """Return the path of a call that is about to be sent, and say so if it goes round in a circle."""
     before = path.get()
     if any((known, name) == (address, uid) for known, name, _ in before):
-        steps = "".join(f"\n    {what!r} of actor {who} at {where}" for where, who, what in (*before, (address, uid, method)))
+        steps = "".join(
+            f"\n    {what!r} of actor {who} at {where}" for where, who, what in (*before, (address, uid, method))
+        )
         logger.warning("Calls go round in a circle: each waits for the next:%s", steps)
     return (*before, (address, uid, method))

@@ -65,7 +65,7 @@ class RemoteTraceback(ActorError):
         return f"\n{self.args[0]}" if self.args else ""
 
 
-class Return(Exception):  # noqa: N818 (the name that users know)
+class Return(Exception):
     """Raised by an async-generator method to return a value."""
 
     def __init__(self, value: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from craton.actor import debug
-from craton.actor.actors import BaseActor
+from craton.actor.actors import BaseActor, receives_plainly
 from craton.actor.errors import ActorNotExist
 from craton.actor.wire.frames import simple
 from craton.actor.wire.peers import BATCH, CALL, Peers
@@ -190,9 +190,7 @@ class ActorRefMethod:
         lists = in_lists(self._name, delays)
         return self._send(BATCH, lists) if send else self._tell(BATCH, lists)
 
-    def tell_delay(
-        self, *args: Any, delay: float, ignore_conn_fail: bool = True, **kwargs: Any
-    ) -> asyncio.Task[None]:
+    def tell_delay(self, *args: Any, delay: float, ignore_conn_fail: bool = True, **kwargs: Any) -> asyncio.Task[None]:
         """Send the message after some seconds."""
 
         async def later() -> None:
@@ -292,5 +290,5 @@ def is_plain(kind: type, name: str) -> bool:
     return (
         type(found) is types.FunctionType
         and not found.__code__.co_flags & (0x80 | 0x20 | 0x200 | 0x100)  # coroutine, generator, async generator
-        and kind.__on_receive__ is BaseActor.__on_receive__  # type: ignore[attr-defined]
+        and receives_plainly(kind)
     )

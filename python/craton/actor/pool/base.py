@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 import os
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar
 
 from craton.actor import debug
-from craton.actor.actors import BaseActor
+from craton.actor.actors import Ticket, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.refs import is_plain, register_pool
@@ -104,10 +105,10 @@ class Pool:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 notice_silence(sock)
             link = Link(self.loop, sock, self, auth.Handshake(self._key, True), f"client {next(self._visitors)}")
-            link.ready.add_done_callback(lambda _, link=link: self._greet(link))
+            link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
 
-    def _greet(self, link: Link) -> None:
+    def _greet(self, link: Link, _ready: object) -> None:
         if not link.closed:
             link.write(frames.pack((HELLO, 0), {"main": self.main_address, "pid": os.getpid()}))
 
@@ -116,16 +117,22 @@ class Pool:
     def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
         """Do what a message asks."""
         kind, number = message[0], message[1]
-        if kind == CALL:
+        ticket = None
+        if kind in (CALL, BATCH):
             _, _, uid, name, steps, value = message
             actor = self.actors.get(uid)
-            if actor is not None and steps is None and type(value) is tuple and self._is_plain(actor, name):
+            if (
+                kind == CALL
+                and actor is not None
+                and steps is None
+                and type(value) is tuple
+                and self._is_plain(actor, name)
+            ):
                 self._call_now(link, number, actor, name, value)
                 return
-            work = self.handle(CALL, uid, name, steps, value)
-        elif kind == BATCH:
-            _, _, uid, name, steps, value = message
-            work = self.handle(BATCH, uid, name, steps, value)
+            # The place in the queue is taken now: calls are done in the order in which they came.
+            ticket = None if actor is None or not receives_plainly(type(actor)) else actor.ticket(name)
+            work = self.handle(kind, uid, name, steps, value, ticket)
         elif kind == ASK:
             work = self.answer(message[2], message[3])
         elif kind == CANCEL:
@@ -136,6 +143,9 @@ class Pool:
         else:
             raise ValueError(f"a message of kind {kind!r}")
         task = self.loop.create_task(self._respond(link, number, work))
+        if ticket is not None:
+            # A task that is cancelled before its first step never sees its ticket.
+            task.add_done_callback(lambda _: ticket.give_up())
         if number:
             self._running[link, number] = task
             task.add_done_callback(lambda _: self._running.pop((link, number), None))
@@ -217,7 +227,9 @@ class Pool:
             if whose is link:
                 task.cancel()
 
-    async def handle(self, kind: int, uid: bytes, name: str, steps: Any, value: Any) -> Any:
+    async def handle(
+        self, kind: int, uid: bytes, name: str, steps: Any, value: Any, ticket: Ticket | None = None
+    ) -> Any:
         """Call a method of an actor of this pool, and return what it returns.
 
         Raises
@@ -234,14 +246,13 @@ class Pool:
         if debug._options is not None:
             debug.path.set(tuple(steps or ()))
             with debug.watched("process_message_timeout", "%r of actor %s is running", name, uid):
-                return await self._received(actor, kind, name, value)
-        return await self._received(actor, kind, name, value)
+                return await self._received(actor, kind, name, value, ticket)
+        return await self._received(actor, kind, name, value, ticket)
 
-    async def _received(self, actor: Any, kind: int, name: str, value: Any) -> Any:
-        if type(actor).__on_receive__ is BaseActor.__on_receive__ and kind == CALL:
-            method = getattr(actor, name)
-            return await actor.finish(await actor.call(method, method, *value))
+    async def _received(self, actor: Any, kind: int, name: str, value: Any, ticket: Ticket | None) -> Any:
         message = (name, 1, value, None) if kind == BATCH else (name, 0, *value)
+        if receives_plainly(type(actor)):
+            return await actor.receive(*message, ticket)
         return await actor.__on_receive__(message)
 
     async def answer(self, what: str, value: Any) -> Any:
@@ -310,7 +321,7 @@ class Pool:
         """Wait until the pool has stopped, or some seconds."""
         try:
             await asyncio.wait_for(self._done.wait(), timeout)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return
 
     def close(self) -> None:

@@ -244,7 +244,10 @@ class MainActorPool(Pool):
         if address in self._expected and self.stopped:
             return
         how = process.how_it_ended()
-        self._obituaries[address] = (f"the process of the pool at {address} (pid {process.pid}) {how}", process.returncode)
+        self._obituaries[address] = (
+            f"the process of the pool at {address} (pid {process.pid}) {how}",
+            process.returncode,
+        )
         logger.warning("The process of the sub pool at %s (pid %d) %s", address, process.pid, how)
         event = self._recovered.setdefault(address, asyncio.Event())
         process.close()

@@ -230,8 +230,6 @@ def _path() -> list[str]:
 
 def _home(environment: dict[str, str]) -> list[str]:
     # The package itself must be found before the path is known; another interpreter brings its own dependencies.
-    import craton
-
-    home = str(Path(craton.__file__).parent.parent)
+    home = str(Path(__file__).parents[3])
     given = environment.get("PYTHONPATH")
     return [home, *([given] if given else [])]

@@ -19,7 +19,6 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-from craton.actor.pool import base
 from craton.actor.pool.base import Pool, answers
 from craton.actor.wire.peers import Peers
 
@@ -87,7 +86,7 @@ def _logging(conf: dict[str, Any] | None) -> None:
     elif conf.get("dict"):
         logging.config.dictConfig(conf["dict"])
     else:
-        logging.basicConfig(level=conf.get("level"), format=conf.get("format"))
+        logging.basicConfig(level=conf.get("level"), format=conf.get("format"))  # type: ignore[arg-type]
 
 
 async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
@@ -141,14 +140,13 @@ def main() -> None:
 def _loop_factory(use_uvloop: bool) -> Any:
     if not use_uvloop:
         return None
-    import uvloop
+    import uvloop  # type: ignore[import-not-found]
 
     return uvloop.new_event_loop
 
 
 if __name__ == "__main__":
     # Under its own name, so that there is one copy of what `answers` declares.
-    assert base
     from craton.actor.pool.sub import main as run
 
     run()

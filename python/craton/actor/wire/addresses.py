@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import socket
-import sys
 import tempfile
 
 __all__ = ["join", "listen_tcp", "listen_unix", "local_name", "split"]
@@ -55,7 +55,7 @@ def local_name(address: str) -> str:
     """Return the name of the Unix socket of the pool with that address."""
     host, port = split(address)
     text = f"craton-actor-{os.getuid()}-{host}:{port}"
-    if sys.platform == "linux":
+    if platform.system() == "Linux":
         return "\0" + text
     digest = hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
     return os.path.join(tempfile.gettempdir(), f"craton-actor-{digest}.sock")

@@ -8,9 +8,9 @@ import itertools
 import logging
 import socket
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
-from craton.actor.errors import NotAuthenticated, SendMessageFailed, ServerClosed
+from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
 from craton.actor.wire import addresses, auth, frames
 from craton.actor.wire.link import Link
 
@@ -49,7 +49,9 @@ class Peer:
     async def connect(self) -> None:
         """Connect, or raise why that cannot be."""
         sock = await self._socket()
-        self.link = Link(self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}")
+        self.link = Link(
+            self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}"
+        )
         await self.link.ready
 
     async def _socket(self) -> socket.socket:
@@ -122,7 +124,7 @@ class Peer:
         self.send(CANCEL, (number,), None)
         try:
             return await asyncio.wait_for(future, GRACE)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise asyncio.CancelledError from None
         finally:
             self._pending.pop(number, None)
@@ -146,8 +148,6 @@ class Peer:
         elif isinstance(value, asyncio.CancelledError):
             future.cancel()
         else:
-            from craton.actor.errors import RemoteTraceback
-
             value.__cause__ = RemoteTraceback(message[2])
             future.set_exception(value)
 
@@ -163,7 +163,11 @@ class Peer:
         why, code = await self._obituary()
         for future in waiting:
             if not future.done():
-                lost = ServerClosed(why or f"the connection to the pool at {self.address} is lost: {error or 'it was closed'}", self.address, code)
+                lost = ServerClosed(
+                    why or f"the connection to the pool at {self.address} is lost: {error or 'it was closed'}",
+                    self.address,
+                    code,
+                )
                 lost.__cause__ = error
                 future.set_exception(lost)
 
@@ -191,7 +195,7 @@ def notice_silence(sock: socket.socket) -> None:
 class Peers:
     """The peers of one event loop."""
 
-    _of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Peers] = weakref.WeakKeyDictionary()
+    _of: ClassVar[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Peers]] = weakref.WeakKeyDictionary()
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
