@@ -138,7 +138,8 @@ class Pool:
         elif kind == CANCEL:
             task = self._running.get((link, message[2]))
             if task is not None:
-                task.cancel()
+                # After its first step, also if it came just now: who has not begun could not answer.
+                self.loop.call_soon(task.cancel)
             return
         else:
             raise ValueError(f"a message of kind {kind!r}")
