@@ -21,6 +21,8 @@ CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
 GRACE = 2.0
 # Seconds after which a machine that has not been heard of is taken to be gone, checked every so many.
 _SILENT, _BEAT = 3, 1
+# Seconds within which a machine answers who wants to connect to it.
+_ANSWERED = 5.0
 # Seconds that the main pool has to say how a process of its ended.
 _OBITUARY = 1.0
 
@@ -74,7 +76,10 @@ class Peer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             notice_silence(sock)
-            await self._loop.sock_connect(sock, (host, port))
+            try:
+                await asyncio.wait_for(self._loop.sock_connect(sock, (host, port)), _ANSWERED)
+            except TimeoutError:
+                raise TimeoutError(f"no answer within {_ANSWERED:g} s") from None
         except BaseException:
             sock.close()
             raise
