@@ -11,10 +11,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from craton.actor.allocate_strategy import IdleLabel
+from craton.actor.allocate_strategy import Allocated, IdleLabel
 from craton.actor.pool.base import Pool, answers
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.processes import Process, Watcher
+from craton.actor.refs import make_ref
 from craton.actor.wire import addresses
 from craton.actor.wire.peers import Peers
 
@@ -305,10 +306,10 @@ class MainActorPool(Pool):
         if not isinstance(strategy, IdleLabel):
             return await self._create_at(strategy.get_allocated_address(self.config, {}), uid, spec)
         async with self._placing:
-            allocated: dict[str, set[Any]] = {}
+            allocated: Allocated = {}
             for (address, name), label in list(self._idle.items()):
                 if label == strategy and await self._lives(address, name):
-                    allocated.setdefault(address, set()).add(label)
+                    allocated.setdefault(address, {})[make_ref(address, name)] = (label, None)
             address, uid = await self._create_at(strategy.get_allocated_address(self.config, allocated), uid, spec)
             self._idle[address, uid] = strategy
             return address, uid
