@@ -49,6 +49,8 @@ def make_ref(address: str, uid: Any) -> ActorRef:
 def as_ref(*args: Any, **kwargs: Any) -> ActorRef:
     """Return the reference that ``(ref)``, ``(uid, address=...)`` or ``(address, uid)`` speak of.
 
+    Also ``(cls, *args, address=..., uid=...)``, as `create_actor` has it.
+
     Raises
     ------
     ValueError
@@ -57,6 +59,8 @@ def as_ref(*args: Any, **kwargs: Any) -> ActorRef:
     address, uid = kwargs.pop("address", None), kwargs.pop("uid", None)
     if kwargs:
         raise ValueError(f"only address and uid say which actor, not {sorted(kwargs)}")
+    if args and isinstance(args[0], type):
+        args = ()  # what it was created with, which does not say which one it is
     if len(args) == 2:
         if address is not None:
             raise ValueError("the address is given twice")
