@@ -245,8 +245,10 @@ class Pool:
         if type(value) is frames.Undecodable:
             raise value.error
         if debug._options is not None:
-            debug.path.set(tuple(steps or ()))
-            with debug.watched("process_message_timeout", "%r of actor %s is running", name, uid):
+            with (
+                debug.called(steps, name, uid),
+                debug.watched("process_message_timeout", "%r of actor %s is running", name, uid),
+            ):
                 return await self._received(actor, kind, name, value, ticket)
         return await self._received(actor, kind, name, value, ticket)
 
