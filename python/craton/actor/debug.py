@@ -110,7 +110,11 @@ def released() -> Iterator[None]:
 def check_cycle(address: str, uid: Any, method: str) -> tuple[tuple[str, Any, str], ...]:
     """Return the path of a call that is about to be sent, and say so if it makes a cycle."""
     before = path.get()
-    if _options is not None and _options.log_cycle_send and any((known, name) == (address, uid) for known, name, _ in before):
+    if (
+        _options is not None
+        and _options.log_cycle_send
+        and any((known, name) == (address, uid) for known, name, _ in before)
+    ):
         steps = "".join(
             f"\n    {what!r} of actor {who} at {where}" for where, who, what in (*before, (address, uid, method))
         )
