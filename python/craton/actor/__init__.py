@@ -57,6 +57,7 @@ from craton.actor.errors import (
 from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref
+from craton.actor.streams import Stream, generator
 
 _T = TypeVar("_T")
 ActorRefType = Union[ActorRef, _T]  # noqa: UP007 (subscripted by its users)
@@ -77,6 +78,7 @@ __all__ = [
     "SendMessageFailed",
     "ServerClosed",
     "StatelessActor",
+    "Stream",
     "actor_ref",
     "allocate_strategy",
     "create_actor",
@@ -85,6 +87,7 @@ __all__ = [
     "debug",
     "destroy_actor",
     "extensible",
+    "generator",
     "get_debug_options",
     "get_pool_config",
     "has_actor",

@@ -101,7 +101,7 @@ class ActorRef:
         self._methods: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") and name not in ("__craton_next__", "__craton_close__"):
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = self._methods[name] = ActorRefMethod(self, name)
         return method
@@ -264,7 +264,7 @@ class LocalActorRef(ActorRef):
         return actor
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") and name not in ("__craton_next__", "__craton_close__"):
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         getattr(self._actor(), name)  # a wrong name is an error here, as it is on any object
         method = self._methods[name] = LocalActorRefMethod(self, name)

@@ -307,6 +307,9 @@ class Pool:
             raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
         await actor.__pre_destroy__()
         self.actors.pop(uid, None)
+        for stream in list(actor._streams.values()):
+            await stream.close(in_turn=False)
+        actor._streams.clear()
 
     async def find(self, uid: bytes) -> str | None:
         """Return the address in the group where an actor of that name lives."""
@@ -314,11 +317,12 @@ class Pool:
 
     # ---- life ----
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run something in the background."""
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run something in the background; it ends with the pool."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def join(self, timeout: float | None = None) -> None:
         """Wait until the pool has stopped, or some seconds."""
