@@ -34,15 +34,15 @@ def local_pool(address: str) -> Any:
 
 
 def local_actor(address: str, uid: bytes) -> BaseActor | None:
-    """Return the actor itself if it lives in this event loop and debugging does not watch calls."""
+    """Return the actor itself if it lives in this event loop."""
     pool = local_pool(address)
-    return None if pool is None or debug._options is not None else pool.actors.get(uid)
+    return None if pool is None else pool.actors.get(uid)
 
 
 def make_ref(address: str, uid: Any) -> ActorRef:
-    """Return a reference, which is a `LocalActorRef` where the actor lives in this process."""
+    """Return a reference: a `LocalActorRef` where the actor lives in this process and debugging does not watch calls."""
     name = uid.encode() if isinstance(uid, str) else uid
-    actor = local_actor(address, name) if type(name) is bytes else None
+    actor = local_actor(address, name) if type(name) is bytes and debug._options is None else None
     return ActorRef(address, name) if actor is None else LocalActorRef(actor)
 
 
@@ -281,6 +281,8 @@ class LocalActorRefMethod(ActorRefMethod):
 
     async def _send(self, kind: int, value: Any) -> Any:
         ref = self._ref
+        if debug._options is not None:
+            return await super()._send(kind, value)
         pool = local_pool(ref.address)
         if pool is None:
             # Another event loop of this process, or the pool has stopped and another one serves there.
