@@ -1,48 +1,51 @@
-"""Files that are read and written without blocking the loop."""
+"""Files that do not block the event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 __all__ = ["AioFileObject"]
 
-_AT_ONCE = frozenset({"closed", "encoding", "fileno", "mode", "name", "readable"})
+_AWAITED = frozenset(
+    {
+        "close", "flush", "isatty", "read", "read1", "readinto", "readline", "readlines", "seek", "seekable", "tell",
+        "truncate", "writable", "write", "writelines",
+    }
+)  # fmt: skip
 
 
 class AioFileObject:
-    """An open file whose methods are awaited; they run in a thread, one after another.
+    """A file whose methods are awaited: each runs in a thread.
+
+    ``closed``, ``fileno``, ``mode``, ``name`` and ``readable`` are the file's own.
 
     Parameters
     ----------
-    file : file object
-        Binary or text. ``fileno()``, ``readable()`` and attributes such as ``mode`` are as ever.
+    file
+        An open file.
     """
 
     def __init__(self, file: Any) -> None:
-        self._file = file._file if isinstance(file, AioFileObject) else file
-        self._turn = asyncio.Lock()
+        self._file = file
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
         found = getattr(self._file, name)
-        if name in _AT_ONCE or not callable(found):
+        if name not in _AWAITED:
             return found
 
-        async def method(*args: Any, **kwargs: Any) -> Any:
-            return await self._do(found, *args, **kwargs)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return await asyncio.to_thread(found, *args, **kwargs)
 
-        return method
-
-    async def _do(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        async with self._turn:
-            return await asyncio.to_thread(function, *args, **kwargs)
+        return awaited
 
     def __aiter__(self) -> AioFileObject:
         return self
 
     async def __anext__(self) -> Any:
-        line = await self._do(self._file.readline)
+        line = await self.readline()
         if not line:
             raise StopAsyncIteration
         return line
@@ -51,4 +54,4 @@ class AioFileObject:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        await self._do(self._file.close)
+        await self.close()

@@ -1,4 +1,4 @@
-"""`xoscar.utils`: the helpers that tests of something else use."""
+"""`xoscar.utils`, under whose name the runner puts it: the helpers that tests of something else use."""
 
 import importlib
 import socket
@@ -33,4 +33,4 @@ def is_windows() -> bool:
     return sys.platform == "win32"
 
 
-__getattr__ = names_of(__name__)
+__getattr__ = names_of("xoscar.utils")
