@@ -58,6 +58,7 @@ from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref
 from craton.actor.streams import Stream, generator
+from craton.actor.transfer import BufferRef, FileObjectRef, buffer_ref, copy_to, file_object_ref
 
 _T = TypeVar("_T")
 ActorRefType = Union[ActorRef, _T]  # noqa: UP007 (subscripted by its users)
@@ -69,7 +70,9 @@ __all__ = [
     "ActorNotExist",
     "ActorRef",
     "ActorRefType",
+    "BufferRef",
     "DebugOptions",
+    "FileObjectRef",
     "LocalActorRef",
     "MainActorPoolType",
     "NoIdleSlot",
@@ -81,12 +84,15 @@ __all__ = [
     "Stream",
     "actor_ref",
     "allocate_strategy",
+    "buffer_ref",
+    "copy_to",
     "create_actor",
     "create_actor_pool",
     "create_actor_ref",
     "debug",
     "destroy_actor",
     "extensible",
+    "file_object_ref",
     "generator",
     "get_debug_options",
     "get_pool_config",
