@@ -54,6 +54,7 @@ from craton.actor.errors import (
     SendMessageFailed,
     ServerClosed,
 )
+from craton.actor.groups import ActorGroup, Spread, create_actors
 from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref
@@ -67,6 +68,7 @@ __all__ = [
     "Actor",
     "ActorAlreadyExist",
     "ActorError",
+    "ActorGroup",
     "ActorNotExist",
     "ActorRef",
     "ActorRefType",
@@ -80,6 +82,7 @@ __all__ = [
     "Return",
     "SendMessageFailed",
     "ServerClosed",
+    "Spread",
     "StatelessActor",
     "Stream",
     "actor_ref",
@@ -89,6 +92,7 @@ __all__ = [
     "create_actor",
     "create_actor_pool",
     "create_actor_ref",
+    "create_actors",
     "debug",
     "destroy_actor",
     "extensible",

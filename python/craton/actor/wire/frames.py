@@ -50,7 +50,8 @@ def simple(kind: type) -> type:
     return kind
 
 
-def _is_plain(value: Any, deep: int = _DEEP) -> bool:
+def is_plain_value(value: Any, deep: int = _DEEP) -> bool:
+    """Whether pickle by itself writes a value well: it is small, and of plain types."""
     kind = type(value)
     if kind in _SIMPLE:
         return True
@@ -58,8 +59,8 @@ def _is_plain(value: Any, deep: int = _DEEP) -> bool:
         return len(value) <= _SHORT
     if deep and len(value) <= _LONG if kind is tuple or kind is list or kind is dict else False:
         if kind is dict:
-            return all(_is_plain(key, 0) and _is_plain(item, deep - 1) for key, item in value.items())
-        return all(_is_plain(item, deep - 1) for item in value)
+            return all(is_plain_value(key, 0) and is_plain_value(item, deep - 1) for key, item in value.items())
+        return all(is_plain_value(item, deep - 1) for item in value)
     return False
 
 
@@ -78,7 +79,7 @@ def pack(fields: tuple[Any, ...], value: Any) -> list[Any]:
     SendMessageFailed
         The value cannot be encoded.
     """
-    if _is_plain(value):
+    if is_plain_value(value):
         envelope = pickle.dumps((*fields, value), 5)
         return [HEADER.pack(len(envelope), 0) + envelope]
     try:
@@ -149,7 +150,9 @@ def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...
         return message, _PLACES[message[2]](message[3], lengths)
     except Exception as error:
         # Without its frames, which keep the places.
-        return (*message[:3], Undecodable(error.with_traceback(None))), [memoryview(bytearray(length)) for length in lengths]
+        return (*message[:3], Undecodable(error.with_traceback(None))), [
+            memoryview(bytearray(length)) for length in lengths
+        ]
 
 
 class _Contained:
