@@ -279,20 +279,33 @@ class Pool:
         ActorAlreadyExist
             The name is taken.
         """
+        actor = self.make(uid, *pickle.loads(spec))
+        try:
+            await actor.__post_create__()
+        except BaseException:
+            self.actors.pop(actor.uid, None)
+            raise
+        return actor.uid
+
+    def make(self, uid: bytes | None, kind: Any, args: Any, kwargs: Any) -> Any:
+        """Make an actor that lives here from now on, before its `__post_create__`.
+
+        Raises
+        ------
+        ActorAlreadyExist
+            The name is taken.
+        """
         uid = uid or secrets.token_hex(16).encode()
         if uid in self.actors:
             raise ActorAlreadyExist(f"there is an actor {uid!r} at {self.external_address} already")
-        kind, args, kwargs = pickle.loads(spec)
         actor = kind.__new__(kind, *args, **kwargs)
         actor.uid, actor.address = uid, self.external_address
         actor.__init__(*args, **kwargs)
         self.actors[uid] = actor
-        try:
-            await actor.__post_create__()
-        except BaseException:
-            self.actors.pop(uid, None)
-            raise
-        return uid
+        return actor
+
+    async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
+        """Take note of how to make actors of a sub pool again."""
 
     async def destroy(self, uid: bytes) -> None:
         """Destroy an actor of this pool.

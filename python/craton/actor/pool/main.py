@@ -320,9 +320,13 @@ class MainActorPool(Pool):
         if address not in self.sub_processes:
             return await Peers.here().ask(address, "create", (uid, spec, None))
         _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
-        if self._auto_recover == "actor":
-            self._made.setdefault(address, {})[uid] = spec
+        await self.created(address, {uid: spec})
         return address, uid
+
+    async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
+        """Take note of how to make actors of a sub pool again."""
+        if self._auto_recover == "actor":
+            self._made.setdefault(address, {}).update(specs)
 
     async def _lives(self, address: str, uid: bytes) -> bool:
         if address == self.external_address:
@@ -375,8 +379,7 @@ class MainActorPool(Pool):
 
 @answers("created")
 async def _created(pool: Any, value: Any) -> None:
-    address, uid, spec = value
-    pool._made.setdefault(address, {})[uid] = spec
+    await pool.created(*value)
 
 
 @answers("destroyed")

@@ -103,7 +103,20 @@ class Peer:
             The peer has gone.
         """
         number = next(self._numbers)
-        pieces = frames.pack((kind, number, *fields), value)
+        return await self._answered(number, frames.pack((kind, number, *fields), value))
+
+    async def place(self, what: str, where: Any, views: list[memoryview]) -> None:
+        """Ask for bytes to be put where a function that `frames.places` declares wants them; return when they are there.
+
+        Raises
+        ------
+        ServerClosed
+            The peer has gone.
+        """
+        number = next(self._numbers)
+        await self._answered(number, frames.pack_placed((ASK, number, what), where, views))
+
+    async def _answered(self, number: int, pieces: list[Any]) -> Any:
         link = self.link
         assert link is not None
         if link.closed:
@@ -119,6 +132,10 @@ class Peer:
             if future.done() and not future.cancelled():
                 raise  # the callee's
             return await self._cancelled(number)
+        finally:
+            # An error that is kept keeps this frame: it shall not keep what was sent, nor go round in a circle.
+            del future
+            pieces.clear()
 
     async def _cancelled(self, number: int) -> Any:
         # The callee may clean up, and may even answer: its answer counts. It is not waited for without end.
