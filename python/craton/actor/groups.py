@@ -21,7 +21,7 @@ from typing import Any, overload
 import cloudpickle
 
 from craton.actor.actors import BaseActor
-from craton.actor.allocate_strategy import AllocateStrategy, IdleLabel
+from craton.actor.allocate_strategy import Allocated, AllocateStrategy, IdleLabel
 from craton.actor.api import _ask, _reachable, default_address
 from craton.actor.barrier import wait_at
 from craton.actor.calls import call_each
@@ -38,7 +38,7 @@ class Spread(AllocateStrategy):
 
     _turns: list[int] = field(default_factory=lambda: [secrets.randbelow(1 << 16)], compare=False)
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         addresses = config.get_external_addresses()
         addresses = addresses[1:] or addresses
         self._turns[0] += 1
