@@ -124,6 +124,14 @@ def run(work: Callable[[Any], Awaitable[Any]], place: Any = None, n_process: int
     return asyncio.run(main())
 
 
+def with_both(work: Callable[[Any, Any], Awaitable[None]], place: Any) -> None:
+    async def each(pool: Any) -> None:
+        for kind in (Taking, Free):
+            await work(pool, kind)
+
+    run(each, place)
+
+
 async def make(pool: Any, place: Any, kind: Any = Free) -> Any:
     return await xo.create_actor(kind, address=pool.external_address, allocate_strategy=place)
 
@@ -147,9 +155,8 @@ async def emptied(ref: Any) -> None:
 
 
 @here_and_there
-@pytest.mark.parametrize("kind", [Taking, Free])
-def test_items_come_in_order_and_nothing_is_left(place: Any, kind: Any) -> None:
-    async def work(pool: Any) -> None:
+def test_items_come_in_order_and_nothing_is_left(place: Any) -> None:
+    async def work(pool: Any, kind: Any) -> None:
         ref = await make(pool, place, kind)
         for method in (ref.count, ref.acount, ref.many, ref.many_plain):
             for n in (0, 1, 30):
@@ -165,7 +172,7 @@ def test_items_come_in_order_and_nothing_is_left(place: Any, kind: Any) -> None:
         results = await asyncio.gather(*[gathered(await ref.acount(20)) for _ in range(5)])
         assert results == [list(range(20))] * 5
 
-    run(work, place)
+    with_both(work, place)
 
 
 @here_and_there
@@ -222,9 +229,8 @@ def test_exceptions_come_where_they_were_raised(place: Any) -> None:
 
 
 @here_and_there
-@pytest.mark.parametrize("kind", [Taking, Free])
-def test_a_stream_is_closed(place: Any, kind: Any) -> None:
-    async def work(pool: Any) -> None:
+def test_a_stream_is_closed(place: Any) -> None:
+    async def work(pool: Any, kind: Any) -> None:
         ref = await make(pool, place, kind)
         async with await ref.acount(10) as stream:
             assert await anext(stream) == 0
@@ -245,7 +251,7 @@ def test_a_stream_is_closed(place: Any, kind: Any) -> None:
         with pytest.raises(xo.ActorError, match="no stream"):
             await anext(await _closed_copy(ref))
 
-    run(work, place)
+    with_both(work, place)
 
 
 async def _closed_copy(ref: Any) -> Any:
@@ -318,9 +324,8 @@ def test_a_stream_is_handed_on(place: Any) -> None:
 
 
 @here_and_there
-@pytest.mark.parametrize("kind", [Taking, Free])
-def test_a_reader_is_cancelled(place: Any, kind: Any) -> None:
-    async def work(pool: Any) -> None:
+def test_a_reader_is_cancelled(place: Any) -> None:
+    async def work(pool: Any, kind: Any) -> None:
         ref = await make(pool, place, kind)
         stream = await ref.stuck()
         assert await anext(stream) == 0
@@ -331,7 +336,7 @@ def test_a_reader_is_cancelled(place: Any, kind: Any) -> None:
         await emptied(ref)
         assert await ref.get_log() == ["closed"]
 
-    run(work, place)
+    with_both(work, place)
 
 
 @here_and_there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +63,10 @@ class _Barrier:
             task.cancel()
 
 
+_rounds: weakref.WeakKeyDictionary[Any, dict[str, _Barrier]] = weakref.WeakKeyDictionary()
+"""The rounds that some have come to and others have not, by their pools and the uids of groups."""
+
+
 @answers("live")
 async def _live(pool: Any, _: Any) -> None:
     await pool.loop.create_future()
@@ -70,7 +75,7 @@ async def _live(pool: Any, _: Any) -> None:
 @answers("barrier")
 async def _barrier(pool: Any, value: Any) -> None:
     uid, size, addresses = value
-    rounds = pool.__dict__.setdefault("_barriers", {})
+    rounds = _rounds.setdefault(pool, {})
     barrier = rounds.get(uid)
     if barrier is None:
         barrier = rounds[uid] = _Barrier(pool, addresses)

@@ -210,7 +210,7 @@ async def copy_to(
         raise BlockSizeError(f"a block has 1 byte or more, not {block_size!r}")
     block = block_size or BLOCK
     buffers: defaultdict[str, list[tuple[memoryview, BufferRef]]] = defaultdict(list)
-    works = []
+    works: list[tuple[Any, tuple[Any, ...]]] = []
     for local, ref in zip(local_buffers_or_fileobjs, remote_refs, strict=True):
         if isinstance(ref, FileObjectRef) and hasattr(local, "read"):
             works.append((_copy_file, (local, ref, block)))
