@@ -110,7 +110,7 @@ async def create_actor_pool(
         own = port if index == 0 else (given_ports[index - 1] if given_ports else None)
         pythons = start_python if isinstance(start_python, list) else [start_python] * count
         config.pools[index] = PoolConf(
-            host if own is None else addresses.join(host, own),
+            addresses.join(host, own),
             labels[index] if labels else None,
             envs[index - 1] if envs and index else None,
             modules,
@@ -193,10 +193,7 @@ def default_address() -> str | None:
 
 def _reachable(address: str, through: str | None) -> str:
     # A pool that listens everywhere is reached where it was reached before.
-    host, port = addresses.split(address)
-    if through is None or host not in ("0.0.0.0", "::") or port is None or address == through:
-        return address
-    return addresses.join(addresses.split(through)[0], port)
+    return address if through is None else addresses.seen_from(address, through)
 
 
 async def actor_ref(*args: Any, **kwargs: Any) -> ActorRef:
