@@ -446,6 +446,10 @@ class MainActorPool(Pool):
     async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
         """Return how the process of a sub pool ended: that of a number, or the last one if none runs."""
         keeper = self._keepers.get(address)
+        if keeper is None:
+            # It may be reached by other addresses than that which it knows of itself.
+            same = [one for known, one in self._keepers.items() if addresses.seen_from(known, address) == address]
+            keeper = same[0] if same else None
         return None if keeper is None else await keeper.obituary(pid)
 
 
