@@ -45,6 +45,7 @@ class Worker(xo.Actor):
     def executable(self) -> str:
         return sys.executable
 
+    @xo.no_lock
     async def sleep(self, seconds: float) -> str:
         await asyncio.sleep(seconds)
         return "slept"
@@ -63,6 +64,7 @@ class Worker(xo.Actor):
     def kill(self, number: int = signal.SIGKILL) -> None:
         os.kill(os.getpid(), number)
 
+    @xo.no_lock
     async def ask(self, ref: Any, method: str, *args: Any) -> Any:
         return await getattr(ref, method)(*args)
 

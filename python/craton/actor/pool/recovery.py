@@ -129,7 +129,7 @@ class Keeper:
         """Return how the process of that number ended, or the last one if none runs; None if none has ended."""
         if pid in (None, self._process.pid) and not self._ended.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), _DYING if pid is not None else 0)
+                await asyncio.wait_for(self._ended.wait(), _DYING)
         if pid is not None:
             return self._obituaries.get(pid)
         return next(reversed(self._obituaries.values())) if self._ended.is_set() else None
