@@ -179,7 +179,9 @@ def test_sub_pools_that_cannot_start(tmp_path: Path) -> None:
             taken.listen()
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             with pytest.raises(OSError, match=rf"{address} cannot listen.*in use"):
-                await xo.create_actor_pool("127.0.0.1", n_process=2, ports=[free_port(), free_port(), taken.getsockname()[1]])
+                await xo.create_actor_pool(
+                    "127.0.0.1", n_process=2, ports=[free_port(), free_port(), taken.getsockname()[1]]
+                )
             with pytest.raises(OSError, match="in use"):
                 await xo.create_actor_pool(address, n_process=0)
             with pytest.raises(RuntimeError, match=r"(?s)No module named 'no_such_module'.*Traceback"):
@@ -235,7 +237,7 @@ asyncio.run(main())
     ("end", "after", "number", "code"),
     [
         ("pass", "print('after', flush=True); sys.stdin.read()", None, 0),
-        ("raise KeyError('x')", "", None, 1),
+        pytest.param("raise KeyError('x')", "", None, 1, marks=pytest.mark.slow),
         ("sys.exit(3)", "", None, 3),
         ("os._exit(4)", "", None, 4),
         ("await asyncio.sleep(100)", "", signal.SIGTERM, -15),
@@ -388,13 +390,13 @@ def test_start_and_stop_again_and_again() -> None:
             ref = await xo.create_actor(Worker, address=pool.external_address, allocate_strategy=of(n_process))
             assert await ref.add(1) == 1
 
-    asyncio.run(one(1))
+    for _ in range(2):
+        asyncio.run(one(1))
     gc.collect()
     had, threads = descriptors(), threading.active_count()
     for _ in range(50):
         asyncio.run(one(0))
-    for _ in range(4):
-        asyncio.run(one(1))
+    asyncio.run(one(1))
     gc.collect()
     assert descriptors() <= had
     assert threading.active_count() <= threads
@@ -418,9 +420,16 @@ def test_hosts(host: str) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("advertised", "everywhere"), [("127.0.0.1", "0.0.0.0"), ("[::1]", "::")])
-@pytest.mark.parametrize("by", ["listen", "extra_conf", "address"])
-def test_listening_everywhere(advertised: str, everywhere: str, by: str) -> None:
+@pytest.mark.parametrize(
+    ("by", "advertised", "everywhere"),
+    [
+        ("listen", "127.0.0.1", "0.0.0.0"),
+        ("extra_conf", "[::1]", "::"),
+        ("address", "127.0.0.1", "0.0.0.0"),
+        ("address", "[::1]", "::"),
+    ],
+)
+def test_listening_everywhere(by: str, advertised: str, everywhere: str) -> None:
     family = socket.AF_INET6 if "::" in everywhere else socket.AF_INET
 
     async def main() -> None:

@@ -89,6 +89,7 @@ class MainActorPool(Pool):
             self._watcher.close()
             raise
         _all.add(self)
+        Peers.here().home = Peers.here().home or self.external_address
         self._guard = self.loop.create_task(self._until_the_loop_ends())
         try:
             await self._start_processes(self.config.get_process_indexes()[1:])
@@ -203,6 +204,8 @@ class MainActorPool(Pool):
             self._watcher.close()
             self.close()
             _all.discard(self)
+            if Peers.here().home == self.external_address:
+                Peers.here().home = ""
             if self._guard is not None:
                 self._guard.cancel()
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 _T = TypeVar("_T")
 
 # Lines of a process that are kept, and bytes of one.
-_LINES, _LINE = 20, 2000
+_LINES, _LINE = 40, 2000
 # How often a pipe that never empties is read before whoever reads it goes on.
 _ROUNDS = 64
 

@@ -148,6 +148,7 @@ async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
     except OSError as error:
         _tell(report, "failed", str(error), error.errno)
         os._exit(1)
+    Peers.here().home = pool.main_address
     ended = asyncio.Event()
     pool.end = ended.set
     pool.loop.add_signal_handler(signal.SIGTERM, ended.set)
@@ -165,7 +166,7 @@ def main() -> None:
     given = pickle.load(os.fdopen(os.dup(0), "rb", buffering=0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.set_inheritable(given["report"], False)
-    faulthandler.enable()
+    faulthandler.enable(all_threads=False)
     _die_with(given["parent"], parent)
     report = os.fdopen(given["report"], "wb")
     try:

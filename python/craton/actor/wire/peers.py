@@ -191,7 +191,13 @@ def _lives(pid: int) -> bool:
 
 
 class Peers:
-    """The peers of one event loop."""
+    """The peers of one event loop.
+
+    Attributes
+    ----------
+    home : str
+        The address of the main pool of the group that this loop serves: it is asked about pools that were never met.
+    """
 
     _of: ClassVar[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Peers]] = weakref.WeakKeyDictionary()
 
@@ -202,6 +208,7 @@ class Peers:
         self._tasks: set[asyncio.Task[Any]] = set()
         # The main pools of the addresses that were met.
         self._mains: dict[str, str] = {}
+        self.home = ""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -240,8 +247,8 @@ class Peers:
 
     async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
         """Return how a pool's process ended; None if nobody can say. Only its main pool knows."""
-        main = self._mains.get(address)
-        if main in (None, address):
+        main = self._mains.get(address) or self.home
+        if main in ("", address):
             return None
         with contextlib.suppress(Exception):
             asked = self.request(main, ASK, ("obituary",), (address, pid))
