@@ -21,7 +21,7 @@ from craton.actor.wire.peers import Peers
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from actors import Worker, of, program, runs, until  # noqa: E402
+from actors import Worker, of, program, runs, until
 
 #: Seconds within which a caller knows that the process which it called has ended.
 AT_ONCE = 1.0
@@ -286,7 +286,7 @@ def test_a_machine_that_is_gone_is_noticed(machine: tuple[str, str, str]) -> Non
             # One connection is quiet, and on the other there is something on its way.
             under_way = asyncio.ensure_future(group.main.add(1))
             for call in (quiet, under_way):
-                with pytest.raises(xo.ServerClosed, match="silent|timed out"):
+                with pytest.raises(xo.ServerClosed, match=r"silent|timed out"):
                     await asyncio.wait_for(call, 10)
                 assert loop.time() - began < 3.2
             # And who calls now does not wait for ever either.

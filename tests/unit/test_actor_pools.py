@@ -21,7 +21,7 @@ from craton.actor.wire.peers import Peers
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from actors import Worker, descriptors, free_port, of, program, runs, until  # noqa: E402
+from actors import Worker, descriptors, free_port, of, program, runs, until
 
 
 def pids(pool: Any) -> list[int]:
@@ -188,10 +188,10 @@ def test_sub_pools_that_cannot_start(tmp_path: Path) -> None:
                 await xo.create_actor_pool("127.0.0.1", n_process=2, modules=["no_such_module"])
             with pytest.raises(FileNotFoundError, match="no_python"):
                 await xo.create_actor_pool("127.0.0.1", n_process=2, start_python=str(tmp_path / "no_python"))
+            script = tmp_path / "python"
+            script.write_text("#!/bin/sh\necho what it said >&2\nexit 3\n")
+            script.chmod(0o755)
             with pytest.raises(RuntimeError, match=r"(?s)exited with code 3.*what it said"):
-                script = tmp_path / "python"
-                script.write_text("#!/bin/sh\necho what it said >&2\nexit 3\n")
-                script.chmod(0o755)
                 await xo.create_actor_pool("127.0.0.1", n_process=1, start_python=str(script))
             async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
                 with pytest.raises(OSError, match="in use"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import copy
 import inspect
 import logging
 import os
@@ -13,12 +12,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from craton.actor.allocate_strategy import IdleLabel, ProcessIndex
 from craton.actor.errors import ActorPoolNotStarted
 from craton.actor.pool import forks  # noqa: F401 (for what it registers)
-from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.base import answers
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.output import Watcher
+from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
 from craton.actor.pool.recovery import Keeper
 from craton.actor.wire import addresses
@@ -32,7 +31,7 @@ _PATIENCE = 3.0
 _all: weakref.WeakSet[MainActorPool] = weakref.WeakSet()
 
 
-class MainActorPool(Pool):
+class MainActorPool(PlacingPool):
     """The pool of the process that made the group.
 
     Made by `craton.actor.create_actor_pool`; ``async with`` stops it at the end.
@@ -51,18 +50,11 @@ class MainActorPool(Pool):
         on_process_recover: Callable[[Any, str], Any] | None,
         use_uvloop: bool,
     ) -> None:
-        super().__init__(config, 0)
-        self.sub_processes: dict[str, Process] = {}
-        self.auto_recover = auto_recover
+        super().__init__(config, auto_recover)
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
         self._last = 0
         self._watcher = Watcher()
-        self._keepers: dict[str, Keeper] = {}
-        # How to make the actors of each sub pool again, and which idle labels they hold.
-        self._made: dict[str, dict[bytes, bytes]] = {}
-        self._idle: dict[tuple[str, bytes], IdleLabel] = {}
-        self._placing = asyncio.Lock()
         self._stopping: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
 
@@ -344,82 +336,7 @@ class MainActorPool(Pool):
         await self.tell_configuration()
         return process
 
-    # ---- actors of the group ----
-
-    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
-        """Create an actor in the pool that the strategy chooses."""
-        if strategy is None:
-            return await self._create_at(self.external_address, uid, spec)
-        if not isinstance(strategy, IdleLabel):
-            return await self._create_at(strategy.get_allocated_address(self._living(strategy), {}), uid, spec)
-        async with self._placing:
-            allocated: dict[str, set[Any]] = {}
-            for (address, name), label in list(self._idle.items()):
-                if label == strategy and await self._lives(address, name):
-                    allocated.setdefault(address, set()).add(label)
-            where = strategy.get_allocated_address(self._living(strategy), allocated)
-            address, uid = await self._create_at(where, uid, spec)
-            self._idle[address, uid] = strategy
-            return address, uid
-
-    def _living(self, strategy: Any) -> ActorPoolConfig:
-        """Return the pools that can be chosen: those that are dead for good only by their number."""
-        dead = {address for address, keeper in self._keepers.items() if keeper.lost}
-        if not dead or isinstance(strategy, ProcessIndex):
-            return self.config
-        config = copy.copy(self.config)
-        config.pools = {index: pool for index, pool in self.config.pools.items() if pool.address not in dead}
-        return config
-
-    async def _create_at(self, address: str, uid: Any, spec: bytes) -> tuple[str, bytes]:
-        if address == self.external_address:
-            return address, await self.create(uid, spec)
-        keeper = self._keepers.get(address)
-        if keeper is None:
-            return await Peers.here().ask(address, "create", (uid, spec, None))
-        await keeper.recovered()
-        _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
-        if self.auto_recover == "actor":
-            self._made.setdefault(address, {})[uid] = spec
-        return address, uid
-
-    async def _lives(self, address: str, uid: bytes) -> bool:
-        if address == self.external_address:
-            return uid in self.actors
-        keeper = self._keepers.get(address)
-        if keeper is not None and keeper.recovering:
-            return uid in self._made.get(address, {})
-        try:
-            if await Peers.here().ask(address, "has here", uid):
-                return True
-        except ConnectionError:
-            if self.auto_recover == "actor" and uid in self._made.get(address, {}):
-                return True  # as soon as its process is noticed to have ended, it is made again
-        self._idle.pop((address, uid), None)
-        return False
-
-    async def destroyed(self, uid: bytes) -> None:
-        """Nothing has to be told."""
-
-    async def find(self, uid: bytes, but: str | None = None) -> str | None:
-        """Ask the sub pools."""
-        # The first that has it is enough: another may be busy.
-        asking = {
-            self.loop.create_task(self._lives(address, uid)): address
-            for address in self.sub_processes
-            if address != but
-        }
-        waiting = set(asking)
-        try:
-            while waiting:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    if task.result():
-                        return asking[task]
-            return None
-        finally:
-            for task in waiting:
-                task.cancel()
+    # ---- what others ask about processes ----
 
     async def kill_pool(self, address: str) -> None:
         """Kill the process of a sub pool.
@@ -454,25 +371,6 @@ class MainActorPool(Pool):
             same = [one for known, one in self._keepers.items() if addresses.seen_from(known, address) == address]
             keeper = same[0] if same else None
         return None if keeper is None else await keeper.obituary(pid)
-
-
-@answers("created")
-async def _created(pool: Any, value: Any) -> None:
-    address, uid, spec = value
-    pool._made.setdefault(address, {})[uid] = spec
-
-
-@answers("destroyed")
-async def _destroyed(pool: Any, value: Any) -> None:
-    address, uid = value
-    pool._made.get(address, {}).pop(uid, None)
-    pool._idle.pop((address, uid), None)
-
-
-@answers("find elsewhere")
-async def _find_elsewhere(pool: Any, value: Any) -> str | None:
-    uid, but = value
-    return pool.external_address if uid in pool.actors else await pool.find(uid, but)
 
 
 @answers("kill")

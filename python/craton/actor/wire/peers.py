@@ -45,6 +45,7 @@ class Peer:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self.link: Link | None = None
+        self._lost: BaseException | None = None
         self.pid: int | None = None
 
     async def connect(self) -> None:
@@ -107,7 +108,8 @@ class Peer:
         link = self.link
         assert link is not None
         if link.closed:
-            raise ServerClosed(f"the pool at {self.address} is gone", self.address)
+            why, code = await self._obituary(self._lost)
+            raise ServerClosed(why, self.address, code) from self._lost
         future = self._pending[number] = self._loop.create_future()
         link.write(pieces)
         if link.full:
@@ -159,6 +161,7 @@ class Peer:
     def on_lost(self, link: Link, error: BaseException | None) -> None:
         """Tell everybody who waits."""
         self._peers.forget(self)
+        self._lost = error
         pending, self._pending = self._pending, {}
         waiting = [future for future in pending.values() if not future.done()]
         if waiting:
@@ -181,13 +184,17 @@ class Peer:
         return await self._peers.obituary(self.address, self.pid) or (lost, None)
 
 
+_EXITING = 0x4
+
+
 def _lives(pid: int) -> bool:
-    """Whether a process of this machine runs; one that has ended but is not waited for yet does not."""
+    """Whether a process of this machine runs; one that is about to end, or not waited for yet, does not."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+            state, *_, flags = file.read().rpartition(b")")[2].split()[:7]
     except OSError:
         return False
+    return state not in (b"Z", b"X") and not int(flags) & _EXITING
 
 
 class Peers:
