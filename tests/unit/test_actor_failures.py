@@ -312,8 +312,8 @@ def test_a_reference_works_again_from_everywhere_after_many_recoveries() -> None
                 assert await other.ask(ref, "add", 1) == 2, turn
                 await xo.kill_actor(ref)
                 # Somebody who does not give up.
+                await xo.wait_actor_pool_recovered(ref.address, *[main] * (turn == 2))
                 await until(lambda: reached(ref))
-                await xo.wait_actor_pool_recovered(ref.address, main)
 
     async def reached(ref: Any) -> bool:
         try:

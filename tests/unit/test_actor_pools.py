@@ -31,7 +31,7 @@ def pids(pool: Any) -> list[int]:
 # ---- recovery ----
 
 
-@pytest.mark.parametrize("how", ["actor", "process", False])
+@pytest.mark.parametrize("how", ["actor", pytest.param("process", marks=pytest.mark.slow), False])
 def test_recovery(how: str | bool) -> None:
     told: list[tuple[str, str]] = []
 
@@ -512,3 +512,13 @@ def test_a_pool_of_a_thread_that_ends() -> None:
     thread.start()
     thread.join()
     asyncio.run(until(lambda: not runs(found[0])))
+
+
+def test_a_loop_that_is_closed_without_more_ado() -> None:
+    loop = asyncio.new_event_loop()
+    (pid,) = pids(loop.run_until_complete(xo.create_actor_pool("127.0.0.1", n_process=1)))
+    loop.set_exception_handler(lambda *_: None)  # tasks that were never done
+    loop.close()
+    del loop
+    gc.collect()
+    asyncio.run(until(lambda: not runs(pid)))

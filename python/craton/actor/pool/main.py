@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import inspect
 import logging
-import os
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from craton.actor.errors import ActorPoolNotStarted
-from craton.actor.pool import forks  # noqa: F401 (for what it registers)
 from craton.actor.pool.base import answers
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
+from craton.actor.pool.forks import groups
 from craton.actor.pool.output import Watcher
 from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
@@ -27,8 +25,6 @@ logger = logging.getLogger("craton.actor")
 
 # Seconds that a process has to end when it is asked to.
 _PATIENCE = 3.0
-
-_all: weakref.WeakSet[MainActorPool] = weakref.WeakSet()
 
 
 class MainActorPool(PlacingPool):
@@ -55,6 +51,7 @@ class MainActorPool(PlacingPool):
         self._use_uvloop = use_uvloop
         self._last = 0
         self._watcher = Watcher()
+        weakref.finalize(self, self._watcher.close)
         self._stopping: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
 
@@ -80,7 +77,7 @@ class MainActorPool(PlacingPool):
             self.close()
             self._watcher.close()
             raise
-        _all.add(self)
+        groups.add(self)
         Peers.here().home = Peers.here().home or self.external_address
         self._guard = self.loop.create_task(self._until_the_loop_ends())
         try:
@@ -105,7 +102,7 @@ class MainActorPool(PlacingPool):
         self.sub_processes.clear()
         self._watcher.close()
         self.close()
-        _all.discard(self)
+        groups.discard(self)
 
     async def _start_processes(self, indexes: list[int]) -> None:
         starting = [self.loop.create_task(self._start_process(index)) for index in indexes]
@@ -195,7 +192,7 @@ class MainActorPool(PlacingPool):
             self.sub_processes.clear()
             self._watcher.close()
             self.close()
-            _all.discard(self)
+            groups.discard(self)
             if Peers.here().home == self.external_address:
                 Peers.here().home = ""
             if self._guard is not None:
@@ -386,23 +383,3 @@ async def _recovered(pool: Any, address: Any) -> None:
 @answers("obituary")
 async def _obituary(pool: Any, value: Any) -> Any:
     return await pool.obituary(*value)
-
-
-@atexit.register
-def _end_all() -> None:
-    # A loop that ended without stopping its pools: their processes end with this one's pipes, now rather than later.
-    for pool in list(_all):
-        for process in pool.sub_processes.values():
-            if os.getpid() == process.owner:
-                process.end()
-
-
-def _forked() -> None:
-    # Whoever waits for the end of a pipe must not wait for the fork.
-    for pool in list(_all):
-        for process in pool.sub_processes.values():
-            process.forget()
-    _all.clear()
-
-
-os.register_at_fork(after_in_child=_forked)

@@ -252,9 +252,13 @@ class Peers:
         self._mains[address] = main
         return main
 
+    def main_of(self, address: str) -> str:
+        """Return the address of a pool's main pool, as far as is known: that of our own group if nothing is."""
+        return self._mains.get(address) or self.home
+
     async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
         """Return how a pool's process ended; None if nobody can say. Only its main pool knows."""
-        main = self._mains.get(address) or self.home
+        main = self.main_of(address)
         if main in ("", address):
             return None
         with contextlib.suppress(Exception):
