@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from typing import Any
 
@@ -64,7 +63,8 @@ async def create_actor_pool(
     logging_conf : dict, optional
         ``{"file": ...}``, ``{"dict": ...}`` or ``{"level": ..., "format": ...}`` for the sub pools.
     on_process_down, on_process_recover : callable, optional
-        Called with the pool and an address when a sub pool's process has died, and when it is there again.
+        Called with the pool and an address when a sub pool's process has died, and when it is there again; may be
+        ``async``. What they raise is logged.
     start_python : str or list of str, optional
         The interpreter of all, or of each, of the sub pools.
     listen : str, optional
@@ -110,7 +110,7 @@ async def create_actor_pool(
         own = port if index == 0 else (given_ports[index - 1] if given_ports else None)
         pythons = start_python if isinstance(start_python, list) else [start_python] * count
         config.pools[index] = PoolConf(
-            host if own is None else addresses.join(host, own),
+            addresses.join(host, own),
             labels[index] if labels else None,
             envs[index - 1] if envs and index else None,
             modules,
@@ -193,10 +193,7 @@ def default_address() -> str | None:
 
 def _reachable(address: str, through: str | None) -> str:
     # A pool that listens everywhere is reached where it was reached before.
-    host, port = addresses.split(address)
-    if through is None or host not in ("0.0.0.0", "::") or port is None or address == through:
-        return address
-    return addresses.join(addresses.split(through)[0], port)
+    return address if through is None else addresses.seen_from(address, through)
 
 
 async def actor_ref(*args: Any, **kwargs: Any) -> ActorRef:
@@ -250,11 +247,28 @@ async def kill_actor(actor_ref: ActorRef) -> None:
 
 
 async def wait_actor_pool_recovered(address: str, main_pool_address: str | None = None) -> None:
-    """Wait until a sub pool that was lost is there again, with its actors."""
+    """Wait until a sub pool that was lost is there again, with its actors.
+
+    Parameters
+    ----------
+    address : str
+        The sub pool's.
+    main_pool_address : str, optional
+        Its main pool's; found out if it was spoken to before.
+
+    Raises
+    ------
+    ServerClosed
+        It is not made again, or could not be.
+    """
     main = main_pool_address
     if main is None:
-        with contextlib.suppress(ConnectionError):
+        try:
             main = await _ask(address, "main", None)
+        except ConnectionError:
+            main = Peers.here().main_of(address)
+            if not main:
+                raise
     if main is not None and main != address:
         await _ask(main, "recovered", address)
 

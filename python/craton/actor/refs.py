@@ -266,7 +266,8 @@ class LocalActorRef(ActorRef):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        getattr(self._actor(), name)  # a wrong name is an error here, as it is on any object
+        if local_pool(self.address) is not None:
+            getattr(self._actor(), name)  # a wrong name is an error here, as it is on any object
         method = self._methods[name] = LocalActorRefMethod(self, name)
         return method
 

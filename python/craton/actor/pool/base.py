@@ -21,7 +21,8 @@ from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.refs import is_plain, register_pool
 from craton.actor.wire import addresses, auth, frames
 from craton.actor.wire.link import Link
-from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, notice_silence
+from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
+from craton.actor.wire.pulse import notice_silence
 
 logger = logging.getLogger("craton.actor")
 

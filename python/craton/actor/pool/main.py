@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
+import inspect
 import logging
-import os
 import weakref
 from collections.abc import Callable
 from typing import Any
 
-from craton.actor.allocate_strategy import Allocated, IdleLabel
-from craton.actor.pool.base import Pool, answers
+from craton.actor.errors import ActorPoolNotStarted
+from craton.actor.pool.base import answers
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
-from craton.actor.pool.processes import Process, Watcher
-from craton.actor.refs import make_ref
+from craton.actor.pool.forks import groups
+from craton.actor.pool.output import Watcher
+from craton.actor.pool.placement import PlacingPool
+from craton.actor.pool.processes import Process
+from craton.actor.pool.recovery import Keeper
 from craton.actor.wire import addresses
 from craton.actor.wire.peers import Peers
 
@@ -24,10 +26,8 @@ logger = logging.getLogger("craton.actor")
 # Seconds that a process has to end when it is asked to.
 _PATIENCE = 3.0
 
-_all: weakref.WeakSet[MainActorPool] = weakref.WeakSet()
 
-
-class MainActorPool(Pool):
+class MainActorPool(PlacingPool):
     """The pool of the process that made the group.
 
     Made by `craton.actor.create_actor_pool`; ``async with`` stops it at the end.
@@ -46,20 +46,14 @@ class MainActorPool(Pool):
         on_process_recover: Callable[[Any, str], Any] | None,
         use_uvloop: bool,
     ) -> None:
-        super().__init__(config, 0)
-        self.sub_processes: dict[str, Process] = {}
-        self._auto_recover = auto_recover
+        super().__init__(config, auto_recover)
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
+        self._last = 0
         self._watcher = Watcher()
-        self._watching: dict[str, asyncio.Task[None]] = {}
-        # How to make the actors of each sub pool again, and which idle labels they hold.
-        self._made: dict[str, dict[bytes, bytes]] = {}
-        self._idle: dict[tuple[str, bytes], IdleLabel] = {}
-        self._placing = asyncio.Lock()
-        self._recovered: dict[str, asyncio.Event] = {}
-        self._obituaries: dict[str, tuple[str, int | None]] = {}
-        self._expected: set[str] = set()
+        weakref.finalize(self, self._watcher.close)
+        self._stopping: asyncio.Task[None] | None = None
+        self._guard: asyncio.Task[None] | None = None
 
     # ---- life ----
 
@@ -77,30 +71,63 @@ class MainActorPool(Pool):
             raise RuntimeError("a pool that was stopped cannot be started again; make a new one")
         if self._listening:
             return
-        self.listen()
-        _all.add(self)
+        try:
+            self.listen()
+        except BaseException:
+            self.close()
+            self._watcher.close()
+            raise
+        groups.add(self)
+        Peers.here().home = Peers.here().home or self.external_address
+        self._guard = self.loop.create_task(self._until_the_loop_ends())
         try:
             await self._start_processes(self.config.get_process_indexes()[1:])
         except BaseException:
             await self.stop(force=True)
             raise
 
-    async def _start_processes(self, indexes: list[int]) -> None:
-        started = [(index, self._process(index)) for index in indexes]
-        results = await asyncio.gather(*[process.ready() for _, process in started], return_exceptions=True)
-        for (index, process), result in zip(started, results, strict=True):
-            if isinstance(result, BaseException):
-                for _, other in started:
-                    other.kill()
-                    other.close()
-                raise result
-            self.config.pools[index].address = result
-            self.sub_processes[result] = process
-        await self._tell_configuration()
-        for _, process in started:
-            self._watch(process)
+    async def _until_the_loop_ends(self) -> None:
+        # `asyncio.run` cancels what is left when it ends: then nobody stops this pool any more.
+        try:
+            await self._done.wait()
+        except asyncio.CancelledError:
+            self.abandon()
+            raise
 
-    def _process(self, index: int) -> Process:
+    def abandon(self) -> None:
+        """End everything at once, for want of a loop in which `stop` could do it."""
+        self.stopped = True
+        for keeper in self._keepers.values():
+            keeper.abandon()
+        self.sub_processes.clear()
+        self._watcher.close()
+        self.close()
+        groups.discard(self)
+
+    async def _start_processes(self, indexes: list[int]) -> None:
+        starting = [self.loop.create_task(self._start_process(index)) for index in indexes]
+        try:
+            results = await asyncio.gather(*starting, return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+        except BaseException:
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+            for task in starting:
+                if not task.cancelled() and task.exception() is None:
+                    task.result().end()
+            raise
+        for index, task in zip(indexes, starting, strict=True):
+            process = task.result()
+            self.config.pools[index].address = process.address
+            self.sub_processes[process.address] = process
+            self._keepers[process.address] = Keeper(self, process)
+        await self.tell_configuration()
+
+    async def _start_process(self, index: int) -> Process:
+        """Start the process of a sub pool, and wait until it serves."""
         conf = self.config.pools[index]
         given = {
             "config": self.config,
@@ -108,15 +135,24 @@ class MainActorPool(Pool):
             "modules": conf.modules,
             "logging": conf.logging,
             "use_uvloop": self._use_uvloop,
-            "reports": self._auto_recover == "actor",
+            "reports": self.auto_recover == "actor",
         }
-        return Process(given, conf.python, {"CRATON_ACTOR_KEY": self._key.decode(), **(conf.env or {})}, self._watcher)
+        key = {"CRATON_ACTOR_KEY": self._key.decode()}
+        process = await Process.start(given, conf.python, {**key, **(conf.env or {})}, self._watcher)
+        try:
+            await process.ready()
+        except BaseException:
+            process.end()
+            raise
+        return process
 
-    async def _tell_configuration(self) -> None:
+    async def tell_configuration(self) -> None:
+        """Tell the sub pools which pools there are."""
         peers = Peers.here()
-        await asyncio.gather(
-            *[peers.ask(address, "configure", self.config) for address in self.sub_processes], return_exceptions=True
-        )
+        living = [address for address, process in self.sub_processes.items() if process.is_alive()]
+        asked = [peers.ask(address, "configure", self.config) for address in living]
+        with contextlib.suppress(TimeoutError):  # who is busy is told when it reads again
+            await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), _PATIENCE)
 
     async def stop(self, force: bool = False, timeout: float = _PATIENCE) -> None:
         """Stop all pools of the group; their actors are destroyed.
@@ -126,35 +162,53 @@ class MainActorPool(Pool):
         force : bool
             Kill the processes at once.
         timeout : float
-            Seconds that a process has to end when it is asked to; it is killed then.
+            Seconds that a process, and what actors do before they are destroyed, has to end when it is asked to; it
+            is killed then.
         """
-        if self.stopped and not self.sub_processes:
-            return
-        self.stopped = True
-        self._expected.update(self.sub_processes)
-        for task in self._watching.values():
-            task.cancel()
-        processes = list(self.sub_processes.items())
-        self.sub_processes.clear()
-        await asyncio.gather(*[self._end(address, process, force, timeout) for address, process in processes])
-        if not force:
-            for actor in list(self.actors.values()):
-                with contextlib.suppress(Exception):
-                    await actor.__pre_destroy__()
-        Peers.here().close({address for address, _ in processes})
-        self._watcher.close()
-        self.close()
-        _all.discard(self)
+        if self._stopping is None:
+            self._stopping = self.loop.create_task(self._stop(force, timeout))
+        if force:
+            for process in self.sub_processes.values():
+                process.kill()
+        await asyncio.shield(self._stopping)
 
-    async def _end(self, address: str, process: Process, force: bool, timeout: float) -> None:
-        if not force and process.is_alive():
-            with contextlib.suppress(Exception):
-                await asyncio.wait_for(Peers.here().ask(address, "stop", None), timeout)
-            with contextlib.suppress(asyncio.TimeoutError):
+    async def _stop(self, force: bool, timeout: float) -> None:
+        self.stopped = True
+        try:
+            await asyncio.gather(*[keeper.give_up() for keeper in self._keepers.values()])
+            await asyncio.gather(*[self._end(*each, timeout) for each in self.sub_processes.items()])
+            if self.actors and not force:
+                before = [asyncio.ensure_future(actor.__pre_destroy__()) for actor in self.actors.values()]
+                for task in (await asyncio.wait(before, timeout=timeout))[0]:
+                    if not task.cancelled() and task.exception() is not None:
+                        logger.error("An actor did not like to be destroyed", exc_info=task.exception())
+                for task in before:
+                    task.cancel()
+        finally:
+            # Also when the loop ends meanwhile.
+            for process in self.sub_processes.values():
+                process.end()
+            Peers.here().close(set(self.sub_processes))
+            self.sub_processes.clear()
+            self._watcher.close()
+            self.close()
+            groups.discard(self)
+            if Peers.here().home == self.external_address:
+                Peers.here().home = ""
+            if self._guard is not None:
+                self._guard.cancel()
+
+    async def _end(self, address: str, process: Process, timeout: float) -> None:
+        if process.is_alive():
+            asking = asyncio.ensure_future(Peers.here().ask(address, "stop", None))
+            with contextlib.suppress(TimeoutError):
                 await process.wait(timeout)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
         if process.is_alive():
             process.kill()
-            await process.wait()
+            with contextlib.suppress(TimeoutError):
+                await process.wait(timeout)
         process.close()
 
     async def __aenter__(self) -> MainActorPool:
@@ -194,10 +248,10 @@ class MainActorPool(Pool):
         start_python : str, optional
             Its interpreter, such as a virtual environment's.
         """
-        index = max(self.config.pools) + 1
+        self._last = index = max(self._last, *self.config.pools) + 1
         first = self.config.pools[0]
-        self.config.pools[index] = PoolConf(
-            external_address or addresses.split(first.address)[0],
+        conf = PoolConf(
+            external_address or addresses.join(addresses.split(first.address)[0], None),
             label,
             env,
             modules if modules is not None else first.modules,
@@ -205,6 +259,9 @@ class MainActorPool(Pool):
             logging_conf or first.logging,
             first.listen,
         )
+        if self.stopped:
+            raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
+        self.config.pools[index] = conf
         try:
             await self._start_processes([index])
         except BaseException:
@@ -223,128 +280,60 @@ class MainActorPool(Pool):
         index = self.config.get_process_index(external_address)
         if index == 0:
             raise ValueError("the main pool is not removed; stop it")
-        self._expected.add(external_address)
-        process = self.sub_processes.pop(external_address)
-        self._watching.pop(external_address).cancel()
         del self.config.pools[index]
-        await self._end(external_address, process, force, _PATIENCE if timeout is None else timeout)
+        process = self.sub_processes.pop(external_address, None)
+        keeper = self._keepers.pop(external_address, None)
+        if keeper is not None:
+            await keeper.give_up()
+        if process is not None:
+            if force:
+                process.kill()
+            await self._end(external_address, process, _PATIENCE if timeout is None else timeout)
         self._made.pop(external_address, None)
+        for held in [held for held in self._idle if held[0] == external_address]:
+            del self._idle[held]
         Peers.here().close({external_address})
-        await self._tell_configuration()
+        await self.tell_configuration()
 
     # ---- processes that end ----
 
-    def _watch(self, process: Process) -> None:
-        task = self.loop.create_task(self._until_it_ends(process))
-        self._watching[process.address] = task
+    def call_back(self, down: bool, address: str) -> None:
+        """Call whom the user wants to be told of the end, or of the recovery, of a sub pool's process."""
+        function = self._on_process_down if down else self._on_process_recover
+        if function is not None:
+            self.spawn(self._called_back(function, address))
 
-    async def _until_it_ends(self, process: Process) -> None:
-        address = process.address
-        await process.wait()
-        await asyncio.sleep(0.02)  # its last lines
-        if address in self._expected and self.stopped:
-            return
-        how = process.how_it_ended()
-        self._obituaries[address] = (
-            f"the process of the pool at {address} (pid {process.pid}) {how}",
-            process.returncode,
-        )
-        logger.warning("The process of the sub pool at %s (pid %d) %s", address, process.pid, how)
-        event = self._recovered.setdefault(address, asyncio.Event())
-        process.close()
-        try:
-            self._call_back(self._on_process_down, address)
-            if self._auto_recover:
-                await self._recover(address)
-                self._call_back(self._on_process_recover, address)
-            else:
-                self.sub_processes.pop(address, None)
-        except Exception:
-            logger.exception("The sub pool at %s could not be made again", address)
-        finally:
-            event.set()
-            self._recovered.pop(address, None)
-
-    def _call_back(self, function: Callable[[Any, str], Any] | None, address: str) -> None:
-        if function is None:
-            return
+    async def _called_back(self, function: Callable[[Any, str], Any], address: str) -> None:
         try:
             found = function(self, address)
-            if asyncio.iscoroutine(found):
-                self.spawn(found)
+            if inspect.isawaitable(found):
+                await found
         except Exception:
             logger.exception("A callback about the sub pool at %s failed", address)
 
-    async def _recover(self, address: str) -> None:
+    async def make_again(self, address: str) -> Process:
+        """Start a process in a dead one's place, with its actors if so wished."""
         index = self.config.get_process_index(address)
-        process = self._process(index)
+        process = await self._start_process(index)
         try:
-            await process.ready()
+            if self.auto_recover == "actor":
+                for uid, spec in list(self._made.get(address, {}).items()):
+                    try:
+                        await Peers.here().ask(address, "create", (uid, spec, None, True))
+                    except ConnectionError:
+                        raise
+                    except Exception:
+                        logger.exception("The actor %r at %s could not be made again", uid, address)
+            else:
+                self._made.pop(address, None)
         except BaseException:
-            process.kill()
-            process.close()
-            self.sub_processes.pop(address, None)
+            process.end()
             raise
         self.sub_processes[address] = process
-        self._watch(process)
-        await Peers.here().ask(address, "configure", self.config)
-        if self._auto_recover == "actor":
-            for uid, spec in list(self._made.get(address, {}).items()):
-                try:
-                    await Peers.here().ask(address, "create", (uid, spec, None, True))
-                except Exception:
-                    logger.exception("The actor %r at %s could not be made again", uid, address)
-        else:
-            self._made.pop(address, None)
+        await self.tell_configuration()
+        return process
 
-    # ---- actors of the group ----
-
-    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
-        """Create an actor in the pool that the strategy chooses."""
-        if strategy is None:
-            return await self._create_at(self.external_address, uid, spec)
-        if not isinstance(strategy, IdleLabel):
-            return await self._create_at(strategy.get_allocated_address(self.config, {}), uid, spec)
-        async with self._placing:
-            allocated: Allocated = {}
-            for (address, name), label in list(self._idle.items()):
-                if label == strategy and await self._lives(address, name):
-                    allocated.setdefault(address, {})[make_ref(address, name)] = (label, None)
-            address, uid = await self._create_at(strategy.get_allocated_address(self.config, allocated), uid, spec)
-            self._idle[address, uid] = strategy
-            return address, uid
-
-    async def _create_at(self, address: str, uid: Any, spec: bytes) -> tuple[str, bytes]:
-        if address == self.external_address:
-            return address, await self.create(uid, spec)
-        if address not in self.sub_processes:
-            return await Peers.here().ask(address, "create", (uid, spec, None))
-        _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
-        await self.created(address, {uid: spec})
-        return address, uid
-
-    async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
-        """Take note of how to make actors of a sub pool again."""
-        if self._auto_recover == "actor":
-            self._made.setdefault(address, {}).update(specs)
-
-    async def _lives(self, address: str, uid: bytes) -> bool:
-        if address == self.external_address:
-            return uid in self.actors
-        with contextlib.suppress(ConnectionError):
-            if await Peers.here().ask(address, "has here", uid):
-                return True
-        self._idle.pop((address, uid), None)
-        return False
-
-    async def destroyed(self, uid: bytes) -> None:
-        """Nothing has to be told."""
-
-    async def find(self, uid: bytes, but: str | None = None) -> str | None:
-        """Ask the sub pools."""
-        others = [address for address in self.sub_processes if address != but]
-        found = await asyncio.gather(*[self._lives(address, uid) for address in others])
-        return next((address for address, lives in zip(others, found, strict=True) if lives), None)
+    # ---- what others ask about processes ----
 
     async def kill_pool(self, address: str) -> None:
         """Kill the process of a sub pool.
@@ -352,47 +341,33 @@ class MainActorPool(Pool):
         Raises
         ------
         ValueError
-            It is this process.
+            It is this process, or no pool of the group.
         """
-        process = self.sub_processes.get(address)
-        if process is None:
+        keeper = self._keepers.get(address)
+        if keeper is None:
             raise ValueError(f"{address} is no sub pool of this group; its main pool's process is not killed")
-        self._recovered.setdefault(address, asyncio.Event())
-        process.kill()
-        await process.wait()
+        await keeper.kill()
 
     async def wait_recovered(self, address: str) -> None:
-        """Wait until a sub pool that was lost is there again."""
-        event = self._recovered.get(address)
-        if event is not None:
-            await event.wait()
+        """Wait until a sub pool that was lost is there again.
 
-    async def obituary(self, address: str) -> tuple[str, int | None] | None:
-        """Return how the process of a sub pool ended, once it has."""
-        process = self.sub_processes.get(address)
-        if process is not None and process.is_alive():
-            with contextlib.suppress(asyncio.TimeoutError):
-                await process.wait(0.5)
-        await asyncio.sleep(0.03)
-        return self._obituaries.get(address)
+        Raises
+        ------
+        ServerClosed
+            It is not made again, or could not be.
+        """
+        keeper = self._keepers.get(address)
+        if keeper is not None:
+            await keeper.recovered()
 
-
-@answers("created")
-async def _created(pool: Any, value: Any) -> None:
-    await pool.created(*value)
-
-
-@answers("destroyed")
-async def _destroyed(pool: Any, value: Any) -> None:
-    address, uid = value
-    pool._made.get(address, {}).pop(uid, None)
-    pool._idle.pop((address, uid), None)
-
-
-@answers("find elsewhere")
-async def _find_elsewhere(pool: Any, value: Any) -> str | None:
-    uid, but = value
-    return pool.external_address if uid in pool.actors else await pool.find(uid, but)
+    async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
+        """Return how the process of a sub pool ended: that of a number, or the last one if none runs."""
+        keeper = self._keepers.get(address)
+        if keeper is None:
+            # It may be reached by other addresses than that which it knows of itself.
+            same = [one for known, one in self._keepers.items() if addresses.seen_from(known, address) == address]
+            keeper = same[0] if same else None
+        return None if keeper is None else await keeper.obituary(pid)
 
 
 @answers("kill")
@@ -406,14 +381,5 @@ async def _recovered(pool: Any, address: Any) -> None:
 
 
 @answers("obituary")
-async def _obituary(pool: Any, address: Any) -> Any:
-    return await pool.obituary(address)
-
-
-@atexit.register
-def _end_all() -> None:
-    # A loop that ended without stopping its pools: their processes end with this one's pipes, now rather than later.
-    for pool in list(_all):
-        for process in pool.sub_processes.values():
-            if process.is_alive() and os.getpid() == process._owner:
-                process.kill()
+async def _obituary(pool: Any, value: Any) -> Any:
+    return await pool.obituary(*value)

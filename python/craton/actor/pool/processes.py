@@ -1,4 +1,4 @@
-"""The processes of sub pools: how they are started, how they end, and what they say last."""
+"""The processes of sub pools: how they are started, how they end, and what is told of that."""
 
 from __future__ import annotations
 
@@ -6,79 +6,24 @@ import asyncio
 import contextlib
 import os
 import pickle
-import selectors
 import signal
+import struct
 import subprocess
 import sys
-import threading
-from collections import deque
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-# Lines of a process that are kept, and bytes of one.
-_LINES, _LINE = 20, 2000
+from craton.actor.pool.oom import OomKills
+from craton.actor.pool.output import Watcher
 
-
-class Watcher:
-    """A thread that passes on what processes write to their standard error, and keeps the last of it."""
-
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._wake, self._waker = os.pipe()
-        os.set_blocking(self._wake, False)
-        self._selector.register(self._wake, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._run, name="craton-actor-log", daemon=True)
-        self._closing = False
-        self._lock = threading.Lock()
-        self._new: list[tuple[BinaryIO, deque[bytes]]] = []
-        self._thread.start()
-
-    def add(self, pipe: BinaryIO) -> deque[bytes]:
-        """Watch a pipe; return where its last lines come to be."""
-        lines: deque[bytes] = deque(maxlen=_LINES)
-        with self._lock:
-            self._new.append((pipe, lines))
-        os.write(self._waker, b".")
-        return lines
-
-    def close(self) -> None:
-        """Pass on what is there, and end."""
-        self._closing = True
-        os.write(self._waker, b".")
-        self._thread.join(1)
-
-    def _run(self) -> None:
-        while True:
-            for key, _ in self._selector.select(0 if self._closing else None):
-                if key.data is None:
-                    with contextlib.suppress(BlockingIOError):
-                        os.read(self._wake, 4096)
-                    with self._lock:
-                        new, self._new = self._new, []
-                    for pipe, lines in new:
-                        self._selector.register(pipe, selectors.EVENT_READ, lines)
-                else:
-                    self._pass_on(key.fileobj, key.data)
-            if self._closing:
-                self._selector.close()
-                os.close(self._wake)
-                os.close(self._waker)
-                return
-
-    def _pass_on(self, pipe: Any, lines: deque[bytes]) -> None:
-        found = os.read(pipe.fileno(), 65536)
-        if not found:
-            self._selector.unregister(pipe)
-            pipe.close()
-            return
-        with contextlib.suppress(OSError, ValueError):
-            sys.__stderr__.buffer.write(found)  # type: ignore[union-attr]
-            sys.__stderr__.flush()  # type: ignore[union-attr]
-        lines.extend(line[:_LINE] for line in found.splitlines() if line.strip())
+LENGTH = struct.Struct("<I")
+"""What precedes the report of a process, which is a pickle."""
+# Seconds that a process that was killed may need to be gone.
+_GONE = 5.0
 
 
 class Process:
-    """A sub pool's process.
+    """A sub pool's process; made by `start`.
 
     Attributes
     ----------
@@ -88,7 +33,8 @@ class Process:
 
     def __init__(self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher) -> None:
         reading, writing = os.pipe()
-        given = {**given, "report": writing, "parent": os.getpid(), "path": _path()}
+        path = _path() if python is None or python == sys.executable else _own_path()
+        given = {**given, "report": writing, "parent": os.getpid(), "path": path}
         environment = {**os.environ, **{name: str(value) for name, value in (env or {}).items()}}
         try:
             self._popen = subprocess.Popen(
@@ -103,16 +49,31 @@ class Process:
             raise
         finally:
             os.close(writing)
-        self._report = os.fdopen(reading, "rb")
+        os.set_blocking(reading, False)
+        self._report = os.fdopen(reading, "rb", buffering=0)
         self.address = ""
-        self._owner = os.getpid()
-        self.oom_before = _oom_kills()
+        self._wanted = given["config"].pools[given["index"]].address
+        self.owner = os.getpid()
+        self._oom = OomKills(self.pid)
         assert self._popen.stdin is not None
         assert self._popen.stderr is not None
-        self._lines = watcher.add(self._popen.stderr)  # type: ignore[arg-type]
+        self._log = watcher.add(self._popen.stderr)  # type: ignore[arg-type]
         with contextlib.suppress(BrokenPipeError):
             self._popen.stdin.write(pickle.dumps(given, 5))
             self._popen.stdin.flush()
+
+    @classmethod
+    async def start(
+        cls, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher
+    ) -> Process:
+        """Start a process, in the watcher's thread.
+
+        Raises
+        ------
+        OSError
+            There is no such interpreter, or there can be no more processes.
+        """
+        return await watcher.do(lambda: cls(given, python, env, watcher), cls.end)
 
     @property
     def pid(self) -> int:
@@ -136,18 +97,45 @@ class Process:
         OSError
             It cannot listen there.
         RuntimeError
-            It ended before it did.
+            It ended before it did, or could not import what it should.
         """
-        text = await asyncio.get_running_loop().run_in_executor(None, self._report.read)
-        self._report.close()
-        told = pickle.loads(text) if text else ("failed", "", None)
-        if told[0] == "ready":
+        told = await self._told()
+        if told is not None and told[0] == "ready":
             self.address = told[1]
+            self._oom = OomKills(self.pid)  # of the control group in which it serves
             return self.address
-        await self.wait()
-        if told[2] is not None:
-            raise OSError(told[2], told[1])
-        raise RuntimeError(f"a sub pool could not be started: {told[1] or self.how_it_ended()}")
+        with contextlib.suppress(TimeoutError):
+            await self.wait(_GONE)
+        self._log.drain()
+        if told is not None and told[2] is not None:
+            raise OSError(told[2], f"the sub pool for {self._wanted} cannot listen: {os.strerror(told[2])}")
+        raise RuntimeError(
+            f"the sub pool for {self._wanted} could not be started{f': {told[1]}' if told else ''}; "
+            f"its process (pid {self.pid}) {self.how_it_ended()}"
+        )
+
+    async def _told(self) -> Any:
+        # Its length comes first: the pipe's end is not waited for, for other processes may hold it by accident.
+        loop = asyncio.get_running_loop()
+        text = b""
+        ended = asyncio.ensure_future(self._exited())
+        try:
+            while len(text) < LENGTH.size or len(text) < LENGTH.size + LENGTH.unpack_from(text)[0]:
+                more = _readable(loop, self._report.fileno())
+                try:
+                    await asyncio.wait({more, ended}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    loop.remove_reader(self._report.fileno())
+                piece = self._report.read(1 << 16)
+                if not piece:
+                    if piece == b"" or ended.done():
+                        return None
+                    continue
+                text += piece
+            return pickle.loads(text[LENGTH.size :])
+        finally:
+            ended.cancel()
+            self._report.close()
 
     def kill(self) -> None:
         """End it at once."""
@@ -157,7 +145,15 @@ class Process:
         """Ask it to end."""
         self._popen.terminate()
 
-    async def wait(self, timeout: float | None = None) -> int:
+    def end(self) -> None:
+        """Kill it, and let go of it."""
+        with contextlib.suppress(OSError):
+            self._popen.kill()
+        self.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(1)
+
+    async def wait(self, timeout: float | None = None) -> int | None:
         """Wait for its end; return how it ended.
 
         Raises
@@ -167,7 +163,7 @@ class Process:
         """
         if self._popen.poll() is None:
             await asyncio.wait_for(self._exited(), timeout)
-        return self._popen.wait()
+        return self._popen.poll()
 
     async def _exited(self) -> None:
         loop = asyncio.get_running_loop()
@@ -176,14 +172,15 @@ class Process:
                 descriptor = os.pidfd_open(self.pid)
             except ProcessLookupError:
                 return
-            event = loop.create_future()
-            loop.add_reader(descriptor, lambda: None if event.done() else event.set_result(None))
-            try:
-                await event
-            finally:
-                loop.remove_reader(descriptor)
-                os.close(descriptor)
-            return
+            except OSError:
+                pass  # no descriptor is left, or the system has no such thing
+            else:
+                try:
+                    await _readable(loop, descriptor)
+                finally:
+                    loop.remove_reader(descriptor)
+                    os.close(descriptor)
+                return
         while self._popen.poll() is None:
             await asyncio.sleep(0.05)
 
@@ -196,15 +193,28 @@ class Process:
             how = f"exited with code {code}"
         else:
             how = f"was killed by {_signal_name(-code)}"
-            if code == -signal.SIGKILL and _oom_kills() > self.oom_before:
-                how += ", as it seems because memory ran out: the system has killed processes for that"
-        last = [line.decode(errors="replace") for line in list(self._lines)]
+            if code == -signal.SIGKILL:
+                how += self._oom.since()
+        self._log.drain()
+        last = self._log.last
         return how + (":\n  " + "\n  ".join(last) if last else "")
 
     def close(self) -> None:
         """Let go of the pipes: the process ends if it has not."""
+        self._report.close()
         with contextlib.suppress(OSError):
             self._popen.stdin.close()  # type: ignore[union-attr]
+
+    def forget(self) -> None:
+        """Let go of the pipes in a process that was forked from the one that started this."""
+        self.close()
+        self._log.close()
+
+
+def _readable(loop: asyncio.AbstractEventLoop, descriptor: int) -> asyncio.Future[None]:
+    event = loop.create_future()
+    loop.add_reader(descriptor, lambda: None if event.done() else event.set_result(None))
+    return event
 
 
 def _signal_name(number: int) -> str:
@@ -214,18 +224,14 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _oom_kills() -> int:
-    """Return how many processes the system has killed for want of memory, in this control group or at all."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            name, _, value = line.partition(" ")
-            if name == "oom_kill":
-                return int(value)
-    return 0
-
-
-def _path() -> list[str]:
+def _path() -> list[str | None]:
     return [entry or os.getcwd() for entry in sys.path]
+
+
+def _own_path() -> list[str | None]:
+    # What this program has added to the path; another interpreter has its own library and packages.
+    theirs = tuple({os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)})
+    return [None, *[entry for entry in _path() if entry and not entry.startswith(theirs)]]
 
 
 def _home(environment: dict[str, str]) -> list[str]:

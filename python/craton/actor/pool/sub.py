@@ -14,15 +14,23 @@ import logging
 import logging.config
 import os
 import pickle
+import select
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from craton.actor.pool import forks  # noqa: F401 (for what it registers)
 from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.processes import LENGTH
 from craton.actor.wire.peers import Peers
 
 STOPPED = 0
+# Seconds that calls which are cancelled at the end have for that.
+_TIDY = 0.5
+
+logger = logging.getLogger("craton.actor")
 
 
 class SubActorPool(Pool):
@@ -30,13 +38,14 @@ class SubActorPool(Pool):
 
     reports: bool = False
     """Whether the main pool wants to know of every actor, to make it again."""
+    end: Callable[[], None]
+    """Begin to end the process."""
 
     async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
         """Create an actor here."""
         if strategy is not None:
-            address = strategy.get_allocated_address(self.config, {})
-            if address != self.external_address:
-                return await Peers.here().ask(self.main_address, "create", (uid, spec, strategy))
+            # Only the main pool knows which pools live, and what they have.
+            return await Peers.here().ask(self.main_address, "create", (uid, spec, strategy))
         uid = await self.create(uid, spec)
         if not told:
             await self.created(self.external_address, {uid: spec})
@@ -56,10 +65,26 @@ class SubActorPool(Pool):
         """Ask the main pool."""
         return await Peers.here().ask(self.main_address, "find elsewhere", (uid, self.external_address))
 
+    async def finish(self) -> None:
+        """Destroy the actors, and stop serving; the main pool sets the limit of time."""
+        self.stopped = True  # nobody creates another
+        await asyncio.gather(*[_destroyed(actor) for actor in list(self.actors.values())])
+        running = [*self._running.values(), *self._tasks]
+        self.close()
+        if others := [task for task in running if task is not asyncio.current_task()]:
+            await asyncio.wait(others, timeout=_TIDY)
+
+
+async def _destroyed(actor: Any) -> None:
+    try:
+        await actor.__pre_destroy__()
+    except Exception:
+        logger.exception("The actor %r did not like to be destroyed", actor.uid)
+
 
 @answers("stop")
 async def _stop(pool: Any, _: Any) -> None:
-    pool.loop.call_soon(pool.close)
+    pool.end()
 
 
 @answers("configure")
@@ -67,20 +92,33 @@ async def _configure(pool: Any, config: Any) -> None:
     pool.config = config
 
 
-def _die_with(parent: BinaryIO) -> None:
-    # The main pool never writes again: this ends when it has gone, also when this process is busy or its loop stuck.
-    with contextlib.suppress(OSError, ValueError):
-        parent.read(1)
-    os._exit(1)
+def _die_with(parent: int, pipe: BinaryIO) -> None:
+    """End this process when its main pool's does, also when this one is busy or its loop stuck.
 
-
-def _die_with_parent_thread(parent: int) -> None:
+    The system kills it, if it can; a thread waits for the end of the process or of its pipe, which other children of
+    the main pool's process may hold.
+    """
+    poller = select.poll()
+    poller.register(pipe, select.POLLIN)
+    if hasattr(os, "pidfd_open"):
+        try:
+            poller.register(os.pidfd_open(parent), select.POLLIN)
+        except ProcessLookupError:
+            os._exit(1)
+        except OSError:
+            pass
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
+    if os.getppid() == 1 != parent:
         os._exit(1)
+    threading.Thread(target=_wait_for, args=(poller,), name="parent", daemon=True).start()
+
+
+def _wait_for(poller: Any) -> None:
+    poller.poll()  # the main pool never writes again
+    os._exit(1)
 
 
 def _logging(conf: dict[str, Any] | None) -> None:
@@ -94,51 +132,63 @@ def _logging(conf: dict[str, Any] | None) -> None:
         logging.basicConfig(level=conf.get("level"), format=conf.get("format"))  # type: ignore[arg-type]
 
 
+def _import_path(path: list[str | None]) -> None:
+    if path[:1] == [None]:
+        sys.path.extend(entry for entry in path if entry is not None and entry not in sys.path)
+    else:
+        sys.path[:] = path  # type: ignore[assignment]
+
+
+def _tell(report: BinaryIO, *told: Any) -> None:
+    text = pickle.dumps(told)
+    with report:
+        report.write(LENGTH.pack(len(text)) + text)
+
+
 async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
     pool = SubActorPool(given["config"], given["index"])
     pool.reports = given["reports"]
-    pool.listen()
-    for number in (signal.SIGTERM,):
-        pool.loop.add_signal_handler(number, pool.close)
-    with report:
-        report.write(pickle.dumps(("ready", pool.external_address)))
-    await pool.join()
-    for actor in list(pool.actors.values()):
-        with contextlib.suppress(Exception):
-            await actor.__pre_destroy__()
+    try:
+        pool.listen()
+    except OSError as error:
+        _tell(report, "failed", str(error), error.errno)
+        os._exit(1)
+    Peers.here().home = pool.main_address
+    ended = asyncio.Event()
+    pool.end = ended.set
+    pool.loop.add_signal_handler(signal.SIGTERM, ended.set)
+    _tell(report, "ready", pool.external_address)
+    await ended.wait()
+    await pool.finish()
 
 
 def main() -> None:
     """Run the process."""
+    # A terminal's Ctrl-C comes to every process; what it means is the main pool's to say. Until here it was blocked.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = os.fdopen(os.dup(0), "rb", buffering=0)
     given = pickle.load(os.fdopen(os.dup(0), "rb", buffering=0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    faulthandler.enable()
-    _die_with_parent_thread(given["parent"])
-    threading.Thread(target=_die_with, args=(parent,), name="parent", daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main pool's to handle
+    os.set_inheritable(given["report"], False)
+    faulthandler.enable(all_threads=False)
+    _die_with(given["parent"], parent)
     report = os.fdopen(given["report"], "wb")
     try:
-        sys.path[:] = given["path"]
+        _import_path(given["path"])
         for name in given["modules"] or ():
             importlib.import_module(name)
         _logging(given["logging"])
         runner = asyncio.Runner(loop_factory=_loop_factory(given["use_uvloop"]))
+        runner.get_loop()
     except BaseException as error:
-        with report:
-            report.write(pickle.dumps(("failed", f"{type(error).__name__}: {error}", None)))
+        _tell(report, "failed", f"{type(error).__name__}: {error}", None)
         raise
-    with runner:
-        try:
-            runner.run(_serve(given, report))
-        except OSError as error:
-            if not report.closed:
-                with report:
-                    report.write(pickle.dumps(("failed", str(error), error.errno)))
-            raise
+    runner.run(_serve(given, report))
     logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     os._exit(STOPPED)  # threads of actors are not waited for
 
 

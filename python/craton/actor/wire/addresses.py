@@ -12,7 +12,10 @@ import platform
 import socket
 import tempfile
 
-__all__ = ["join", "listen_tcp", "listen_unix", "local_name", "split"]
+__all__ = ["EVERYWHERE", "join", "listen_tcp", "listen_unix", "local_name", "seen_from", "split"]
+
+EVERYWHERE = ("0.0.0.0", "::")
+"""Hosts that stand for every one of this machine's."""
 
 
 def split(address: str) -> tuple[str, int | None]:
@@ -46,9 +49,21 @@ def split(address: str) -> tuple[str, int | None]:
     return host, int(port)
 
 
-def join(host: str, port: int) -> str:
-    """Return the address of a host and a port."""
-    return f"{host}:{port}"
+def join(host: str, port: int | None) -> str:
+    """Return the address of a host and a port; of a host alone if there is none."""
+    host = f"[{host}]" if ":" in host else host
+    return host if port is None else f"{host}:{port}"
+
+
+def seen_from(address: str, through: str) -> str:
+    """Return the address of a pool as it is reached from where another of its group was reached.
+
+    Only one that listens everywhere, and says no more than that, is reached through the other's host.
+    """
+    host, port = split(address)
+    if host not in EVERYWHERE or address == through:
+        return address
+    return join(split(through)[0], port)
 
 
 def local_name(address: str) -> str:

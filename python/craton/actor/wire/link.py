@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from craton.actor.errors import NotAuthenticated
-from craton.actor.wire import frames
+from craton.actor.wire import frames, pulse
 from craton.actor.wire.auth import Handshake
 from craton.actor.wire.frames import HEADER, LENGTH_BYTES
 
@@ -23,6 +24,7 @@ _JOINED = 1 << 15
 _SLICES = 256
 # Bytes that wait to be sent: above the first senders wait, below the second they go on.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
+_PID = struct.Struct("=i")
 # Seconds within which a peer has to show that it has the key.
 PATIENCE = 5.0
 
@@ -176,6 +178,8 @@ class Link:
     ----------
     peer : str
         Who is there, for messages.
+    pid : int or None
+        The number, as this process sees it, of the process there that listens, if it is on this machine.
     ready : asyncio.Future
         Done when both sides have shown that they have the key; its exception says why not.
     """
@@ -197,6 +201,9 @@ class Link:
         self._fd = sock.fileno()
         self._impatience = loop.call_later(PATIENCE, self._too_late)
         loop.add_reader(self._fd, self._readable)
+        self.pid = _pid_of(sock)
+        if sock.family != socket.AF_UNIX:
+            pulse.feel(self, sock, loop)
         if opening := handshake.opening():
             self.write([opening])
 
@@ -342,6 +349,15 @@ class Link:
         if not self._closed:
             self._end(None)
 
+    def fail(self, error: BaseException) -> None:
+        """End it because the other side's machine is gone."""
+        self._end(error)
+
+    def let_go(self) -> None:
+        """Close this process's descriptor only: in a fork, or when the loop has been closed."""
+        self._closed = True
+        self._sock.close()
+
     def _end(self, error: BaseException | None) -> None:
         if self._closed:
             return
@@ -361,3 +377,9 @@ class Link:
             self.ready.set_exception(why)
             self.ready.exception()  # whoever waits is told; nobody else needs to be
         self._receiver.on_lost(self, error)
+
+
+def _pid_of(sock: socket.socket) -> int | None:
+    if sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+        return None
+    return _PID.unpack_from(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] or None

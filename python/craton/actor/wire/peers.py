@@ -13,18 +13,17 @@ from typing import Any, ClassVar
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
 from craton.actor.wire import addresses, auth, frames
 from craton.actor.wire.link import Link
+from craton.actor.wire.pulse import SILENCE, notice_silence
 
 CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
 """The kinds of messages."""
 
 # Seconds that the callee of a cancelled call has to end it.
 GRACE = 2.0
-# Seconds after which a machine that has not been heard of is taken to be gone, checked every so many.
-_SILENT, _BEAT = 3, 1
-# Seconds within which a machine answers who wants to connect to it.
-_ANSWERED = 5.0
 # Seconds that the main pool has to say how a process of its ended.
-_OBITUARY = 1.0
+_OBITUARY = 0.8
+# Addresses of which it is remembered whose pool was there.
+_REMEMBERED = 10_000
 
 logger = logging.getLogger("craton.actor")
 
@@ -46,6 +45,7 @@ class Peer:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self.link: Link | None = None
+        self._lost: BaseException | None = None
         self.pid: int | None = None
 
     async def connect(self) -> None:
@@ -76,10 +76,11 @@ class Peer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             notice_silence(sock)
-            try:
-                await asyncio.wait_for(self._loop.sock_connect(sock, (host, port)), _ANSWERED)
-            except TimeoutError:
-                raise TimeoutError(f"no answer within {_ANSWERED:g} s") from None
+            async with asyncio.timeout(SILENCE):
+                await self._loop.sock_connect(sock, (host, port))
+        except TimeoutError:
+            sock.close()
+            raise TimeoutError(f"no answer from that machine within {SILENCE:g} s") from None
         except BaseException:
             sock.close()
             raise
@@ -120,7 +121,8 @@ class Peer:
         link = self.link
         assert link is not None
         if link.closed:
-            raise ServerClosed(f"the pool at {self.address} is gone", self.address)
+            why, code = await self._obituary(self._lost)
+            raise ServerClosed(why, self.address, code) from self._lost
         future = self._pending[number] = self._loop.create_future()
         link.write(pieces)
         if link.full:
@@ -157,7 +159,7 @@ class Peer:
         """Receive an answer."""
         kind = message[0]
         if kind == HELLO:
-            self.main, self.pid = message[2]["main"], message[2]["pid"]
+            self.main, self.pid = self._peers.met(self.address, message[2]["main"]), message[2]["pid"]
             return
         future = self._pending.pop(message[1], None)
         if future is None or future.done():
@@ -176,54 +178,68 @@ class Peer:
     def on_lost(self, link: Link, error: BaseException | None) -> None:
         """Tell everybody who waits."""
         self._peers.forget(self)
+        self._lost = error
         pending, self._pending = self._pending, {}
         waiting = [future for future in pending.values() if not future.done()]
         if waiting:
             self._peers.spawn(self._bury(waiting, error))
 
     async def _bury(self, waiting: list[asyncio.Future[Any]], error: BaseException | None) -> None:
-        why, code = await self._obituary()
+        why, code = await self._obituary(error)
         for future in waiting:
             if not future.done():
-                lost = ServerClosed(
-                    why or f"the connection to the pool at {self.address} is lost: {error or 'it was closed'}",
-                    self.address,
-                    code,
-                )
+                lost = ServerClosed(why, self.address, code)
                 lost.__cause__ = error
                 future.set_exception(lost)
 
-    async def _obituary(self) -> tuple[str, int | None]:
-        # Only its main pool knows how a process ended.
-        if self.main in ("", self.address):
-            return "", None
-        with contextlib.suppress(Exception):
-            found = await asyncio.wait_for(self._peers.ask(self.main, "obituary", self.address), _OBITUARY)
-            if found is not None:
-                return found
-        return "", None
+    async def _obituary(self, error: BaseException | None) -> tuple[str, int | None]:
+        lost = f"the connection to the pool at {self.address} is lost: {error or 'it was closed from there'}"
+        if isinstance(error, TimeoutError):
+            return lost, None  # its main pool's machine is the same
+        if self.link is not None and self.link.pid == self.pid is not None and not _lives(self.pid):
+            lost = f"the process of the pool at {self.address} (pid {self.pid}) has ended"
+        return await self._peers.obituary(self.address, self.pid) or (lost, None)
 
 
-def notice_silence(sock: socket.socket) -> None:
-    """Have the system end a TCP connection to a machine that is silent for 3 s, also while nothing is sent."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", _BEAT), ("TCP_KEEPINTVL", _BEAT), ("TCP_KEEPCNT", _SILENT - 1), ("TCP_USER_TIMEOUT", _SILENT * 1000),
-    ):  # fmt: skip
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+_EXITING = 0x4
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process of this machine runs; one that is about to end, or not waited for yet, does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, *_, flags = file.read().rpartition(b")")[2].split()[:7]
+    except OSError:
+        return False
+    return state not in (b"Z", b"X") and not int(flags) & _EXITING
 
 
 class Peers:
-    """The peers of one event loop."""
+    """The peers of one event loop.
+
+    Attributes
+    ----------
+    home : str
+        The address of the main pool of the group that this loop serves: it is asked about pools that were never met.
+    """
 
     _of: ClassVar[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Peers]] = weakref.WeakKeyDictionary()
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+        self._loop = weakref.ref(loop)
         self._peers: dict[str, Peer] = {}
         self._opening: dict[str, asyncio.Task[Peer]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        # The main pools of the addresses that were met.
+        self._mains: dict[str, str] = {}
+        self.home = ""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop; it is not kept alive."""
+        loop = self._loop()
+        assert loop is not None
+        return loop
 
     @classmethod
     def here(cls) -> Peers:
@@ -231,8 +247,41 @@ class Peers:
         loop = asyncio.get_running_loop()
         found = cls._of.get(loop)
         if found is None:
+            for other, peers in list(cls._of.items()):
+                if other.is_closed():
+                    peers.let_go()  # nobody has hung up
+                    del cls._of[other]
             found = cls._of[loop] = cls(loop)
         return found
+
+    def let_go(self) -> None:
+        """Close the sockets, and nothing else; see `Link.let_go`."""
+        for peer in self._peers.values():
+            if peer.link is not None:
+                peer.link.let_go()
+        self._peers.clear()
+
+    def met(self, address: str, main: str) -> str:
+        """Remember a pool's main pool; return how that is reached from here."""
+        main = addresses.seen_from(main, address)
+        if len(self._mains) >= _REMEMBERED:
+            self._mains.clear()
+        self._mains[address] = main
+        return main
+
+    def main_of(self, address: str) -> str:
+        """Return the address of a pool's main pool, as far as is known: that of our own group if nothing is."""
+        return self._mains.get(address) or self.home
+
+    async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
+        """Return how a pool's process ended; None if nobody can say. Only its main pool knows."""
+        main = self.main_of(address)
+        if main in ("", address):
+            return None
+        with contextlib.suppress(Exception):
+            asked = self.request(main, ASK, ("obituary",), (address, pid))
+            return await asyncio.wait_for(asked, _OBITUARY)
+        return None
 
     @staticmethod
     def key() -> bytes:
@@ -257,8 +306,13 @@ class Peers:
         opening = self._opening.get(address)
         if opening is None:
             opening = self._opening[address] = self.loop.create_task(self._open(address))
-            opening.add_done_callback(lambda _: self._opening.pop(address, None))
+            opening.add_done_callback(lambda done: self._opened(address, done))
         return await asyncio.shield(opening)
+
+    def _opened(self, address: str, opening: asyncio.Task[Peer]) -> None:
+        self._opening.pop(address, None)
+        if not opening.cancelled():
+            opening.exception()  # all who waited may have been cancelled
 
     async def _open(self, address: str) -> Peer:
         peer = Peer(self, address)
@@ -267,7 +321,9 @@ class Peers:
         except NotAuthenticated:
             raise
         except OSError as error:
-            raise ServerClosed(f"nobody can be reached at {address}: {error}", address) from error
+            known = None if isinstance(error, TimeoutError) else await self.obituary(address, None)
+            why, code = known or (f"nobody can be reached at {address}: {error}", None)
+            raise ServerClosed(why, address, code) from error
         self._peers[address] = peer
         return peer
 

@@ -1,0 +1,134 @@
+"""Which pool of a group an actor is made in, and which it lives in: what a main pool knows of the actors of all."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+from craton.actor.allocate_strategy import Allocated, IdleLabel, ProcessIndex
+from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.config import ActorPoolConfig
+from craton.actor.pool.processes import Process
+from craton.actor.pool.recovery import Keeper
+from craton.actor.refs import make_ref
+from craton.actor.wire.peers import Peers
+
+
+class PlacingPool(Pool):
+    """A main pool's part that makes and finds actors.
+
+    Attributes
+    ----------
+    sub_processes : dict of str to Process
+        The sub pools' processes, by address.
+    auto_recover : str or bool
+        What is made again when one of them ends.
+    """
+
+    def __init__(self, config: ActorPoolConfig, auto_recover: str | bool) -> None:
+        super().__init__(config, 0)
+        self.auto_recover = auto_recover
+        self.sub_processes: dict[str, Process] = {}
+        self._keepers: dict[str, Keeper] = {}
+        # How to make the actors of each sub pool again, and which idle labels they hold.
+        self._made: dict[str, dict[bytes, bytes]] = {}
+        self._idle: dict[tuple[str, bytes], IdleLabel] = {}
+        self._placing = asyncio.Lock()
+
+    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
+        """Create an actor in the pool that the strategy chooses."""
+        if strategy is None:
+            return await self._create_at(self.external_address, uid, spec)
+        if not isinstance(strategy, IdleLabel):
+            return await self._create_at(strategy.get_allocated_address(self._living(strategy), {}), uid, spec)
+        async with self._placing:
+            allocated: Allocated = {}
+            for (address, name), label in list(self._idle.items()):
+                if label == strategy and await self._lives(address, name):
+                    allocated.setdefault(address, {})[make_ref(address, name)] = (label, None)
+            where = strategy.get_allocated_address(self._living(strategy), allocated)
+            address, uid = await self._create_at(where, uid, spec)
+            self._idle[address, uid] = strategy
+            return address, uid
+
+    def _living(self, strategy: Any) -> ActorPoolConfig:
+        """Return the pools that can be chosen: those that are dead for good only by their number."""
+        dead = {address for address, keeper in self._keepers.items() if keeper.lost}
+        if not dead or isinstance(strategy, ProcessIndex):
+            return self.config
+        config = copy.copy(self.config)
+        config.pools = {index: pool for index, pool in self.config.pools.items() if pool.address not in dead}
+        return config
+
+    async def _create_at(self, address: str, uid: Any, spec: bytes) -> tuple[str, bytes]:
+        if address == self.external_address:
+            return address, await self.create(uid, spec)
+        keeper = self._keepers.get(address)
+        if keeper is None:
+            return await Peers.here().ask(address, "create", (uid, spec, None))
+        await keeper.recovered()
+        _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
+        await self.created(address, {uid: spec})
+        return address, uid
+
+    async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
+        """Take note of how to make actors of a sub pool again."""
+        if self.auto_recover == "actor":
+            self._made.setdefault(address, {}).update(specs)
+
+    async def _lives(self, address: str, uid: bytes) -> bool:
+        if address == self.external_address:
+            return uid in self.actors
+        keeper = self._keepers.get(address)
+        if keeper is not None and keeper.recovering:
+            return uid in self._made.get(address, {})
+        try:
+            if await Peers.here().ask(address, "has here", uid):
+                return True
+        except ConnectionError:
+            if self.auto_recover == "actor" and uid in self._made.get(address, {}):
+                return True  # as soon as its process is noticed to have ended, it is made again
+        self._idle.pop((address, uid), None)
+        return False
+
+    async def destroyed(self, uid: bytes) -> None:
+        """Nothing has to be told."""
+
+    async def find(self, uid: bytes, but: str | None = None) -> str | None:
+        """Ask the sub pools."""
+        # The first that has it is enough: another may be busy.
+        asking = {
+            self.loop.create_task(self._lives(address, uid)): address
+            for address in self.sub_processes
+            if address != but
+        }
+        waiting = set(asking)
+        try:
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if task.result():
+                        return asking[task]
+            return None
+        finally:
+            for task in waiting:
+                task.cancel()
+
+
+@answers("created")
+async def _created(pool: Any, value: Any) -> None:
+    await pool.created(*value)
+
+
+@answers("destroyed")
+async def _destroyed(pool: Any, value: Any) -> None:
+    address, uid = value
+    pool._made.get(address, {}).pop(uid, None)
+    pool._idle.pop((address, uid), None)
+
+
+@answers("find elsewhere")
+async def _find_elsewhere(pool: Any, value: Any) -> str | None:
+    uid, but = value
+    return pool.external_address if uid in pool.actors else await pool.find(uid, but)

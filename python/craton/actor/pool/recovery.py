@@ -1,0 +1,154 @@
+"""Keeps a sub pool: notices that its process has ended, tells how, and has it made again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from craton.actor.errors import ServerClosed
+from craton.actor.pool.processes import Process
+
+if TYPE_CHECKING:
+    from craton.actor.pool.main import MainActorPool
+
+logger = logging.getLogger("craton.actor")
+
+# Seconds before a process is made again that did not live long enough to serve: the first, and at most.
+_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+# How often it is tried before the sub pool is given up.
+_TRIES = 8
+# Seconds that a process has to end whose connections have ended.
+_DYING = 0.5
+# Of how many processes of one sub pool it is remembered how they ended.
+_REMEMBERED = 32
+
+
+class Keeper:
+    """Of one sub pool.
+
+    Attributes
+    ----------
+    lost : bool
+        Whether its process has ended and will not be made again.
+    """
+
+    def __init__(self, pool: MainActorPool, process: Process) -> None:
+        self._pool, self._process, self.address = pool, process, process.address
+        self.lost = False
+        self._obituaries: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
+        self._serves = asyncio.Event()
+        self._serves.set()
+        self._ended = asyncio.Event()
+        self._expected = False
+        self._task = pool.loop.create_task(self._keep())
+
+    @property
+    def recovering(self) -> bool:
+        """Whether its process has ended and is being made again."""
+        return not self.lost and not self._serves.is_set()
+
+    async def _keep(self) -> None:
+        try:
+            while True:
+                await self._process.wait()
+                self._bury()
+                if not self._pool.auto_recover:
+                    break
+                try:
+                    self._process = await self._again()
+                except Exception:
+                    logger.exception("The sub pool at %s could not be made again", self.address)
+                    break
+                self._ended.clear()
+                self._serves.set()
+                self._pool.call_back(False, self.address)
+            self._pool.sub_processes.pop(self.address, None)
+            self.lost = True
+            self._serves.set()
+        except asyncio.CancelledError:
+            if not self._expected:
+                self.abandon()
+            self._ended.set()
+            self._serves.set()
+            raise
+
+    def _bury(self) -> None:
+        process = self._process
+        how = process.how_it_ended()
+        self._obituaries[process.pid] = (
+            f"the process of the pool at {self.address} (pid {process.pid}) {how}",
+            process.returncode,
+        )
+        while len(self._obituaries) > _REMEMBERED:
+            self._obituaries.popitem(last=False)
+        logger.warning("The process of the sub pool at %s (pid %d) %s", self.address, process.pid, how)
+        self._serves.clear()
+        self._ended.set()
+        process.close()
+        self._pool.call_back(True, self.address)
+
+    async def _again(self) -> Process:
+        pause = _PAUSE
+        for tried in range(1, _TRIES + 1):
+            try:
+                return await self._pool.make_again(self.address)
+            except (OSError, RuntimeError) as error:
+                # Its port may be somebody's for a moment; what kills it may not be there the next time.
+                hopeless = isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.EACCES)
+                if tried == _TRIES or hopeless:
+                    raise
+                logger.warning("The sub pool at %s is tried again in %g s: %s", self.address, pause, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError
+
+    # ---- what others want to know, or to happen ----
+
+    async def recovered(self) -> None:
+        """Wait until it serves.
+
+        Raises
+        ------
+        ServerClosed
+            Its process has ended, and is not made again.
+        """
+        while not (self.lost or self._expected):
+            if not self._process.is_alive():
+                await self._ended.wait()
+            await self._serves.wait()
+            if self._process.is_alive():
+                return
+        why, code = next(reversed(self._obituaries.values()), (f"the pool at {self.address} is gone", None))
+        raise ServerClosed(why, self.address, code)
+
+    async def obituary(self, pid: int | None) -> tuple[str, int | None] | None:
+        """Return how the process of that number ended, or the last one if none runs; None if none has ended."""
+        if pid in (None, self._process.pid) and not self._ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _DYING)
+        if pid is not None:
+            return self._obituaries.get(pid)
+        return next(reversed(self._obituaries.values())) if self._ended.is_set() else None
+
+    async def kill(self) -> None:
+        """Kill the process, and wait until that is noticed."""
+        if self._ended.is_set():
+            return
+        self._process.kill()
+        await self._ended.wait()
+
+    async def give_up(self) -> None:
+        """Leave the process to others: what becomes of it is expected."""
+        self._expected = True
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    def abandon(self) -> None:
+        """Kill the process, at once."""
+        self._expected = True
+        self._task.cancel()
+        self._process.end()
