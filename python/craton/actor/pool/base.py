@@ -19,7 +19,7 @@ from craton.actor.actors import Ticket, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.refs import is_plain, register_pool
-from craton.actor.wire import addresses, auth, frames
+from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, notice_silence
 
@@ -105,8 +105,14 @@ class Pool:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 notice_silence(sock)
             link = Link(self.loop, sock, self, auth.Handshake(self._key, True), f"client {next(self._visitors)}")
+            shared.share(link, sock, self._home)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
+
+    async def _home(self) -> Any:
+        from craton.actor.pool.sharing import store_of
+
+        return await store_of(self.main_address)
 
     def _greet(self, link: Link, _ready: object) -> None:
         if not link.closed:
@@ -196,7 +202,7 @@ class Pool:
 
     def _give(self, link: Link, number: int, result: Any) -> None:
         try:
-            pieces = frames.pack((RESULT, number), result)
+            pieces = link.pack((RESULT, number), result)
         except SendMessageFailed as error:
             error.args = (f"the result {error}",)
             self._refuse(link, number, error)

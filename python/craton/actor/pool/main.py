@@ -15,6 +15,7 @@ from craton.actor.allocate_strategy import IdleLabel
 from craton.actor.pool.base import Pool, answers
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.processes import Process, Watcher
+from craton.actor.pool.sharing import GroupStore
 from craton.actor.wire import addresses
 from craton.actor.wire.peers import Peers
 
@@ -51,6 +52,7 @@ class MainActorPool(Pool):
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
         self._watcher = Watcher()
+        self.store = GroupStore()
         self._watching: dict[str, asyncio.Task[None]] = {}
         # How to make the actors of each sub pool again, and which idle labels they hold.
         self._made: dict[str, dict[bytes, bytes]] = {}
@@ -143,6 +145,7 @@ class MainActorPool(Pool):
         Peers.here().close({address for address, _ in processes})
         self._watcher.close()
         self.close()
+        self.store.close()
         _all.discard(self)
 
     async def _end(self, address: str, process: Process, force: bool, timeout: float) -> None:

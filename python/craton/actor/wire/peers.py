@@ -11,7 +11,7 @@ import weakref
 from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
-from craton.actor.wire import addresses, auth, frames
+from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
 
 CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
@@ -52,7 +52,13 @@ class Peer:
         self.link = Link(
             self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}"
         )
+        shared.share(self.link, sock, self._home)
         await self.link.ready
+
+    async def _home(self) -> Any:
+        from craton.actor.pool.sharing import store_of
+
+        return await store_of(self.main)
 
     async def _socket(self) -> socket.socket:
         local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -85,7 +91,7 @@ class Peer:
     def send(self, kind: int, fields: tuple[Any, ...], value: Any) -> None:
         """Send what is not answered."""
         assert self.link is not None
-        self.link.write(frames.pack((kind, 0, *fields), value))
+        self.link.write(self.link.pack((kind, 0, *fields), value))
 
     async def request(self, kind: int, fields: tuple[Any, ...], value: Any) -> Any:
         """Send something, and return what the peer answers or raise what it raises.
@@ -98,9 +104,9 @@ class Peer:
             The peer has gone.
         """
         number = next(self._numbers)
-        pieces = frames.pack((kind, number, *fields), value)
         link = self.link
         assert link is not None
+        pieces = link.pack((kind, number, *fields), value)
         if link.closed:
             raise ServerClosed(f"the pool at {self.address} is gone", self.address)
         future = self._pending[number] = self._loop.create_future()
