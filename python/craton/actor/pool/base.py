@@ -21,6 +21,7 @@ from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.refs import is_plain, register_pool
 from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
+from craton.actor.wire.strangers import Complaints, Strangers, pause
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, notice_silence
 
 logger = logging.getLogger("craton.actor")
@@ -53,6 +54,7 @@ class Pool:
         self.counted = {"calls": 0}
         self._listening: list[socket.socket] = []
         self._links: set[Link] = set()
+        self.strangers, self._complain = Strangers(), Complaints()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._key = auth.key()
@@ -99,7 +101,9 @@ class Pool:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                logger.warning("%s cannot accept a connection: %s", self.external_address, error)
+                self._complain("%s cannot accept a connection: %s", self.external_address, error)
+                self.strangers.drop_oldest()
+                pause(self.loop, listening.fileno(), functools.partial(self._accept_again, listening))
                 return
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -108,6 +112,11 @@ class Pool:
             shared.share(link, sock, self._home)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
+            self.strangers.add(link)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            self.loop.add_reader(listening.fileno(), self._accept, listening)
 
     async def _home(self) -> Any:
         from craton.actor.pool.sharing import store_of
@@ -228,7 +237,7 @@ class Pool:
         """Drop a client: what it asked for is cancelled."""
         self._links.discard(link)
         if error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
-            logger.warning("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
+            self._complain("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
         for (whose, _), task in list(self._running.items()):
             if whose is link:
                 task.cancel()
