@@ -86,7 +86,7 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
     except (_OthersError, RecursionError):
         return obj
     finally:
-        del replaced  # it refers to itself, and so would keep the arrays until the garbage collector comes
+        replaced = None  # type: ignore[assignment]  # it refers to itself, and so would keep the arrays until the garbage collector comes
     if not found:
         return obj
     for ahead, (description, memory) in enumerate(found):

@@ -21,8 +21,8 @@ from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.refs import is_plain, register_pool
 from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
-from craton.actor.wire.strangers import Complaints, Strangers, pause
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, notice_silence
+from craton.actor.wire.strangers import Complaints, Strangers, pause
 
 logger = logging.getLogger("craton.actor")
 
@@ -109,6 +109,8 @@ class Pool:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 notice_silence(sock)
             link = Link(self.loop, sock, self, auth.Handshake(self._key, True), f"client {next(self._visitors)}")
+            if link.closed:
+                continue  # it had gone again
             shared.share(link, sock, self._home)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.base import answers
 from craton.actor.refs import local_pool
 from craton.actor.wire import shared
 from craton.actor.wire.peers import Peers
@@ -35,12 +35,15 @@ class GroupStore:
             if self._opening is None:
                 self._opening = asyncio.get_running_loop().run_in_executor(None, shared.opened)
             store, mine = await asyncio.shield(self._opening)
-            if self._closed:
+            if self._has_closed():
                 if mine:
                     store.close()
                 return None
             self._store, self._mine = store, mine
         return self._store
+
+    def _has_closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         """Close it if it was opened for the group."""

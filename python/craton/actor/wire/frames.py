@@ -59,9 +59,7 @@ def _is_plain(value: Any, deep: int = _DEEP) -> bool:
     return False
 
 
-def pack(
-    fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | None = None
-) -> list[Any]:
+def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | None = None) -> list[Any]:
     """Return the pieces of a frame: bytes and buffers that are not copied.
 
     Parameters

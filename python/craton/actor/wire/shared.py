@@ -337,5 +337,3 @@ def _connect(address: str) -> Store:
             found = own if own is not None and own.address == address else Store.connect(address)
             _known[address] = found
     return found
-
-
