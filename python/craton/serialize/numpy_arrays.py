@@ -85,6 +85,8 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
         made = replaced(obj)
     except (_OthersError, RecursionError):
         return obj
+    finally:
+        replaced = None  # type: ignore[assignment]  # it refers to itself, and so would keep the arrays until the garbage collector comes
     if not found:
         return obj
     for ahead, (description, memory) in enumerate(found):

@@ -19,10 +19,11 @@ from craton.actor.actors import Ticket, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.refs import is_plain, register_pool
-from craton.actor.wire import addresses, auth, frames
+from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
 from craton.actor.wire.pulse import notice_silence
+from craton.actor.wire.strangers import Complaints, Strangers, pause
 
 logger = logging.getLogger("craton.actor")
 
@@ -54,6 +55,7 @@ class Pool:
         self.counted = {"calls": 0}
         self._listening: list[socket.socket] = []
         self._links: set[Link] = set()
+        self.strangers, self._complain = Strangers(), Complaints()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._key = auth.key()
@@ -100,14 +102,29 @@ class Pool:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                logger.warning("%s cannot accept a connection: %s", self.external_address, error)
+                self._complain("%s cannot accept a connection: %s", self.external_address, error)
+                self.strangers.drop_oldest()
+                pause(self.loop, listening.fileno(), functools.partial(self._accept_again, listening))
                 return
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 notice_silence(sock)
             link = Link(self.loop, sock, self, auth.Handshake(self._key, True), f"client {next(self._visitors)}")
+            if link.closed:
+                continue  # it had gone again
+            shared.share(link, sock, self._home)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
+            self.strangers.add(link)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            self.loop.add_reader(listening.fileno(), self._accept, listening)
+
+    async def _home(self) -> Any:
+        from craton.actor.pool.sharing import store_of
+
+        return await store_of(self.main_address)
 
     def _greet(self, link: Link, _ready: object) -> None:
         if not link.closed:
@@ -198,7 +215,7 @@ class Pool:
 
     def _give(self, link: Link, number: int, result: Any) -> None:
         try:
-            pieces = frames.pack((RESULT, number), result)
+            pieces = link.pack((RESULT, number), result)
         except SendMessageFailed as error:
             error.args = (f"the result {error}",)
             self._refuse(link, number, error)
@@ -224,7 +241,7 @@ class Pool:
         """Drop a client: what it asked for is cancelled."""
         self._links.discard(link)
         if error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
-            logger.warning("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
+            self._complain("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
         for (whose, _), task in list(self._running.items()):
             if whose is link:
                 task.cancel()

@@ -18,6 +18,7 @@ from craton.actor.pool.output import Watcher
 from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
 from craton.actor.pool.recovery import Keeper
+from craton.actor.pool.sharing import GroupStore
 from craton.actor.wire import addresses
 from craton.actor.wire.peers import Peers
 
@@ -54,6 +55,7 @@ class MainActorPool(PlacingPool):
         weakref.finalize(self, self._watcher.close)
         self._stopping: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
+        self.store = GroupStore()
 
     # ---- life ----
 
@@ -192,6 +194,7 @@ class MainActorPool(PlacingPool):
             self.sub_processes.clear()
             self._watcher.close()
             self.close()
+            self.store.close()
             groups.discard(self)
             if Peers.here().home == self.external_address:
                 Peers.here().home = ""

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from craton.actor.errors import SendMessageFailed
-from craton.serialize import decode, deserialize, encode, serialize
+from craton.serialize import Parts, decode, deserialize, encode, serialize
 
 HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
@@ -64,7 +64,7 @@ def is_plain_value(value: Any, deep: int = _DEEP) -> bool:
     return False
 
 
-def pack(fields: tuple[Any, ...], value: Any) -> list[Any]:
+def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | None = None) -> list[Any]:
     """Return the pieces of a frame: bytes and buffers that are not copied.
 
     Parameters
@@ -73,6 +73,8 @@ def pack(fields: tuple[Any, ...], value: Any) -> list[Any]:
         Kind, number and what else is plain.
     value : object
         The last field: anything.
+    lend : callable, optional
+        Given the parts of a value, returns what is sent in its place, or None if its parts are.
 
     Raises
     ------
@@ -86,6 +88,9 @@ def pack(fields: tuple[Any, ...], value: Any) -> list[Any]:
         parts = encode(value)
     except Exception as error:
         raise SendMessageFailed(f"cannot be sent: {type(error).__name__}: {error}") from error
+    if lend is not None and (note := lend(parts)) is not None:
+        envelope = pickle.dumps((*fields, note), 5)
+        return [HEADER.pack(len(envelope), 0) + envelope]
     envelope = pickle.dumps(fields, 5)
     if len(parts.buffers) >= MOST_PARTS:
         parts = encode(_Contained(value))
@@ -100,10 +105,15 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
 
     Raises
     ------
-    pickle.UnpicklingError, ValueError, …
-        What unpickling meets; `fields` of what came before is lost then only if the envelope itself is damaged.
+    ValueError
+        The envelope is damaged. What is wrong with the parts only, stands in their place as `Undecodable`.
     """
-    message = pickle.loads(envelope)
+    try:
+        message = pickle.loads(envelope)
+    except Exception as error:
+        raise ValueError(f"an envelope cannot be read: {type(error).__name__}: {error}") from error
+    if type(message) is not tuple or len(message) < 2:
+        raise ValueError(f"an envelope holds no message, but a value of type {type(message).__name__}")
     if not parts:
         return message
     try:

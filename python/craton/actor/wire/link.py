@@ -7,6 +7,8 @@ system where they lie. What is read goes into a ring first; the rest of a large 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import mmap
 import socket
 import struct
 from collections import deque
@@ -17,6 +19,7 @@ from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import frames, pulse
 from craton.actor.wire.auth import Handshake
 from craton.actor.wire.frames import HEADER, LENGTH_BYTES
+from craton.actor.wire.shared import Note, Sharing
 
 _RING = 1 << 18
 # Bytes that are joined with their neighbours rather than handed over by themselves.
@@ -25,6 +28,8 @@ _SLICES = 256
 # Bytes that wait to be sent: above the first senders wait, below the second they go on.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
 _PID = struct.Struct("=i")
+# Parts from this size on lie in memory of the system's own: it is there only where bytes have come.
+_LARGE = 32 << 20
 # Seconds within which a peer has to show that it has the key.
 PATIENCE = 5.0
 
@@ -37,6 +42,20 @@ class Receiver(Protocol):
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
         """The connection has ended; why, unless it was closed here."""
+
+
+def _room(size: int) -> memoryview:
+    """Return memory for a part; a peer that only claims to send much gets none by that."""
+    if size < _LARGE:
+        return memoryview(bytearray(size))
+    try:
+        found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"a frame claims a part of {size:,} bytes, and there is no room for it") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            found.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(found)
 
 
 class Reader:
@@ -60,11 +79,14 @@ class Reader:
         self._receive, self._handshake, self._expects = receive, handshake, expects
         self._ring = memoryview(bytearray(_RING))
         self._start = self._end = 0
-        # Of a frame that does not stay in the ring: where its pieces go, which one comes next, and how full that is.
+        # Of a frame that does not stay in the ring: where its pieces go, up to the one that is being filled; the lengths
+        # of all of them; and how full the last is.
         self._pieces: list[memoryview] = []
-        self._piece = self._full = 0
-        # Of a frame whose envelope says where its parts go: their lengths until it is read, and the message then.
-        self._lengths: tuple[int, ...] = ()
+        self._lengths: list[int] = []
+        self._full = 0
+        # Of a frame whose envelope says where its parts go: that it is one, where they go, and the message.
+        self._placed = False
+        self._places: list[memoryview] = []
         self._message: tuple[Any, ...] = ()
 
     @property
@@ -75,7 +97,7 @@ class Reader:
     def buffer(self) -> memoryview:
         """Return where the next bytes go; never empty."""
         if self._pieces:
-            return self._pieces[self._piece][self._full :]
+            return self._pieces[-1][self._full :]
         return self._ring[self._end :]
 
     def filled(self, count: int) -> None:
@@ -135,38 +157,38 @@ class Reader:
         lengths = frames.lengths_of(self._ring[at : self._start], parts)
         if sum(lengths) > frames.MOST_BYTES:
             raise ValueError(f"a frame claims {sum(lengths):,} bytes")
-        self._lengths = lengths if placed else ()
-        self._pieces = [memoryview(bytearray(length)) for length in (envelope, *(() if placed else lengths))]
-        self._piece = self._full = 0
-        for piece in self._pieces:
+        self._lengths, self._placed = [envelope, *lengths], bool(placed)
+        while self._next():
+            piece = self._pieces[-1]
             self._full = min(len(piece), self._end - self._start)
             piece[: self._full] = self._ring[self._start : self._start + self._full]
             self._start += self._full
             if self._full < len(piece):
                 return
-            self._piece += 1
-            self._full = 0
-            if self._lengths:
-                self._find_places()
         self._whole()
 
     def _go_on(self) -> None:
-        while self._full == len(self._pieces[self._piece]):
-            self._full = 0
-            self._piece += 1
-            if self._lengths:
-                self._find_places()
-            if self._piece == len(self._pieces):
+        while self._full == len(self._pieces[-1]):
+            if not self._next():
                 self._whole()
                 return
 
-    def _find_places(self) -> None:
-        lengths, self._lengths = self._lengths, ()
-        self._message, places = frames.unpack_placed(self._pieces[0], lengths)
-        self._pieces += places
+    def _next(self) -> bool:
+        # Each piece gets its memory when its turn comes.
+        number = len(self._pieces)
+        if number == len(self._lengths):
+            return False
+        if number and self._placed:
+            if number == 1:
+                self._message, self._places = frames.unpack_placed(self._pieces[0], self._lengths[1:])
+            self._pieces.append(self._places[number - 1])
+        else:
+            self._pieces.append(_room(self._lengths[number]))
+        self._full = 0
+        return True
 
     def _whole(self) -> None:
-        pieces, self._pieces = self._pieces, []
+        pieces, self._pieces, self._places = self._pieces, [], []
         message, self._message = self._message, ()
         self._receive(message or frames.unpack(pieces[0], pieces[1:]))
 
@@ -182,28 +204,38 @@ class Link:
         The number, as this process sees it, of the process there that listens, if it is on this machine.
     ready : asyncio.Future
         Done when both sides have shown that they have the key; its exception says why not.
+    sharing : Sharing or None
+        What lends large values to a peer on this machine.
     """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sock: socket.socket, receiver: Receiver, handshake: Handshake, peer: str
     ) -> None:
-        self._loop, self._sock, self._receiver, self._handshake = loop, sock, receiver, handshake
-        self.peer = peer
+        self._prepare(loop, receiver, peer)
+        self._sock = sock
+        sock.setblocking(False)
+        self._fd = sock.fileno()
+        loop.add_reader(self._fd, self._readable)
+        self.pid = _pid_of(sock)
+        if sock.family != socket.AF_UNIX:
+            pulse.feel(self, sock, loop)
+        self._introduce(handshake)
+
+    def _prepare(self, loop: asyncio.AbstractEventLoop, receiver: Receiver, peer: str) -> None:
+        self._loop, self._receiver, self.peer = loop, receiver, peer
         self.ready: asyncio.Future[None] = loop.create_future()
-        self._reader = Reader(self._on_message, self._shake, handshake.expects)
+        self.sharing: Sharing | None = None
         self._pieces: deque[memoryview] = deque()
         self._joined: list[Any] = []
         self._joined_bytes = self._bytes = 0
         self._gathering = self._blocked = False
         self._drained: asyncio.Future[None] | None = None
         self._closed = False
-        sock.setblocking(False)
-        self._fd = sock.fileno()
         self._impatience = loop.call_later(PATIENCE, self._too_late)
-        loop.add_reader(self._fd, self._readable)
-        self.pid = _pid_of(sock)
-        if sock.family != socket.AF_UNIX:
-            pulse.feel(self, sock, loop)
+
+    def _introduce(self, handshake: Handshake) -> None:
+        self._handshake = handshake
+        self._reader = Reader(self._on_message, self._shake, handshake.expects)
         if opening := handshake.opening():
             self.write([opening])
 
@@ -228,6 +260,10 @@ class Link:
             await asyncio.shield(self._drained)
         if self._closed:
             raise ConnectionResetError(f"the connection to {self.peer} has ended")
+
+    def pack(self, fields: tuple[Any, ...], value: Any) -> list[Any]:
+        """Return the pieces of a frame for this peer; see `frames.pack`."""
+        return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend)
 
     def write(self, pieces: list[Any]) -> None:
         """Send a frame; its buffers must not change before they are sent."""
@@ -318,6 +354,13 @@ class Link:
         self._gathered()
 
     def _on_message(self, message: tuple[Any, ...]) -> None:
+        if isinstance(message[-1], Note):
+            if self.sharing is None:
+                raise ValueError("a value was lent over a connection between machines")
+            found = self.sharing.receive(message)
+            if found is None:
+                return
+            message = found
         self._receiver.on_message(self, message)
 
     def _shake(self, record: bytes) -> int:
@@ -358,17 +401,26 @@ class Link:
         self._closed = True
         self._sock.close()
 
+    def drop(self, error: BaseException) -> None:
+        """End it because of what the peer did."""
+        self._end(error)
+
+    def _hang_up(self, error: BaseException | None) -> None:
+        self._loop.remove_reader(self._fd)
+        if self._blocked:
+            self._loop.remove_writer(self._fd)
+        self._sock.close()
+
     def _end(self, error: BaseException | None) -> None:
         if self._closed:
             return
         self._closed = True
         self._impatience.cancel()
-        self._loop.remove_reader(self._fd)
-        if self._blocked:
-            self._loop.remove_writer(self._fd)
         self._pieces.clear()
         self._joined.clear()
-        self._sock.close()
+        self._hang_up(error)
+        if self.sharing is not None:
+            self.sharing.close()
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None

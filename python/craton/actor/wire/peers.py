@@ -11,7 +11,7 @@ import weakref
 from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
-from craton.actor.wire import addresses, auth, frames
+from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
 
@@ -54,7 +54,13 @@ class Peer:
         self.link = Link(
             self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}"
         )
+        shared.share(self.link, sock, self._home)
         await self.link.ready
+
+    async def _home(self) -> Any:
+        from craton.actor.pool.sharing import store_of
+
+        return await store_of(self.main)
 
     async def _socket(self) -> socket.socket:
         local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -91,7 +97,7 @@ class Peer:
     def send(self, kind: int, fields: tuple[Any, ...], value: Any) -> None:
         """Send what is not answered."""
         assert self.link is not None
-        self.link.write(frames.pack((kind, 0, *fields), value))
+        self.link.write(self.link.pack((kind, 0, *fields), value))
 
     async def request(self, kind: int, fields: tuple[Any, ...], value: Any) -> Any:
         """Send something, and return what the peer answers or raise what it raises.
@@ -104,7 +110,8 @@ class Peer:
             The peer has gone.
         """
         number = next(self._numbers)
-        return await self._answered(number, frames.pack((kind, number, *fields), value))
+        assert self.link is not None
+        return await self._answered(number, self.link.pack((kind, number, *fields), value))
 
     async def place(self, what: str, where: Any, views: list[memoryview]) -> None:
         """Ask for bytes to be put where a function that `frames.places` declares wants them; return when they are there.

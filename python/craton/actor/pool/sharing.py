@@ -1,0 +1,77 @@
+"""The store of a group, in which large values lie that its processes send to one another and to others of the machine."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from craton.actor.pool.base import answers
+from craton.actor.refs import local_pool
+from craton.actor.wire import shared
+from craton.actor.wire.peers import Peers
+
+if TYPE_CHECKING:
+    from craton.store import Store
+
+__all__ = ["GroupStore", "store_of"]
+
+
+class GroupStore:
+    """The store of the process of a main pool: the one that it has, or one that is opened when it is first asked for.
+
+    The latter is closed with the pool; what was read of it stays valid.
+    """
+
+    def __init__(self) -> None:
+        self._opening: asyncio.Future[tuple[Store, bool]] | None = None
+        self._store: Store | None = None
+        self._mine = self._closed = False
+
+    async def get(self) -> Store | None:
+        """Return it, served; None where large values go as bytes, or if the pool has stopped."""
+        if self._closed or not shared.enabled():
+            return None
+        if self._store is None:
+            if self._opening is None:
+                self._opening = asyncio.get_running_loop().run_in_executor(None, shared.opened)
+            store, mine = await asyncio.shield(self._opening)
+            if self._has_closed():
+                if mine:
+                    store.close()
+                return None
+            self._store, self._mine = store, mine
+        return self._store
+
+    def _has_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Close it if it was opened for the group."""
+        self._closed = True
+        if self._store is not None and self._mine:
+            self._store.close()
+        self._store = None
+
+
+async def store_of(main: str) -> Store | None:
+    """Return the store of the group of the main pool at that address; None if it has none.
+
+    Raises
+    ------
+    LookupError
+        The address is not known yet.
+    """
+    if not main:
+        raise LookupError("the peer has not said yet of which group it is")
+    pool = local_pool(main)
+    if pool is not None:
+        found: Store | None = await pool.store.get()
+        return found
+    address = await Peers.here().ask(main, "store", None)
+    return None if address is None else await shared.connected(address)
+
+
+@answers("store")
+async def _store(pool: Any, _: Any) -> str | None:
+    store = await pool.store.get()
+    return None if store is None else store.address

@@ -1,0 +1,108 @@
+"""Frames and their reader: any split of a stream gives its messages, and no damage to it does worse than a ValueError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from craton.actor.wire import frames
+from craton.actor.wire.link import _LARGE, _RING, Reader
+
+_SIZES = st.sampled_from([0, 1, 7, 4095, 4097, _RING // 4 - 60, _RING // 4 + 1, _RING, 3 * _RING])
+_VALUES = st.one_of(
+    st.integers(), st.none(), st.text(max_size=20), st.lists(st.integers(), max_size=40),
+    st.builds(lambda size, fill: bytes([fill]) * size, _SIZES, st.integers(0, 255)),
+    st.builds(lambda size, fill: [bytearray([fill]) * size, "x"], _SIZES, st.integers(0, 255)),
+)  # fmt: skip
+
+
+def _no_handshake(_record: bytes) -> int:
+    return 0
+
+
+def _fed(stream: bytes, cuts: list[int], found: list[Any]) -> Reader:
+    reader = Reader(found.append, _no_handshake, 0)
+    at = number = 0
+    while at < len(stream):
+        room = reader.buffer()
+        assert len(room)
+        step = min(len(room), len(stream) - at, cuts[number % len(cuts)] if cuts else len(stream))
+        room[:step] = stream[at : at + step]
+        reader.filled(step)
+        at, number = at + step, number + 1
+    return reader
+
+
+def _stream(values: list[Any]) -> bytes:
+    return b"".join(bytes(piece) for number, value in enumerate(values) for piece in frames.pack((0, number), value))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(_VALUES, max_size=8), st.lists(st.integers(1, 100_000), min_size=1, max_size=6))
+def test_any_split_gives_the_same_messages(values: list[Any], cuts: list[int]) -> None:
+    stream = _stream(values)
+    if len(stream) > 50_000:
+        cuts = [max(cut, 500) for cut in cuts]
+    found: list[Any] = []
+    assert _fed(stream, cuts, found).between
+    assert found == [(0, number, value) for number, value in enumerate(values)]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(_VALUES, min_size=1, max_size=4), st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=12)), max_size=4),
+    st.lists(st.integers(1, 100_000), min_size=1, max_size=3),
+)  # fmt: skip
+def test_damage_is_a_value_error_at_worst(
+    values: list[Any], damage: list[tuple[float, bytes]], cuts: list[int]
+) -> None:
+    stream = bytearray(_stream(values))
+    for where, what in damage:
+        at = int(where * len(stream))
+        stream[at : at + len(what)] = what
+    if len(stream) > 50_000:
+        cuts = [max(cut, 500) for cut in cuts]
+    taken: list[int] = []
+
+    def envelope_only(envelope: Any, parts: Any) -> Any:
+        taken.append(len(envelope) + sum(map(len, parts)))
+        return (0, 0)
+
+    with pytest.MonkeyPatch.context() as patched:
+        # What pickle makes of damage is pickle's: here, how the stream is cut.
+        patched.setattr(frames, "unpack", envelope_only)
+        try:
+            reader = _fed(bytes(stream), cuts, [])
+        except ValueError:
+            return
+    assert sum(taken) <= len(stream)
+    # Memory is there for what has come, and for one more part.
+    assert sum(len(piece) for piece in reader._pieces if len(piece) < _LARGE) <= len(stream) + _LARGE
+
+
+@pytest.mark.parametrize("envelope", [b"", b"garbage", b"\x80\x05K\x01.", b"\x80\x05)."])
+def test_a_damaged_envelope(envelope: bytes) -> None:
+    with pytest.raises(ValueError, match="envelope"):
+        _fed(frames.HEADER.pack(len(envelope), 0) + envelope, [], [])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [frames.HEADER.pack(frames.MOST_ENVELOPE + 1, 0), frames.HEADER.pack(1, frames.MOST_PARTS + 1),
+     frames.HEADER.pack(0, 2) + (1 << 63).to_bytes(8, "little") * 2, frames.HEADER.pack(0, 1) + (1 << 62).to_bytes(8, "little")],
+)  # fmt: skip
+def test_claims_that_are_too_large(head: bytes) -> None:
+    with pytest.raises(ValueError, match="claims"):
+        _fed(head, [], [])
+
+
+def test_a_damaged_value_takes_only_its_own_message() -> None:
+    pieces = frames.pack((0, 1), [bytearray(5000)])
+    stream = b"".join(bytes(piece) for piece in pieces).replace(b"COBM", b"XXXX") + _stream([5])
+    found: list[Any] = []
+    _fed(stream, [], found)
+    assert type(found[0][-1]) is frames.Undecodable
+    assert found[1] == (0, 0, 5)
