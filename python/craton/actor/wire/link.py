@@ -21,6 +21,8 @@ _RING = 1 << 18
 # Bytes that are joined with their neighbours rather than handed over by themselves.
 _JOINED = 1 << 15
 _SLICES = 256
+# Bytes that the system takes at a time of a large buffer, where it lets us choose.
+_SEND_BUFFER = 1 << 20
 # Bytes that wait to be sent: above the first senders wait, below the second they go on.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
 # Seconds within which a peer has to show that it has the key.
@@ -128,7 +130,7 @@ class Reader:
         lengths = frames.lengths_of(self._ring[at : self._start], parts)
         if sum(lengths) > frames.MOST_BYTES:
             raise ValueError(f"a frame claims {sum(lengths):,} bytes")
-        self._pieces = [memoryview(bytearray(length)) for length in (envelope, *lengths)]
+        self._pieces = [_memory(length) for length in (envelope, *lengths)]
         self._piece = self._full = 0
         for piece in self._pieces:
             self._full = min(len(piece), self._end - self._start)
@@ -151,6 +153,15 @@ class Reader:
     def _whole(self) -> None:
         pieces, self._pieces = self._pieces, []
         self._receive(frames.unpack(pieces[0], pieces[1:]))
+
+
+def _memory(length: int) -> memoryview:
+    # A bytearray is cleared first, and its pages are got one by one.
+    if length <= _RING:
+        return memoryview(bytearray(length))
+    import numpy as np
+
+    return memoryview(np.empty(length, np.uint8))  # type: ignore[arg-type]
 
 
 class Link:
@@ -178,6 +189,8 @@ class Link:
         self._drained: asyncio.Future[None] | None = None
         self._closed = False
         sock.setblocking(False)
+        if sock.family == socket.AF_UNIX:  # TCP finds out by itself what it needs
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._fd = sock.fileno()
         self._impatience = loop.call_later(PATIENCE, self._too_late)
         loop.add_reader(self._fd, self._readable)
@@ -284,7 +297,7 @@ class Link:
                     self._end(None if self._reader.between else ConnectionResetError("in the middle of a message"))
                     return
                 self._reader.filled(count)
-                if self._closed or count < len(buffer):
+                if self._closed or (count < len(buffer) and count < _RING // 4):
                     break
         except (BlockingIOError, InterruptedError):
             pass

@@ -98,7 +98,12 @@ class Peer:
             The peer has gone.
         """
         number = next(self._numbers)
-        pieces = frames.pack((kind, number, *fields), value)
+        try:
+            pieces = frames.pack((kind, number, *fields), value)
+        except SendMessageFailed as error:
+            if error.__cause__ is None or not fields:
+                raise
+            raise SendMessageFailed(f"an argument {error}") from error.__cause__
         link = self.link
         assert link is not None
         if link.closed:
@@ -252,12 +257,7 @@ class Peers:
     async def request(self, address: str, kind: int, fields: tuple[Any, ...], value: Any) -> Any:
         """Call a peer; see `Peer.request`."""
         peer = self._peers.get(address) or await self.get(address)
-        try:
-            return await peer.request(kind, fields, value)
-        except SendMessageFailed as error:
-            if error.__cause__ is None or not fields:
-                raise
-            raise SendMessageFailed(f"an argument {error}") from error.__cause__
+        return await peer.request(kind, fields, value)
 
     async def ask(self, address: str, what: str, value: Any) -> Any:
         """Ask a pool for something other than a call of a method."""
