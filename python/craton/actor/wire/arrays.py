@@ -9,7 +9,7 @@ from __future__ import annotations
 import copyreg
 import pickle
 from collections import ChainMap
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -55,4 +55,4 @@ def _array(memory: Any, dtype: str, shape: Any, order: Any = "C") -> Any:
 class ArrayPickler(pickle.Pickler):
     """A pickler that knows plain arrays, and must not meet others."""
 
-    dispatch_table: ClassVar[Any] = ChainMap({np.ndarray: _reduced}, copyreg.dispatch_table)
+    dispatch_table: Any = ChainMap({np.ndarray: _reduced}, copyreg.dispatch_table)  # noqa: RUF012
