@@ -54,6 +54,7 @@ from craton.actor.errors import (
     SendMessageFailed,
     ServerClosed,
 )
+from craton.actor.observing import metrics
 from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref
@@ -90,6 +91,7 @@ __all__ = [
     "has_actor",
     "in_thread",
     "kill_actor",
+    "metrics",
     "no_lock",
     "set_debug_options",
     "wait_actor_pool_recovered",

@@ -173,6 +173,8 @@ class Link:
         Who is there, for messages.
     ready : asyncio.Future
         Done when both sides have shown that they have the key; its exception says why not.
+    sent, received : int
+        Bytes.
     """
 
     def __init__(
@@ -187,6 +189,7 @@ class Link:
         self._joined_bytes = self._bytes = 0
         self._gathering = self._blocked = False
         self._drained: asyncio.Future[None] | None = None
+        self.sent = self.received = 0
         self._closed = False
         sock.setblocking(False)
         if sock.family == socket.AF_UNIX:  # TCP finds out by itself what it needs
@@ -262,6 +265,7 @@ class Link:
                 else:
                     sent = self._sock.sendmsg([pieces[number] for number in range(min(len(pieces), _SLICES))])
                 self._bytes -= sent
+                self.sent += sent
                 while pieces and sent >= len(pieces[0]):
                     sent -= len(pieces.popleft())
                 if sent:
@@ -296,6 +300,7 @@ class Link:
                 if not count:
                     self._end(None if self._reader.between else ConnectionResetError("in the middle of a message"))
                     return
+                self.received += count
                 self._reader.filled(count)
                 if self._closed or (count < len(buffer) and count < _RING // 4):
                     break
