@@ -98,6 +98,10 @@ def test_large_memory_is_not_copied_before_it_is_sent() -> None:
         list(range(1000)),
         {(1, "x"): 2},
         np.float64(2.5),
+        np.bool_(True),
+        np.datetime64(1, "s"),
+        np.str_("x"),
+        np.timedelta64(3),
         {1: {2}},
     ],
 )

@@ -146,7 +146,7 @@ def _short(text: str, width: int) -> str:
 
 
 def _number(value: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6)):
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
         if value >= size:
             return f"{value / size:.1f}{unit}"
     return f"{value:.0f}" if value < 1e5 else f"{value / 1e3:.0f}k"
@@ -158,7 +158,7 @@ def _duration(seconds: float | None) -> str:
     for unit, size in (("µs", 1e-6), ("ms", 1e-3)):
         if seconds < 1000 * size:
             return f"≤{seconds / size:.3g}{unit}"
-    return f"≤{seconds:.3g}s"
+    return f"≤{seconds:.3g}s" if seconds < 1000 else f"≤{seconds:.0f}s"
 
 
 _COMMANDS = {"ls": _ls, "top": _top}

@@ -68,6 +68,7 @@ def watched(option: str, text: str, *arguments: Any) -> Iterator[None]:
         yield
         return
     began = time.monotonic()
+    said = 0
 
     async def say() -> None:
         nonlocal said
@@ -76,7 +77,6 @@ def watched(option: str, text: str, *arguments: Any) -> Iterator[None]:
             said += 1
             logger.warning(text + " (for %.1f s)", *arguments, time.monotonic() - began)
 
-    said = 0
     task = asyncio.get_running_loop().create_task(say())
     try:
         yield

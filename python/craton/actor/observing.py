@@ -68,7 +68,7 @@ async def _metrics(pool: Pool, _: Any) -> dict[str, Any]:
         "bytes_out": pool.counted["sent"] + sum(link.sent for link in links),
         "memory": _resident(),
         "seconds": pool.handled.seconds,
-        "buckets": list(pool.handled.buckets),
+        "buckets": pool.handled.buckets,
     }
 
 

@@ -15,17 +15,21 @@ class Handled:
     ----------
     seconds : float
         All of them together.
-    buckets : list of int
-        How many took how long.
     """
 
-    __slots__ = ("buckets", "seconds")
+    __slots__ = ("_counts", "seconds")
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.buckets = [0] * BUCKETS
+        # As many as there can be, so that counting need not look.
+        self._counts = [0] * 1100
 
     def took(self, seconds: float) -> None:
         """Count one."""
         self.seconds += seconds
-        self.buckets[min(int(seconds * 1e6).bit_length(), BUCKETS - 1)] += 1
+        self._counts[int(seconds * 1e6).bit_length()] += 1
+
+    @property
+    def buckets(self) -> list[int]:
+        """How many took how long."""
+        return [*self._counts[: BUCKETS - 1], sum(self._counts[BUCKETS - 1 :])]

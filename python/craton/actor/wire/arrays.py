@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ArrayPickler", "is_plain_array"]
+__all__ = ["ArrayPickler", "is_plain_array", "is_scalar"]
 
 # Up to this many bytes, an array travels in the envelope.
 _IN_ENVELOPE = 1 << 15
@@ -30,6 +30,11 @@ def is_plain_array(array: Any) -> bool:
     if kind >= _BUILTIN or kind in (_OBJECT, _VOID) or dtype.metadata is not None:
         return False
     return flags.c_contiguous or flags.f_contiguous
+
+
+def is_scalar(kind: type) -> bool:
+    """Whether pickle writes the values of a type of NumPy's well by itself: numbers, truth values, times, text."""
+    return issubclass(kind, np.number | np.bool_ | np.datetime64 | np.character)
 
 
 def _reduced(array: Any) -> tuple[Any, ...]:

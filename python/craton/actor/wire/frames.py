@@ -58,11 +58,12 @@ def simple(kind: type) -> type:
 
 
 def _kind_of(kind: type) -> int:
-    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+    if kind.__module__ == "numpy":
         global _arrays
         _arrays = importlib.import_module("craton.actor.wire.arrays")
-        _KINDS[kind] = _ARRAY
-        return _ARRAY
+        known = _ARRAY if kind.__name__ == "ndarray" else _SIMPLE if _arrays.is_scalar(kind) else _OTHER
+        _KINDS[kind] = known
+        return known
     return _OTHER
 
 
