@@ -18,6 +18,7 @@ from typing import Any
 from bench.actors_common import Held, Inside, Keys, Touched, emit, measure_calls
 
 ROOT = Path(__file__).resolve().parents[1]
+UID = "touching"
 VARIABLE = "CRATON_BENCH_ACTORS"
 NAME = os.environ.get(VARIABLE, "craton")
 """The contestant; by the environment, so that sub pools know it too."""
@@ -164,8 +165,9 @@ async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, flo
             if NAME == "craton":
                 # A pool is known on its machine by the host's name that it was given; by another it is reached by TCP.
                 address = address.replace("127.0.0.1", "localhost")
-            ref = xo.create_actor_ref(told["uid"].encode(), address=address) if NAME == "craton" else None
-            ref = ref or await xo.actor_ref(told["uid"].encode(), address=address)
+                ref = xo.create_actor_ref(UID, address=address)
+            else:
+                ref = await xo.actor_ref(UID, address=address)
             found = await calls(ref, options, details)
             details["family"] = _family(ref.address)
             return found
@@ -178,8 +180,8 @@ async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, flo
 async def serve(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
     """Be the other program of `tcp`, until standard input ends."""
     async with group(1) as address:
-        ref = await xo.create_actor(Touching, address=address, allocate_strategy=at(1))
-        print(json.dumps({"address": ref.address, "uid": ref.uid.decode()}), flush=True)
+        ref = await xo.create_actor(Touching, uid=UID, address=address, allocate_strategy=at(1))
+        print(json.dumps({"address": ref.address}), flush=True)
         await asyncio.to_thread(sys.stdin.read)
     return {}
 
