@@ -94,6 +94,10 @@ pandas-tests: env ## pandas' own test suite against Craton
 pandas-tests-fast: env ## the fixed part of it that continuous integration runs
 	$(PY) tools/pandas_tests/run.py --fast --jobs $(JOBS) $(ARGS)
 
+.PHONY: xoscar-tests
+xoscar-tests: env ## Xoscar's own tests against craton.actor (XOSCAR=a clone of its repository)
+	$(PY) tools/xoscar_tests/run.py $(XOSCAR) $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## fuzz a decoder (TARGET=wire_header, SECONDS=60); needs cargo +nightly and cargo-fuzz
 	cargo run --release -p craton-wire --example seeds -- fuzz/corpus

@@ -1,154 +1,129 @@
-"""The debug mode: what is slow or stuck is named in the log."""
+"""The debug mode: it names slow calls, cycles and errors, and nothing that is in order."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
-import time
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 import craton.actor as xo
-from craton.actor import debug
-from craton.actor.allocate_strategy import ProcessIndex
 
 
-class Slow(xo.Actor):
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
+class Node(xo.Actor):
+    async def quick(self) -> str:
+        return "done"
 
-    async def hold(self) -> str:
-        await self.gate.wait()
-        return "held"
+    async def until(self, event: asyncio.Event) -> None:
+        await event.wait()
 
-    @xo.no_lock
-    async def open(self) -> None:
-        self.gate.set()
+    async def fail(self) -> None:
+        raise ValueError("a value")
 
-    async def other(self) -> str:
-        return "other"
+    async def chain(self, refs: list[xo.ActorRef]) -> str:
+        return await refs[0].chain(refs[1:]) if refs else "end"
 
-    def block(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    async def call(self, refs: list[Any]) -> str:
-        return await refs[0].call(refs[1:]) if refs else "end"
-
-    @xo.no_lock
-    async def round(self, refs: list[Any]) -> str:
-        return await refs[0].round(refs[1:]) if refs else "end"
+    async def chain_released(self, refs: list[xo.ActorRef]):
+        if refs:
+            yield refs[0].chain_released(refs[1:])
 
 
-@pytest.fixture
-def watching(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    caplog.set_level(logging.WARNING, "craton.actor.debug")
-    xo.set_debug_options(
-        xo.DebugOptions(actor_call_timeout=0.05, process_message_timeout=0.05, actor_lock_timeout=0.05)
-    )
-    yield caplog
-    xo.set_debug_options(None)
+@contextmanager
+def debugging(options: xo.DebugOptions) -> Iterator[None]:
+    xo.set_debug_options(options)
+    try:
+        yield
+    finally:
+        xo.set_debug_options(None)
 
 
-@contextlib.asynccontextmanager
-async def pools(n_process: int = 0) -> AsyncIterator[str]:
-    env = {debug.VARIABLE: json.dumps({"process_message_timeout": 0.05, "actor_lock_timeout": 0.05})}
-    async with await xo.create_actor_pool("127.0.0.1", n_process=n_process, envs=[env] * n_process) as pool:
-        yield pool.external_address
+async def nodes(pool: xo.MainActorPoolType, count: int) -> list[xo.ActorRef]:
+    return [await xo.create_actor(Node, uid=f"node-{i}", address=pool.external_address) for i in range(count)]
 
 
-async def until(caplog: pytest.LogCaptureFixture, *texts: str) -> None:
-    async with asyncio.timeout(20):
-        while not all(any(text in record.getMessage() for record in caplog.records) for text in texts):
-            await asyncio.sleep(0.01)
+def test_calls_that_follow_each_other_are_no_cycle(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
+            (node,) = await nodes(pool, 1)
+            with debugging(xo.DebugOptions()):
+                assert [await node.quick() for _ in range(3)] == ["done"] * 3
+
+    asyncio.run(main())
+    assert not caplog.records
 
 
-def test_slow_calls_and_lock_waits_are_named(watching: pytest.LogCaptureFixture) -> None:
-    async def check() -> None:
-        async with pools() as address:
-            ref = await xo.create_actor(Slow, address=address, uid="slow")
-            calls = [asyncio.create_task(ref.hold()), asyncio.create_task(ref.other())]
-            await until(
-                watching,
-                f"calling 'hold' of actor b'slow' at {address} (for ",
-                "'hold' of actor b'slow' is running",
-                "'hold' of actor b'slow' holds the actor's lock",
-                "'other' of actor b'slow' waits for the actor's lock, which 'hold' holds",
-            )
-            await ref.open()
-            assert await asyncio.gather(*calls) == ["held", "other"]
-            assert debug._holders == {}
+def test_a_cycle_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
+            first, second = await nodes(pool, 2)
+            with debugging(xo.DebugOptions()):
+                assert await first.chain([second]) == "end"
+                assert not caplog.records
+                call = asyncio.ensure_future(first.chain([second, first]))
+                while not caplog.records:
+                    await asyncio.sleep(0)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
 
-    asyncio.run(check())
-
-
-def test_what_blocks_the_loop_is_named_afterwards(watching: pytest.LogCaptureFixture) -> None:
-    async def check() -> None:
-        async with pools() as address:
-            ref = await xo.create_actor(Slow, address=address)
-            await ref.block(0.2)
-            await until(watching, "nothing else could run meanwhile")
-
-    asyncio.run(check())
+    asyncio.run(main())
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert "cycle" in text
+    assert text.count("node-0") == 2
+    assert text.count("node-1") == 1
 
 
-def test_calls_in_a_circle_are_named(watching: pytest.LogCaptureFixture) -> None:
-    async def check() -> None:
-        async with pools() as address:
-            first = await xo.create_actor(Slow, address=address, uid="first")
-            second = await xo.create_actor(Slow, address=address, uid="second")
-            assert await first.round([second, first]) == "end"
-            (text,) = [record.getMessage() for record in watching.records if "circle" in record.getMessage()]
-            assert [part.split("'")[3] for part in text.splitlines()[1:]] == ["first", "second", "first"]
-            # With locks, that is a deadlock: it is named, and can be given up.
-            with pytest.raises(TimeoutError):
-                await xo.wait_for(first.call([second, first]), 0.5)
-            await until(watching, "'call' of actor b'first' waits for the actor's lock, which 'call' holds")
+def test_what_frees_its_actor_is_no_cycle(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
+            first, second = await nodes(pool, 2)
+            with debugging(xo.DebugOptions()):
+                await asyncio.wait_for(first.chain_released([second, first]), 10)
 
-    asyncio.run(check())
+    asyncio.run(main())
+    assert not caplog.records
 
 
-def test_circles_through_other_processes(capfd: pytest.CaptureFixture[str]) -> None:
-    async def check() -> None:
-        async with pools(2) as address:
-            xo.set_debug_options(xo.DebugOptions())
-            try:
-                refs = [
-                    await xo.create_actor(Slow, address=address, uid=f"actor {i}", allocate_strategy=ProcessIndex(i))
-                    for i in (1, 2)
-                ]
-                assert await refs[0].round([refs[1], refs[0]]) == "end"
-                with pytest.raises(TimeoutError):
-                    await xo.wait_for(refs[0].call([refs[1], refs[0]]), 0.5)
-            finally:
-                xo.set_debug_options(None)
+def test_cycles_are_not_named_when_nobody_asks(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
+            first, second = await nodes(pool, 2)
+            with debugging(xo.DebugOptions(log_cycle_send=False)), pytest.raises(TimeoutError):
+                await xo.wait_for(first.chain([second, first]), 0.05)
 
-    asyncio.run(check())
-    said = capfd.readouterr().err
-    assert "Calls go round in a circle" in said
-    assert "waits for the actor's lock" in said
+    asyncio.run(main())
+    assert not caplog.records
 
 
-def test_nothing_is_said_when_nothing_is_slow(watching: pytest.LogCaptureFixture) -> None:
-    async def check() -> None:
-        xo.set_debug_options(xo.DebugOptions())
-        async with pools() as address:
-            ref = await xo.create_actor(Slow, address=address)
-            assert await ref.other() == "other"
+@pytest.mark.parametrize("said", [True, False])
+def test_errors_are_said(caplog: pytest.LogCaptureFixture, said: bool) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
+            (node,) = await nodes(pool, 1)
+            with debugging(xo.DebugOptions(log_unhandled_errors=said)), pytest.raises(ValueError, match="a value"):
+                await node.fail()
 
-    asyncio.run(check())
-    assert watching.records == []
+    asyncio.run(main())
+    assert ("ValueError: a value" in caplog.text) is said
 
 
-def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for text, expected in (("", None), ("0", None), ("1", xo.DebugOptions())):
-        monkeypatch.setenv(debug.VARIABLE, text)
-        assert debug._from_environment() == expected
-    monkeypatch.setenv(debug.VARIABLE, '{"actor_call_timeout": 2}')
-    assert debug._from_environment() == xo.DebugOptions(actor_call_timeout=2)
-    monkeypatch.setenv(debug.VARIABLE, '{"other": 2}')
-    with pytest.raises(ValueError, match="actor_call_timeout"):
-        debug._from_environment()
+def test_slow_calls_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
+            (node,) = await nodes(pool, 1)
+            event = asyncio.Event()
+            with debugging(xo.DebugOptions(actor_call_timeout=0.01)):
+                call = asyncio.ensure_future(node.until(event))
+                while not caplog.records:
+                    await asyncio.sleep(0.001)
+                event.set()
+                await call
+
+    asyncio.run(main())
+    record = caplog.records[0]
+    assert record.levelno == logging.WARNING
+    assert "'until'" in record.getMessage()
+    assert "node-0" in record.getMessage()

@@ -54,10 +54,13 @@ from craton.actor.errors import (
     SendMessageFailed,
     ServerClosed,
 )
+from craton.actor.groups import ActorGroup, Spread, create_actors
 from craton.actor.observing import metrics
 from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref
+from craton.actor.streams import Stream, generator
+from craton.actor.transfer import BufferRef, FileObjectRef, buffer_ref, copy_to, file_object_ref
 
 _T = TypeVar("_T")
 ActorRefType = Union[ActorRef, _T]  # noqa: UP007 (subscripted by its users)
@@ -66,10 +69,13 @@ __all__ = [
     "Actor",
     "ActorAlreadyExist",
     "ActorError",
+    "ActorGroup",
     "ActorNotExist",
     "ActorRef",
     "ActorRefType",
+    "BufferRef",
     "DebugOptions",
+    "FileObjectRef",
     "LocalActorRef",
     "MainActorPoolType",
     "NoIdleSlot",
@@ -77,15 +83,22 @@ __all__ = [
     "Return",
     "SendMessageFailed",
     "ServerClosed",
+    "Spread",
     "StatelessActor",
+    "Stream",
     "actor_ref",
     "allocate_strategy",
+    "buffer_ref",
+    "copy_to",
     "create_actor",
     "create_actor_pool",
     "create_actor_ref",
+    "create_actors",
     "debug",
     "destroy_actor",
     "extensible",
+    "file_object_ref",
+    "generator",
     "get_debug_options",
     "get_pool_config",
     "has_actor",

@@ -237,7 +237,11 @@ class BaseActor:
                 async with contextlib.nullcontext() if turn is None else turn.ticket():
                     result = await (generator.asend(result) if error is None else generator.athrow(error))
                 try:
-                    result, error = await self.finish(result), None
+                    if debug._options is None:
+                        result, error = await self.finish(result), None
+                    else:
+                        with debug.released():
+                            result, error = await self.finish(result), None
                 except BaseException as met:
                     error = met
         except Return as returned:

@@ -13,12 +13,14 @@ __all__ = [
     "AddressSpecified", "AllocateStrategy", "IdleLabel", "MainPool", "ProcessIndex", "Random", "RandomLabel", "RandomSubPool",
 ]  # fmt: skip
 
+Allocated = dict[str, dict[Any, tuple["AllocateStrategy", Any]]]
+
 
 class AllocateStrategy(ABC):
     """Chooses the address of a pool."""
 
     @abstractmethod
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         """Return an address.
 
         Parameters
@@ -26,7 +28,8 @@ class AllocateStrategy(ABC):
         config : ActorPoolConfig
             The group's pools.
         allocated : dict
-            The strategies that pools hold actors of, by address; of `IdleLabel` only.
+            The actors that were placed by an `IdleLabel` and live: by the address of their pool, and there by a
+            reference, the strategy and None.
 
         Raises
         ------
@@ -49,7 +52,7 @@ class AddressSpecified(AllocateStrategy):
 
     address: str
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         return self.address
 
 
@@ -57,7 +60,7 @@ class AddressSpecified(AllocateStrategy):
 class MainPool(AllocateStrategy):
     """The main pool."""
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         return config.get_external_addresses()[0]
 
 
@@ -65,7 +68,7 @@ class MainPool(AllocateStrategy):
 class Random(AllocateStrategy):
     """Any pool."""
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         return _one_of(config.get_external_addresses(), "pool")
 
 
@@ -73,7 +76,7 @@ class Random(AllocateStrategy):
 class RandomSubPool(AllocateStrategy):
     """Any pool but the main one."""
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         return _one_of(config.get_external_addresses()[1:], "sub pool")
 
 
@@ -83,7 +86,7 @@ class ProcessIndex(AllocateStrategy):
 
     process_index: int
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         addresses = config.get_external_addresses()
         if not -len(addresses) <= self.process_index < len(addresses):
             raise IndexError(f"there is no pool {self.process_index} among {len(addresses)}")
@@ -96,7 +99,7 @@ class RandomLabel(AllocateStrategy):
 
     label: str
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         return _one_of(config.get_external_addresses(label=self.label), f"pool with the label {self.label!r}")
 
 
@@ -107,8 +110,8 @@ class IdleLabel(AllocateStrategy):
     label: str
     mark: str
 
-    def get_allocated_address(self, config: Any, allocated: dict[str, set[Any]]) -> str:
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
         for address in config.get_external_addresses(label=self.label):
-            if self not in allocated.get(address, ()):
+            if all(strategy != self for strategy, _ in allocated.get(address, {}).values()):
                 return address
         raise NoIdleSlot(f"every pool with the label {self.label!r} has an actor with the mark {self.mark!r}")

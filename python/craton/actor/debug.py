@@ -1,4 +1,4 @@
-"""A mode that names what is slow or stuck: calls, locks, and calls that go round in a circle.
+"""A mode that names what is slow or stuck: calls, locks, and cycles of calls.
 
 On with ``CRATON_ACTOR_DEBUG=1`` (or a JSON object of `DebugOptions`' fields) in the environment of every process, or
 with `set_debug_options`.
@@ -123,12 +123,40 @@ class Entry:
         await self._ticket.__aexit__(*error)
 
 
+@contextmanager
+def called(steps: tuple[tuple[str, Any, str], ...] | None, method: str, uid: Any) -> Iterator[None]:
+    """Know, as long as a method runs, which calls led to it; and say what it raises."""
+    token = path.set(tuple(steps or ()))
+    try:
+        yield
+    except Exception:
+        if _options is not None and _options.log_unhandled_errors:
+            logger.exception("%r of actor %s raises", method, uid)
+        raise
+    finally:
+        path.reset(token)
+
+
+@contextmanager
+def released() -> Iterator[None]:
+    """Forget the calls that led here while the actor is free: what is awaited now keeps nobody from it."""
+    token = path.set(())
+    try:
+        yield
+    finally:
+        path.reset(token)
+
+
 def check_cycle(address: str, uid: Any, method: str) -> tuple[tuple[str, Any, str], ...]:
-    """Return the path of a call that is about to be sent, and say so if it goes round in a circle."""
+    """Return the path of a call that is about to be sent, and say so if it makes a cycle."""
     before = path.get()
-    if any((known, name) == (address, uid) for known, name, _ in before):
+    if (
+        _options is not None
+        and _options.log_cycle_send
+        and any((known, name) == (address, uid) for known, name, _ in before)
+    ):
         steps = "".join(
             f"\n    {what!r} of actor {who} at {where}" for where, who, what in (*before, (address, uid, method))
         )
-        logger.warning("Calls go round in a circle: each waits for the next:%s", steps)
+        logger.warning("A cycle of calls, each of which waits for the next:%s", steps)
     return (*before, (address, uid, method))

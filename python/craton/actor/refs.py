@@ -34,20 +34,22 @@ def local_pool(address: str) -> Any:
 
 
 def local_actor(address: str, uid: bytes) -> BaseActor | None:
-    """Return the actor itself if it lives in this event loop and debugging does not watch calls."""
+    """Return the actor itself if it lives in this event loop."""
     pool = local_pool(address)
-    return None if pool is None or debug._options is not None else pool.actors.get(uid)
+    return None if pool is None else pool.actors.get(uid)
 
 
 def make_ref(address: str, uid: Any) -> ActorRef:
-    """Return a reference, which is a `LocalActorRef` where the actor lives in this process."""
+    """Return a reference: a `LocalActorRef` where the actor lives in this process and debugging does not watch calls."""
     name = uid.encode() if isinstance(uid, str) else uid
-    actor = local_actor(address, name) if type(name) is bytes else None
+    actor = local_actor(address, name) if type(name) is bytes and debug._options is None else None
     return ActorRef(address, name) if actor is None else LocalActorRef(actor)
 
 
 def as_ref(*args: Any, **kwargs: Any) -> ActorRef:
     """Return the reference that ``(ref)``, ``(uid, address=...)`` or ``(address, uid)`` speak of.
+
+    Also ``(cls, *args, address=..., uid=...)``, as `create_actor` has it.
 
     Raises
     ------
@@ -57,6 +59,8 @@ def as_ref(*args: Any, **kwargs: Any) -> ActorRef:
     address, uid = kwargs.pop("address", None), kwargs.pop("uid", None)
     if kwargs:
         raise ValueError(f"only address and uid say which actor, not {sorted(kwargs)}")
+    if args and isinstance(args[0], type):
+        args = ()  # what it was created with, which does not say which one it is
     if len(args) == 2:
         if address is not None:
             raise ValueError("the address is given twice")
@@ -97,7 +101,7 @@ class ActorRef:
         self._methods: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") and name not in ("__craton_next__", "__craton_close__"):
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = self._methods[name] = ActorRefMethod(self, name)
         return method
@@ -264,7 +268,7 @@ class LocalActorRef(ActorRef):
         return actor
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") and name not in ("__craton_next__", "__craton_close__"):
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         getattr(self._actor(), name)  # a wrong name is an error here, as it is on any object
         method = self._methods[name] = LocalActorRefMethod(self, name)
@@ -281,6 +285,8 @@ class LocalActorRefMethod(ActorRefMethod):
 
     async def _send(self, kind: int, value: Any) -> Any:
         ref = self._ref
+        if debug._options is not None:
+            return await super()._send(kind, value)
         pool = local_pool(ref.address)
         if pool is None:
             # Another event loop of this process, or the pool has stopped and another one serves there.

@@ -142,7 +142,8 @@ class Pool:
         elif kind == CANCEL:
             task = self._running.get((link, message[2]))
             if task is not None:
-                task.cancel()
+                # After its first step, also if it came just now: who has not begun could not answer.
+                self.loop.call_soon(task.cancel)
             return
         else:
             raise ValueError(f"a message of kind {kind!r}")
@@ -258,8 +259,10 @@ class Pool:
         try:
             if debug._options is None:
                 return await self._received(actor, kind, name, value, ticket)
-            debug.path.set(tuple(steps or ()))
-            with debug.watched("process_message_timeout", "%r of actor %s is running", name, uid):
+            with (
+                debug.called(steps, name, uid),
+                debug.watched("process_message_timeout", "%r of actor %s is running", name, uid),
+            ):
                 return await self._received(actor, kind, name, value, ticket)
         finally:
             self.handled.took(perf_counter() - began)
@@ -291,20 +294,33 @@ class Pool:
         ActorAlreadyExist
             The name is taken.
         """
+        actor = self.make(uid, *pickle.loads(spec))
+        try:
+            await actor.__post_create__()
+        except BaseException:
+            self.actors.pop(actor.uid, None)
+            raise
+        return actor.uid
+
+    def make(self, uid: bytes | None, kind: Any, args: Any, kwargs: Any) -> Any:
+        """Make an actor that lives here from now on, before its `__post_create__`.
+
+        Raises
+        ------
+        ActorAlreadyExist
+            The name is taken.
+        """
         uid = uid or secrets.token_hex(16).encode()
         if uid in self.actors:
             raise ActorAlreadyExist(f"there is an actor {uid!r} at {self.external_address} already")
-        kind, args, kwargs = pickle.loads(spec)
         actor = kind.__new__(kind, *args, **kwargs)
         actor.uid, actor.address = uid, self.external_address
         actor.__init__(*args, **kwargs)
         self.actors[uid] = actor
-        try:
-            await actor.__post_create__()
-        except BaseException:
-            self.actors.pop(uid, None)
-            raise
-        return uid
+        return actor
+
+    async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
+        """Take note of how to make actors of a sub pool again."""
 
     async def destroy(self, uid: bytes) -> None:
         """Destroy an actor of this pool.
@@ -319,6 +335,9 @@ class Pool:
             raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
         await actor.__pre_destroy__()
         self.actors.pop(uid, None)
+        for stream in list(actor._streams.values()):
+            await stream.close(in_turn=False)
+        actor._streams.clear()
 
     async def find(self, uid: bytes) -> str | None:
         """Return the address in the group where an actor of that name lives."""
@@ -326,11 +345,12 @@ class Pool:
 
     # ---- life ----
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run something in the background."""
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run something in the background; it ends with the pool."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def join(self, timeout: float | None = None) -> None:
         """Wait until the pool has stopped, or some seconds."""

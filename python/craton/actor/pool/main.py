@@ -11,10 +11,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from craton.actor.allocate_strategy import IdleLabel
+from craton.actor.allocate_strategy import Allocated, IdleLabel
 from craton.actor.pool.base import Pool, answers
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.processes import Process, Watcher
+from craton.actor.refs import make_ref
 from craton.actor.wire import addresses
 from craton.actor.wire.peers import Peers
 
@@ -305,10 +306,10 @@ class MainActorPool(Pool):
         if not isinstance(strategy, IdleLabel):
             return await self._create_at(strategy.get_allocated_address(self.config, {}), uid, spec)
         async with self._placing:
-            allocated: dict[str, set[Any]] = {}
+            allocated: Allocated = {}
             for (address, name), label in list(self._idle.items()):
                 if label == strategy and await self._lives(address, name):
-                    allocated.setdefault(address, set()).add(label)
+                    allocated.setdefault(address, {})[make_ref(address, name)] = (label, None)
             address, uid = await self._create_at(strategy.get_allocated_address(self.config, allocated), uid, spec)
             self._idle[address, uid] = strategy
             return address, uid
@@ -319,9 +320,13 @@ class MainActorPool(Pool):
         if address not in self.sub_processes:
             return await Peers.here().ask(address, "create", (uid, spec, None))
         _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
-        if self._auto_recover == "actor":
-            self._made.setdefault(address, {})[uid] = spec
+        await self.created(address, {uid: spec})
         return address, uid
+
+    async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
+        """Take note of how to make actors of a sub pool again."""
+        if self._auto_recover == "actor":
+            self._made.setdefault(address, {}).update(specs)
 
     async def _lives(self, address: str, uid: bytes) -> bool:
         if address == self.external_address:
@@ -374,8 +379,7 @@ class MainActorPool(Pool):
 
 @answers("created")
 async def _created(pool: Any, value: Any) -> None:
-    address, uid, spec = value
-    pool._made.setdefault(address, {})[uid] = spec
+    await pool.created(*value)
 
 
 @answers("destroyed")

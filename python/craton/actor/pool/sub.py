@@ -38,9 +38,14 @@ class SubActorPool(Pool):
             if address != self.external_address:
                 return await Peers.here().ask(self.main_address, "create", (uid, spec, strategy))
         uid = await self.create(uid, spec)
-        if self.reports and not told:
-            await Peers.here().ask(self.main_address, "created", (self.external_address, uid, spec))
+        if not told:
+            await self.created(self.external_address, {uid: spec})
         return self.external_address, uid
+
+    async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
+        """Tell the main pool."""
+        if self.reports:
+            await Peers.here().ask(self.main_address, "created", (address, specs))
 
     async def destroyed(self, uid: bytes) -> None:
         """Tell the main pool."""

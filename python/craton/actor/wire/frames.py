@@ -4,14 +4,16 @@ A message is a tuple of a kind, a number and further fields; its last field may 
 
 ====================  ===============================================================================
 u32                   bytes of the envelope
-u32                   number of parts; 0 when the whole message is in the envelope
+u32                   number of parts; 0 when the whole message is in the envelope; the highest bit: see below
 u64 a part            bytes of it
 the envelope          the message as pickle writes it, without its last field if that has a meta
 the parts             of the last field: `craton.serialize`'s meta, then the buffers; an empty part, then the buffers,
                       if the whole message is in the envelope but for them
 ====================  ===============================================================================
 
-all numbers little-endian. Nothing is unpickled before the other side has shown that it has the key.
+all numbers little-endian. With the highest bit, the envelope is the whole message and the parts are plain bytes, which
+are read to where the function that the message names (see `places`) wants them. Nothing is unpickled before the other
+side has shown that it has the key.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import importlib
 import pickle
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from craton.actor.errors import SendMessageFailed
@@ -34,6 +36,8 @@ MOST_PARTS = 1 << 14
 """Parts that a frame may have."""
 MOST_BYTES = 1 << 40
 """Bytes that a frame may have."""
+PLACED = 1 << 31
+"""The bit of frames whose parts are read to where they shall stay."""
 # Text and bytes up to this length travel in the envelope.
 _SHORT = 4096
 # How deep, and how long, containers are looked into before they are left to the general encoder.
@@ -97,6 +101,11 @@ def _needs(value: Any, deep: int = _DEEP) -> int:
                     return _GENERAL
                 worst = _APART
     return worst
+
+
+def is_plain_value(value: Any) -> bool:
+    """Whether pickle by itself writes a value well: it is small, and of plain types."""
+    return _needs(value) == _PLAIN
 
 
 def pack(fields: tuple[Any, ...], value: Any) -> list[Any]:
@@ -170,6 +179,49 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
         return (*message, decode(parts[0], parts[1:]))
     except Exception as error:
         return (*message, Undecodable(error))
+
+
+def pack_placed(fields: tuple[Any, ...], where: Any, views: Sequence[memoryview]) -> list[Any]:
+    """Return the pieces of a frame whose parts are read to where they shall stay.
+
+    Parameters
+    ----------
+    fields : tuple
+        Kind, number and the name that `places` was given.
+    where : object
+        For that function.
+    views : sequence of memoryview
+        Bytes.
+    """
+    envelope = pickle.dumps((*fields, where), 5)
+    lengths = [view.nbytes for view in views]
+    head = HEADER.pack(len(envelope), len(lengths) | PLACED) + struct.pack(f"<{len(lengths)}Q", *lengths)
+    return [head + envelope, *views]
+
+
+_PLACES: dict[str, Callable[[Any, Sequence[int]], list[memoryview]]] = {}
+
+
+def places(name: str) -> Callable[[Any], Any]:
+    """Declare who says where parts are read to: a function of a message's last field and the parts' lengths."""
+
+    def declare(function: Any) -> Any:
+        _PLACES[name] = function
+        return function
+
+    return declare
+
+
+def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...], list[memoryview]]:
+    """Return a message, and where its parts are read to; if that cannot be said, the last field is `Undecodable`."""
+    message = pickle.loads(envelope)
+    try:
+        return message, _PLACES[message[2]](message[3], lengths)
+    except Exception as error:
+        # Without its frames, which keep the places.
+        return (*message[:3], Undecodable(error.with_traceback(None))), [
+            memoryview(bytearray(length)) for length in lengths
+        ]
 
 
 class _Contained:

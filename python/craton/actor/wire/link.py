@@ -63,6 +63,9 @@ class Reader:
         # Of a frame that does not stay in the ring: where its pieces go, which one comes next, and how full that is.
         self._pieces: list[memoryview] = []
         self._piece = self._full = 0
+        # Of a frame whose envelope says where its parts go: their lengths until it is read, and the message then.
+        self._lengths: tuple[int, ...] = ()
+        self._message: tuple[Any, ...] = ()
 
     @property
     def between(self) -> bool:
@@ -101,6 +104,8 @@ class Reader:
             if have < HEADER.size:
                 break
             envelope, parts = HEADER.unpack_from(ring, start)
+            placed = parts & frames.PLACED
+            parts ^= placed
             if envelope > frames.MOST_ENVELOPE or parts > frames.MOST_PARTS:
                 raise ValueError(f"a frame claims an envelope of {envelope:,} bytes and {parts:,} parts")
             if not parts:
@@ -113,7 +118,7 @@ class Reader:
                     break
             elif have < HEADER.size + LENGTH_BYTES * parts:
                 break
-            self._begin(envelope, parts)
+            self._begin(envelope, parts, placed)
             if self._pieces:
                 break
         if self._start == self._end:
@@ -124,13 +129,14 @@ class Reader:
             ring[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
 
-    def _begin(self, envelope: int, parts: int) -> None:
+    def _begin(self, envelope: int, parts: int, placed: int) -> None:
         at = self._start + HEADER.size
         self._start = at + LENGTH_BYTES * parts
         lengths = frames.lengths_of(self._ring[at : self._start], parts)
         if sum(lengths) > frames.MOST_BYTES:
             raise ValueError(f"a frame claims {sum(lengths):,} bytes")
-        self._pieces = [_memory(length) for length in (envelope, *lengths)]
+        self._lengths = lengths if placed else ()
+        self._pieces = [_memory(length) for length in (envelope, *(() if placed else lengths))]
         self._piece = self._full = 0
         for piece in self._pieces:
             self._full = min(len(piece), self._end - self._start)
@@ -140,19 +146,29 @@ class Reader:
                 return
             self._piece += 1
             self._full = 0
+            if self._lengths:
+                self._find_places()
         self._whole()
 
     def _go_on(self) -> None:
         while self._full == len(self._pieces[self._piece]):
             self._full = 0
             self._piece += 1
+            if self._lengths:
+                self._find_places()
             if self._piece == len(self._pieces):
                 self._whole()
                 return
 
+    def _find_places(self) -> None:
+        lengths, self._lengths = self._lengths, ()
+        self._message, places = frames.unpack_placed(self._pieces[0], lengths)
+        self._pieces += places
+
     def _whole(self) -> None:
         pieces, self._pieces = self._pieces, []
-        self._receive(frames.unpack(pieces[0], pieces[1:]))
+        message, self._message = self._message, ()
+        self._receive(message or frames.unpack(pieces[0], pieces[1:]))
 
 
 def _memory(length: int) -> memoryview:

@@ -21,6 +21,8 @@ CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
 GRACE = 2.0
 # Seconds after which a machine that has not been heard of is taken to be gone, checked every so many.
 _SILENT, _BEAT = 3, 1
+# Seconds within which a machine answers who wants to connect to it.
+_ANSWERED = 5.0
 # Seconds that the main pool has to say how a process of its ended.
 _OBITUARY = 1.0
 
@@ -74,7 +76,10 @@ class Peer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             notice_silence(sock)
-            await self._loop.sock_connect(sock, (host, port))
+            try:
+                await asyncio.wait_for(self._loop.sock_connect(sock, (host, port)), _ANSWERED)
+            except TimeoutError:
+                raise TimeoutError(f"no answer within {_ANSWERED:g} s") from None
         except BaseException:
             sock.close()
             raise
@@ -104,6 +109,20 @@ class Peer:
             if error.__cause__ is None or not fields:
                 raise
             raise SendMessageFailed(f"an argument {error}") from error.__cause__
+        return await self._answered(number, pieces)
+
+    async def place(self, what: str, where: Any, views: list[memoryview]) -> None:
+        """Ask for bytes to be put where a function that `frames.places` declares wants them; return when they are there.
+
+        Raises
+        ------
+        ServerClosed
+            The peer has gone.
+        """
+        number = next(self._numbers)
+        await self._answered(number, frames.pack_placed((ASK, number, what), where, views))
+
+    async def _answered(self, number: int, pieces: list[Any]) -> Any:
         link = self.link
         assert link is not None
         if link.closed:
@@ -119,6 +138,10 @@ class Peer:
             if future.done() and not future.cancelled():
                 raise  # the callee's
             return await self._cancelled(number)
+        finally:
+            # An error that is kept keeps this frame: it shall not keep what was sent, nor go round in a circle.
+            del future
+            pieces.clear()
 
     async def _cancelled(self, number: int) -> Any:
         # The callee may clean up, and may even answer: its answer counts. It is not waited for without end.

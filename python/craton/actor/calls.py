@@ -1,0 +1,134 @@
+"""One method of many actors, called with one message to each of their processes."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from craton.actor.api import _ask
+from craton.actor.errors import RemoteTraceback, SendMessageFailed
+from craton.actor.pool.base import answers
+from craton.actor.refs import ActorRef
+from craton.actor.wire import frames
+from craton.actor.wire.peers import CALL
+
+__all__ = ["call_each"]
+
+# Calls that are done before others have their turn.
+_AT_ONCE = 64
+
+
+async def call_each(
+    refs: Sequence[ActorRef],
+    method: str,
+    pairs: Sequence[tuple[Any, Any]] | None,
+    same: tuple[Any, Any] | None,
+    return_exceptions: bool = False,
+) -> list[Any]:
+    """Call a method of each actor.
+
+    Parameters
+    ----------
+    refs : sequence of ActorRef
+        The actors.
+    method : str
+        The method.
+    pairs : sequence of tuple, optional
+        Arguments and keywords for each actor.
+    same : tuple, optional
+        Those of all, in their place.
+    return_exceptions : bool
+        Return what was raised, in its place.
+
+    Returns
+    -------
+    list
+        The results, in the order of the actors.
+
+    Raises
+    ------
+    Exception
+        The first in the order of the actors, when all calls have ended.
+    """
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for index, ref in enumerate(refs):
+        places[ref.address].append(index)
+    asked = [
+        _ask(
+            address,
+            "call each",
+            (method, [refs[i].uid for i in indexes], same, None if pairs is None else [pairs[i] for i in indexes]),
+        )
+        for address, indexes in places.items()
+    ]
+    answered = await asyncio.gather(*asked, return_exceptions=True)
+    results: list[Any] = [None] * len(refs)
+    failed: dict[int, BaseException] = {}
+    for indexes, answer in zip(places.values(), answered, strict=True):
+        if isinstance(answer, BaseException):
+            failed.update(dict.fromkeys(indexes, answer))
+            continue
+        values, errors = answer
+        for index, result in zip(indexes, values, strict=True):
+            results[index] = result
+        for place, (error, text) in errors.items():
+            error.__cause__ = error.__cause__ or RemoteTraceback(text)
+            failed[indexes[place]] = error
+    if failed and not return_exceptions:
+        raise failed[min(failed)]
+    for index, error in failed.items():
+        results[index] = error
+    return results
+
+
+@answers("call each")
+async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, tuple[BaseException, str]]]:
+    method, uids, same, pairs = value
+    results: list[Any] = [None] * len(uids)
+    errors: dict[int, tuple[BaseException, str]] = {}
+    waiting: dict[asyncio.Task[Any], int] = {}
+    try:
+        for index, uid in enumerate(uids):
+            pair = pairs[index] if same is None else same
+            actor = pool.actors.get(uid)
+            if actor is not None and pool._is_plain(actor, method):
+                try:
+                    pool.counted["calls"] += 1
+                    result = getattr(actor, method)(*pair[0], **pair[1])
+                except Exception as error:
+                    errors[index] = _told(error)
+                    continue
+                if type(result) is not tuple and not hasattr(result, "__await__") and not hasattr(result, "__aiter__"):
+                    results[index] = result
+                    if index % _AT_ONCE == _AT_ONCE - 1:
+                        await asyncio.sleep(0)
+                    continue
+                work = actor.finish(result)
+            else:
+                work = pool.handle(CALL, uid, method, None, pair)
+            waiting[asyncio.ensure_future(work)] = index
+        if waiting:
+            await asyncio.wait(waiting)
+    finally:
+        for task in waiting:
+            task.cancel()
+    for task, index in waiting.items():
+        try:
+            results[index] = task.result()
+        except asyncio.CancelledError as error:
+            errors[index] = error, ""
+        except Exception as error:
+            errors[index] = _told(error)
+    return results, errors
+
+
+def _told(error: Exception) -> tuple[BaseException, str]:
+    text = "".join(traceback.format_exception(error))
+    try:
+        frames.pack((), error)
+    except SendMessageFailed as failure:
+        return SendMessageFailed(f"the exception {type(error).__name__}: {str(error)[:500]} {failure}"), text
+    return error, text

@@ -1,0 +1,297 @@
+"""Many actors at once: made, called and waited for with one message to each process.
+
+```python
+group = await create_actors(Worker, [(i,) for i in range(1000)], address=address, allocate_strategy=Spread())
+results = await group.call("work", 3)            # the same of all
+results = await group.scatter("work", pieces)    # of each with its own arguments
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import cloudpickle
+
+from craton.actor.actors import BaseActor
+from craton.actor.allocate_strategy import Allocated, AllocateStrategy, IdleLabel
+from craton.actor.api import _ask, _reachable, default_address
+from craton.actor.barrier import wait_at
+from craton.actor.calls import call_each
+from craton.actor.pool.base import answers
+from craton.actor.refs import ActorRef, make_ref
+from craton.actor.wire import frames
+
+__all__ = ["ActorGroup", "Spread", "create_actors"]
+
+
+@dataclass(frozen=True)
+class Spread(AllocateStrategy):
+    """The sub pools in turn, or all pools where there are none; of use for many actors at once."""
+
+    _turns: list[int] = field(default_factory=lambda: [secrets.randbelow(1 << 16)], compare=False)
+
+    def get_allocated_address(self, config: Any, allocated: Allocated) -> str:
+        addresses = config.get_external_addresses()
+        addresses = addresses[1:] or addresses
+        self._turns[0] += 1
+        return addresses[self._turns[0] % len(addresses)]
+
+
+class ActorGroup(Sequence[ActorRef]):
+    """Several actors, in an order; a sequence of their references, which pickles.
+
+    Parameters
+    ----------
+    refs : iterable of ActorRef
+        The actors.
+
+    Attributes
+    ----------
+    uid : str
+        The group's own name; copies of the group have the same.
+    """
+
+    def __init__(self, refs: Any, uid: str | None = None) -> None:
+        self._refs = tuple(refs)
+        self.uid = uid or secrets.token_hex(8)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    @overload
+    def __getitem__(self, index: int) -> ActorRef: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ActorRef, ...]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self._refs[index]
+
+    def __iter__(self) -> Iterator[ActorRef]:
+        return iter(self._refs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ActorGroup, (self._refs, self.uid)
+
+    def __repr__(self) -> str:
+        return f"ActorGroup({len(self._refs)} actors, uid={self.uid!r})"
+
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method of all actors with the same arguments.
+
+        Returns
+        -------
+        list
+            What each returned, in the order of the actors.
+
+        Raises
+        ------
+        Exception
+            What the first of those raised that failed, when all have ended.
+        """
+        return await call_each(self._refs, method, None, (args, kwargs))
+
+    async def scatter(
+        self,
+        method: str,
+        args_list: Sequence[tuple[Any, ...]],
+        kwargs_list: Sequence[dict[str, Any]] | None = None,
+        *,
+        return_exceptions: bool = False,
+    ) -> list[Any]:
+        """Call a method of each actor with its own arguments.
+
+        Parameters
+        ----------
+        method : str
+            Its name.
+        args_list : sequence of tuple
+            The arguments for each actor, in the order of the actors.
+        kwargs_list : sequence of dict, optional
+            The keywords for each.
+        return_exceptions : bool
+            Return what was raised in its place among the results.
+
+        Raises
+        ------
+        ValueError
+            There are more or fewer arguments than actors.
+        Exception
+            What the first of those raised that failed, when all have ended.
+        """
+        pairs = _paired(args_list, kwargs_list)
+        if len(pairs) != len(self._refs):
+            raise ValueError(f"{len(pairs)} sets of arguments cannot be scattered over {len(self._refs)} actors")
+        return await call_each(self._refs, method, pairs, None, return_exceptions)
+
+    async def barrier(self, timeout: float | None = None) -> None:
+        """Wait until as many have come here as there are actors; awaited by each of them in a method of its own.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds.
+
+        Raises
+        ------
+        TimeoutError
+            The others have not come in time; they still wait for this one.
+        ServerClosed
+            The process of one of the actors has died.
+        """
+        if self._refs:
+            await wait_at(self._refs, self.uid, timeout)
+
+    async def destroy(self) -> None:
+        """Destroy all of them."""
+        await asyncio.gather(*[ref.destroy() for ref in self._refs])
+
+
+def _paired(args_list: Any, kwargs_list: Any) -> list[tuple[Any, Any]]:
+    many = list(args_list)
+    keywords = [{}] * len(many) if kwargs_list is None else list(kwargs_list)
+    if len(keywords) != len(many):
+        raise ValueError(f"{len(many)} sets of arguments, and {len(keywords)} of keywords")
+    return list(zip(many, keywords, strict=True))
+
+
+async def create_actors(
+    actor_cls: type,
+    args_list: Sequence[tuple[Any, ...]],
+    *,
+    kwargs_list: Sequence[dict[str, Any]] | None = None,
+    uids: Sequence[str | bytes] | None = None,
+    address: str | None = None,
+    allocate_strategy: AllocateStrategy | Sequence[AllocateStrategy] | None = None,
+) -> ActorGroup:
+    """Create actors of one class; all or none.
+
+    Parameters
+    ----------
+    actor_cls : type
+        A subclass of `Actor` or `StatelessActor`.
+    args_list : sequence of tuple
+        What each is made with.
+    kwargs_list : sequence of dict, optional
+        The keywords for each.
+    uids : sequence of str or bytes, optional
+        Their names; random ones by default.
+    address : str, optional
+        The pool; this process's by default.
+    allocate_strategy : AllocateStrategy or sequence of them, optional
+        Chooses a pool of the group for each; such as `Spread`.
+
+    Returns
+    -------
+    ActorGroup
+        In the order of the arguments.
+
+    Raises
+    ------
+    ActorAlreadyExist
+        A name is taken.
+    ValueError
+        The sequences are not of the same length.
+    """
+    pairs = _paired(args_list, kwargs_list)
+    names = [None] * len(pairs) if uids is None else [uid.encode() if isinstance(uid, str) else uid for uid in uids]
+    strategies = allocate_strategy
+    if strategies is not None and not isinstance(strategies, AllocateStrategy):
+        strategies = list(strategies)
+        if len(strategies) != len(pairs):
+            raise ValueError(f"{len(pairs)} actors, and {len(strategies)} strategies")
+    if len(names) != len(pairs):
+        raise ValueError(f"{len(pairs)} actors, and {len(names)} names")
+    address = address or default_address()
+    specs = [_described(pair) for pair in pairs]
+    made = await _ask(address, "create many", (cloudpickle.dumps(actor_cls, 5), names, specs, strategies))
+    return ActorGroup([make_ref(_reachable(where, address), uid) for where, uid in made])
+
+
+def _described(pair: tuple[Any, Any]) -> bytes:
+    # By value only where pickle by itself may not say it.
+    return pickle.dumps(pair, 5) if frames.is_plain_value(pair) else cloudpickle.dumps(pair, 5)
+
+
+class _Spec:
+    """How to make one of many actors again: pickled, it becomes class, arguments and keywords."""
+
+    def __init__(self, kind: bytes, spec: bytes) -> None:
+        self._parts = kind, spec
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _whole, self._parts
+
+
+def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
+    return (pickle.loads(kind), *pickle.loads(spec))
+
+
+@answers("create many")
+async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
+    kind, names, specs, strategies = value
+    if pool.external_address != pool.main_address and strategies is not None:
+        return await _ask(pool.main_address, "create many", value)
+    each = strategies if isinstance(strategies, list) else [strategies] * len(specs)
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    made: list[Any] = [None] * len(specs)
+    try:
+        for index, strategy in enumerate(each):
+            if isinstance(strategy, IdleLabel):
+                # Which pool is idle depends on those that came before.
+                spec = pickle.dumps(_Spec(kind, specs[index]), 5)
+                made[index] = await pool.create_in_group(names[index], spec, strategy)
+            else:
+                own = pool.external_address
+                places[own if strategy is None else strategy.get_allocated_address(pool.config, {})].append(index)
+        await _create_at(pool, places, made, kind, names, specs)
+    except BaseException:
+        gone = [_ask(where, "destroy", uid) for where, uid in filter(None, made)]
+        await asyncio.gather(*gone, return_exceptions=True)
+        raise
+    return made
+
+
+async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names: Any, specs: Any) -> None:
+    asked = [
+        _ask(where, "create many here", (kind, [names[i] for i in indexes], [specs[i] for i in indexes]))
+        for where, indexes in places.items()
+    ]
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    for (where, indexes), uids in zip(places.items(), results, strict=True):
+        if not isinstance(uids, BaseException):
+            for index, uid in zip(indexes, uids, strict=True):
+                made[index] = where, uid
+            if where in pool.config.get_external_addresses()[1:]:
+                again = [pickle.dumps(_Spec(kind, specs[index]), 5) for index in indexes]
+                await pool.created(where, dict(zip(uids, again, strict=True)))
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+@answers("create many here")
+async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
+    kind, names, specs = pickle.loads(value[0]), value[1], value[2]
+    made: list[bytes] = []
+    try:
+        waiting = []
+        for number, name, spec in zip(itertools.count(1), names, specs, strict=False):
+            actor = pool.make(name, kind, *pickle.loads(spec))
+            made.append(actor.uid)
+            if type(actor).__post_create__ is not BaseActor.__post_create__:
+                waiting.append(actor.__post_create__())
+            if number % 256 == 0:
+                await asyncio.sleep(0)  # others go on meanwhile
+        await asyncio.gather(*waiting)
+    except BaseException:
+        for uid in made:
+            pool.actors.pop(uid, None)
+        raise
+    return made

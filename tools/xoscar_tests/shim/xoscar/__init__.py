@@ -1,0 +1,11 @@
+"""Xoscar's names, as Craton has them: what Xoscar's tests import."""
+
+from craton.actor import *  # noqa: F403
+from craton.actor import allocate_strategy
+
+from . import debug
+from .backends import pool as _pool
+
+create_actor_pool = _pool.create_actor_pool
+
+__all__ = ["allocate_strategy", "create_actor_pool", "debug"]

@@ -1,0 +1,3 @@
+"""`xoscar.api`: functions and base classes."""
+
+from craton.actor import *  # noqa: F403

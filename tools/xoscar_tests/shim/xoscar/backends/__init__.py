@@ -1,0 +1,1 @@
+"""Xoscar's backends, of which Craton has one."""

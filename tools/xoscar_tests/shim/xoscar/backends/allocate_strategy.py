@@ -1,0 +1,3 @@
+"""`xoscar.backends.allocate_strategy`."""
+
+from craton.actor.allocate_strategy import *  # noqa: F403

@@ -1,0 +1,1 @@
+"""Xoscar's backend of processes."""

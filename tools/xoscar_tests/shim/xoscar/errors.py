@@ -1,0 +1,3 @@
+"""`xoscar.errors`."""
+
+from craton.actor.errors import *  # noqa: F403
