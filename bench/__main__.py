@@ -21,6 +21,7 @@ BENCHMARKS = {
     "partition": "lineitem into partitions by the hash of a key",
     "paging": "a working set larger than memory: the store's policies, and the operating system",
     "passing": "a table of 1 GB handed to another process",
+    "actors": "actors created and called in one process, across processes and by TCP; π; a store of keys",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
     "import_time": "what the import costs in a fresh interpreter",
     "serialization": "four Python objects written and read, as pickle does it",

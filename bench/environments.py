@@ -45,6 +45,7 @@ class Environment:
 
 PEERS: dict[str, Environment] = {
     "ray": Environment(("ray==2.60.0", "numpy==2.4.6", "psutil==7.2.2")),
+    "xoscar": Environment(("xoscar==0.12.2", "uvloop==0.22.1", "numpy==2.4.6", "pandas==2.3.3")),
     "modin": Environment(("modin[ray]==0.37.1", "ray==2.60.0", "pandas==2.3.3")),
     "dask": Environment(("dask[dataframe,distributed]==2026.8.0", "pandas==3.1.1", "pyarrow==26.0.1")),
     "fireducks": Environment(("fireducks==1.4.4", "pandas==2.3.3")),

@@ -46,7 +46,7 @@ def table(report: dict[str, Any]) -> str:
     text.insert(len(text) - 1, "-" * len(text[0]))
     said = [
         f"{report['title']}",
-        f"Medians of {report['settings']['repeat']} runs in seconds; × is the ratio to {baseline}.",
+        f"Medians of {report['settings']['repeat']} runs in seconds where no other unit is given; × is the ratio to {baseline}.",
         "",
     ]
     return "\n".join(said + text + _remarks(report))
@@ -58,7 +58,12 @@ def _cell(result: dict[str, Any] | None, is_baseline: bool) -> str:
     if result["status"] != "ok":
         return str(result["status"])
     ratio = "" if is_baseline or "ratio" not in result else f" {result['ratio']:6.2f}×"
-    return f"{result['median']:.3f}{ratio}"
+    return f"{_duration(result['median'])}{ratio}"
+
+
+def _duration(seconds: float) -> str:
+    """Return seconds as text; what is very short in microseconds."""
+    return f"{seconds:.3f}" if seconds >= 0.01 else f"{1e6 * seconds:.1f} µs"
 
 
 def _total(summary: dict[str, Any], is_baseline: bool) -> str:

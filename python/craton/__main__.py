@@ -7,6 +7,7 @@
     python -m craton [--profile] -c code [arguments]
     python -m craton demo [arguments]
     python -m craton store COMMAND [arguments]
+    python -m craton actor COMMAND [arguments]
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ usage: python -m craton [options] script.py [arguments]
        python -m craton [options] -c code [arguments]
        python -m craton demo [arguments]
        python -m craton store serve | ls | stat | rm | gc | verify | export
+       python -m craton actor ls | top
 
 Runs a program that imports pandas, unchanged, on Craton. Everything after the program is the program's.
 
@@ -53,6 +55,10 @@ def main(arguments: list[str]) -> None:
             from craton.store.cli import main as store
 
             raise SystemExit(store(rest))
+        elif word == "actor":
+            from craton.actor.cli import main as actor
+
+            raise SystemExit(actor(rest))
         else:
             run = _program(word, rest)
     if run is None:

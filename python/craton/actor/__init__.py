@@ -55,6 +55,7 @@ from craton.actor.errors import (
     ServerClosed,
 )
 from craton.actor.groups import ActorGroup, Spread, create_actors
+from craton.actor.observing import metrics
 from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref
@@ -103,6 +104,7 @@ __all__ = [
     "has_actor",
     "in_thread",
     "kill_actor",
+    "metrics",
     "no_lock",
     "set_debug_options",
     "wait_actor_pool_recovered",

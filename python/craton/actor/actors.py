@@ -55,6 +55,13 @@ class Turn:
         """Whether nobody holds it."""
         return not self._held
 
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._waiting)
+
+    def __bool__(self) -> bool:
+        return True
+
     def ticket(self) -> Ticket:
         """Take a place in the queue: at once the turn itself, if it is free."""
         if not self._held:
@@ -176,11 +183,10 @@ class BaseActor:
             if asyncio.iscoroutine(result):
                 result = await result
         else:
-            with debug.watched("actor_lock_timeout", "%s of actor %s holds its lock", method, self.uid):
-                async with ticket:
-                    result = found(*args, **kwargs)
-                    if asyncio.iscoroutine(result):
-                        result = await result
+            async with ticket if debug._options is None else debug.Entry(ticket, self._turn, method, self.uid):
+                result = found(*args, **kwargs)
+                if asyncio.iscoroutine(result):
+                    result = await result
         return await self.finish(result)
 
     def ticket(self, method: str) -> Ticket | None:

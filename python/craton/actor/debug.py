@@ -68,12 +68,13 @@ def watched(option: str, text: str, *arguments: Any) -> Iterator[None]:
         yield
         return
     began = time.monotonic()
+    said = 0
 
     async def say() -> None:
-        rounds = 0
+        nonlocal said
         while True:
-            rounds += 1
-            await asyncio.sleep(seconds * rounds)
+            await asyncio.sleep(seconds * (said + 1))
+            said += 1
             logger.warning(text + " (for %.1f s)", *arguments, time.monotonic() - began)
 
     task = asyncio.get_running_loop().create_task(say())
@@ -81,6 +82,45 @@ def watched(option: str, text: str, *arguments: Any) -> Iterator[None]:
         yield
     finally:
         task.cancel()
+        took = time.monotonic() - began
+        if took > seconds and not said:
+            # It did not let the loop say so in time.
+            logger.warning(text + " (it took %.1f s, and nothing else could run meanwhile)", *arguments, took)
+
+
+_holders: dict[int, str] = {}
+"""The methods that hold the locks of actors, by the lock's `id`; of those that were entered while this mode was on."""
+
+
+class _Holder:
+    """Says who holds a lock when that is written."""
+
+    def __init__(self, turn: Any) -> None:
+        self._turn = turn
+
+    def __str__(self) -> str:
+        return _holders.get(id(self._turn), "another method")
+
+
+class Entry:
+    """A ticket for an actor's lock, watched: who waits for it, and who holds it."""
+
+    def __init__(self, ticket: Any, turn: Any, method: str, uid: Any) -> None:
+        self._ticket, self._turn, self._method, self._uid = ticket, turn, method, uid
+        self._holding: Any = None
+
+    async def __aenter__(self) -> None:
+        text = "%r of actor %s waits for the actor's lock, which %s holds"
+        with watched("actor_lock_timeout", text, self._method, self._uid, _Holder(self._turn)):
+            await self._ticket.__aenter__()
+        _holders[id(self._turn)] = repr(self._method)
+        self._holding = watched("actor_lock_timeout", "%r of actor %s holds the actor's lock", self._method, self._uid)
+        self._holding.__enter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        self._holding.__exit__(None, None, None)
+        _holders.pop(id(self._turn), None)
+        await self._ticket.__aexit__(*error)
 
 
 @contextmanager

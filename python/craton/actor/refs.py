@@ -208,14 +208,16 @@ class ActorRefMethod:
         """Return the method; there are no options that matter here."""
         return self
 
-    async def _send(self, kind: int, value: Any) -> Any:
-        ref = self._ref
-        steps = None
+    def _send(self, kind: int, value: Any) -> Coroutine[Any, Any, Any]:
         if debug._options is not None:
-            steps = debug.check_cycle(ref.address, ref.uid, self._name)
-            with debug.watched("actor_call_timeout", "calling %r of actor %s at %s", self._name, ref.uid, ref.address):
-                return await _route(ref, kind, self._name, steps, value)
-        return await _route(ref, kind, self._name, steps, value)
+            return self._watched(kind, value)
+        return _route(self._ref, kind, self._name, None, value)
+
+    async def _watched(self, kind: int, value: Any) -> Any:
+        ref = self._ref
+        steps = debug.check_cycle(ref.address, ref.uid, self._name)
+        with debug.watched("actor_call_timeout", "calling %r of actor %s at %s", self._name, ref.uid, ref.address):
+            return await _route(ref, kind, self._name, steps, value)
 
     async def _tell(self, kind: int, value: Any) -> None:
         ref = self._ref
@@ -234,7 +236,9 @@ async def _route(ref: ActorRef, kind: int, name: str, steps: Any, value: Any) ->
     pool = local_pool(ref.address)
     if pool is not None:
         return await pool.handle(kind, ref.uid, name, steps, value)
-    return await Peers.here().request(ref.address, kind, (ref.uid, name, steps), value)
+    peers = Peers.here()
+    peer = peers.known(ref.address) or await peers.get(ref.address)
+    return await peer.request(kind, (ref.uid, name, steps), value)
 
 
 async def _logged(call: Awaitable[Any], ref: ActorRef, name: str) -> None:

@@ -12,12 +12,14 @@ import secrets
 import socket
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine
+from time import perf_counter
 from typing import Any, ClassVar
 
 from craton.actor import debug
 from craton.actor.actors import Ticket, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
+from craton.actor.pool.counting import Handled
 from craton.actor.refs import is_plain, register_pool
 from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
@@ -52,7 +54,8 @@ class Pool:
         self.loop = asyncio.get_running_loop()
         self.actors: dict[bytes, Any] = {}
         self.stopped = False
-        self.counted = {"calls": 0}
+        self.counted = {"calls": 0, "errors": 0, "received": 0, "sent": 0}
+        self.handled = Handled()
         self._listening: list[socket.socket] = []
         self._links: set[Link] = set()
         self.strangers, self._complain = Strangers(), Complaints()
@@ -144,6 +147,7 @@ class Pool:
                 and actor is not None
                 and steps is None
                 and type(value) is tuple
+                and debug._options is None
                 and self._is_plain(actor, name)
             ):
                 self._call_now(link, number, actor, name, value)
@@ -185,11 +189,14 @@ class Pool:
     def _call_now(self, link: Link, number: int, actor: Any, name: str, value: Any) -> None:
         # No task, no lock: nothing else can run before it returns.
         self.counted["calls"] += 1
+        began = perf_counter()
         try:
             result = getattr(actor, name)(*value[0], **value[1])
         except Exception as error:
+            self.handled.took(perf_counter() - began)
             self._refuse(link, number, error)
             return
+        self.handled.took(perf_counter() - began)
         if type(result) is tuple or hasattr(result, "__await__") or hasattr(result, "__aiter__"):
             task = self.loop.create_task(self._respond(link, number, actor.finish(result)))
             self._running[link, number] = task
@@ -223,6 +230,7 @@ class Pool:
             link.write(pieces)
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
+        self.counted["errors"] += 1
         text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
         if not number:
             logger.error("A message failed, and nobody waits for its answer, %s", text)
@@ -239,7 +247,10 @@ class Pool:
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
         """Drop a client: what it asked for is cancelled."""
-        self._links.discard(link)
+        if link in self._links:
+            self._links.remove(link)
+            self.counted["received"] += link.received
+            self.counted["sent"] += link.sent
         if error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
             self._complain("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
         for (whose, _), task in list(self._running.items()):
@@ -262,13 +273,17 @@ class Pool:
             raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
         if type(value) is frames.Undecodable:
             raise value.error
-        if debug._options is not None:
+        began = perf_counter()
+        try:
+            if debug._options is None:
+                return await self._received(actor, kind, name, value, ticket)
             with (
                 debug.called(steps, name, uid),
                 debug.watched("process_message_timeout", "%r of actor %s is running", name, uid),
             ):
                 return await self._received(actor, kind, name, value, ticket)
-        return await self._received(actor, kind, name, value, ticket)
+        finally:
+            self.handled.took(perf_counter() - began)
 
     async def _received(self, actor: Any, kind: int, name: str, value: Any, ticket: Ticket | None) -> Any:
         message = (name, 1, value, None) if kind == BATCH else (name, 0, *value)

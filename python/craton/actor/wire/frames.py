@@ -6,8 +6,9 @@ A message is a tuple of a kind, a number and further fields; its last field may 
 u32                   bytes of the envelope
 u32                   number of parts; 0 when the whole message is in the envelope; the highest bit: see below
 u64 a part            bytes of it
-the envelope          the message as pickle writes it, without its last field if there are parts
-the parts             of the last field: `craton.serialize`'s meta, then the buffers
+the envelope          the message as pickle writes it, without its last field if that has a meta
+the parts             of the last field: `craton.serialize`'s meta, then the buffers; an empty part, then the buffers,
+                      if the whole message is in the envelope but for them
 ====================  ===============================================================================
 
 all numbers little-endian. With the highest bit, the envelope is the whole message and the parts are plain bytes, which
@@ -17,6 +18,7 @@ side has shown that it has the key.
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import struct
 from collections.abc import Callable, Sequence
@@ -34,34 +36,78 @@ MOST_PARTS = 1 << 14
 """Parts that a frame may have."""
 MOST_BYTES = 1 << 40
 """Bytes that a frame may have."""
+LENT = 1 << 20
+"""Bytes from which on a value may be lent instead of sent, where that is possible."""
 PLACED = 1 << 31
 """The bit of frames whose parts are read to where they shall stay."""
 # Text and bytes up to this length travel in the envelope.
 _SHORT = 4096
 # How deep, and how long, containers are looked into before they are left to the general encoder.
-_DEEP, _LONG = 3, 16
+_DEEP, _LONG = 4, 32
 
-_SIMPLE: set[type] = {int, float, bool, type(None), complex}
+# What is known of a type: pickle writes its values well by themselves; it depends on their length; arrays; containers;
+# all others are the general encoder's.
+_SIMPLE, _TEXT, _LIST, _DICT, _ARRAY, _OTHER = range(6)
+_KINDS: dict[type, int] = {
+    int: _SIMPLE, float: _SIMPLE, bool: _SIMPLE, type(None): _SIMPLE, complex: _SIMPLE,
+    str: _TEXT, bytes: _TEXT, tuple: _LIST, list: _LIST, dict: _DICT,
+}  # fmt: skip
+
+# What a value needs: pickle alone; the pickler that leaves memory out; the general encoder.
+_PLAIN, _APART, _GENERAL = range(3)
 
 
 def simple(kind: type) -> type:
     """Declare a small class whose values pickle writes well by itself."""
-    _SIMPLE.add(kind)
+    _KINDS[kind] = _SIMPLE
     return kind
 
 
-def is_plain_value(value: Any, deep: int = _DEEP) -> bool:
-    """Whether pickle by itself writes a value well: it is small, and of plain types."""
+def _kind_of(kind: type) -> int:
+    if kind.__module__ == "numpy":
+        global _arrays
+        _arrays = importlib.import_module("craton.actor.wire.arrays")
+        known = _ARRAY if kind.__name__ == "ndarray" else _SIMPLE if _arrays.is_scalar(kind) else _OTHER
+        _KINDS[kind] = known
+        return known
+    return _OTHER
+
+
+_arrays: Any = None
+
+
+def _needs(value: Any, deep: int = _DEEP) -> int:
     kind = type(value)
-    if kind in _SIMPLE:
-        return True
-    if kind is str or kind is bytes:
-        return len(value) <= _SHORT
-    if deep and len(value) <= _LONG if kind is tuple or kind is list or kind is dict else False:
-        if kind is dict:
-            return all(is_plain_value(key, 0) and is_plain_value(item, deep - 1) for key, item in value.items())
-        return all(is_plain_value(item, deep - 1) for item in value)
-    return False
+    known = _KINDS.get(kind)
+    if known is None:
+        known = _kind_of(kind)
+    if known == _SIMPLE:
+        return _PLAIN
+    if known == _TEXT:
+        return _PLAIN if len(value) <= _SHORT else _APART
+    if known == _ARRAY:
+        return _APART if _arrays.is_plain_array(value) else _GENERAL
+    if known == _OTHER or not deep or len(value) > _LONG:
+        return _PLAIN if known != _OTHER and not value else _GENERAL
+    if known == _DICT:
+        for key in value:
+            if _KINDS.get(type(key), _OTHER) > _TEXT or _needs(key, 0):
+                return _GENERAL
+        value = value.values()
+    worst = _PLAIN
+    for item in value:
+        if _KINDS.get(type(item)) != _SIMPLE:
+            found = _needs(item, deep - 1)
+            if found:
+                if found == _GENERAL:
+                    return _GENERAL
+                worst = _APART
+    return worst
+
+
+def is_plain_value(value: Any) -> bool:
+    """Whether pickle by itself writes a value well: it is small, and of plain types."""
+    return _needs(value) == _PLAIN
 
 
 def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | None = None) -> list[Any]:
@@ -81,9 +127,13 @@ def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | Non
     SendMessageFailed
         The value cannot be encoded.
     """
-    if is_plain_value(value):
+    needs = _needs(value)
+    if needs == _PLAIN:
         envelope = pickle.dumps((*fields, value), 5)
         return [HEADER.pack(len(envelope), 0) + envelope]
+    apart = _pack_apart((*fields, value)) if needs == _APART else []
+    if apart and (lend is None or sum(map(len, apart)) < LENT):
+        return apart
     try:
         parts = encode(value)
     except Exception as error:
@@ -91,6 +141,8 @@ def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | Non
     if lend is not None and (note := lend(parts)) is not None:
         envelope = pickle.dumps((*fields, note), 5)
         return [HEADER.pack(len(envelope), 0) + envelope]
+    if apart:
+        return apart
     envelope = pickle.dumps(fields, 5)
     if len(parts.buffers) >= MOST_PARTS:
         parts = encode(_Contained(value))
@@ -98,6 +150,26 @@ def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | Non
     lengths = [len(meta), *[buffer.nbytes for buffer in parts.buffers]]
     head = HEADER.pack(len(envelope), len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
     return [head + envelope + meta, *[buffer for buffer in parts.buffers if buffer.nbytes]]
+
+
+class _Pieces(list[Any]):
+    """A file that keeps what is written to it: pickle writes long text and bytes by themselves, and uncopied."""
+
+    __slots__ = ()
+    write = list.append
+
+
+def _pack_apart(message: tuple[Any, ...]) -> list[Any]:
+    pieces = _Pieces()
+    buffers: list[pickle.PickleBuffer] = []
+    kind = pickle.Pickler if _arrays is None else _arrays.ArrayPickler
+    kind(pieces, 5, buffer_callback=buffers.append).dump(message)
+    size = sum(map(len, pieces))
+    if not buffers:
+        return [HEADER.pack(size, 0), *pieces]
+    memories = [buffer.raw() for buffer in buffers]
+    lengths = [0, *[memory.nbytes for memory in memories]]
+    return [HEADER.pack(size, len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths), *pieces, *memories]
 
 
 def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
@@ -108,13 +180,14 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
     ValueError
         The envelope is damaged. What is wrong with the parts only, stands in their place as `Undecodable`.
     """
+    apart = bool(parts) and not len(parts[0])
     try:
-        message = pickle.loads(envelope)
+        message = pickle.loads(envelope, buffers=parts[1:] if apart else None)
     except Exception as error:
         raise ValueError(f"an envelope cannot be read: {type(error).__name__}: {error}") from error
     if type(message) is not tuple or len(message) < 2:
         raise ValueError(f"an envelope holds no message, but a value of type {type(message).__name__}")
-    if not parts:
+    if apart or not parts:
         return message
     try:
         return (*message, decode(parts[0], parts[1:]))

@@ -25,6 +25,8 @@ _RING = 1 << 18
 # Bytes that are joined with their neighbours rather than handed over by themselves.
 _JOINED = 1 << 15
 _SLICES = 256
+# Bytes that the system takes at a time of a large buffer, where it lets us choose.
+_SEND_BUFFER = 1 << 20
 # Bytes that wait to be sent: above the first senders wait, below the second they go on.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
 _PID = struct.Struct("=i")
@@ -46,8 +48,12 @@ class Receiver(Protocol):
 
 def _room(size: int) -> memoryview:
     """Return memory for a part; a peer that only claims to send much gets none by that."""
-    if size < _LARGE:
+    if size <= _RING:
         return memoryview(bytearray(size))
+    if size < _LARGE:
+        import numpy as np
+
+        return memoryview(np.empty(size, np.uint8))  # type: ignore[arg-type]  # not cleared first
     try:
         found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
@@ -206,6 +212,8 @@ class Link:
         Done when both sides have shown that they have the key; its exception says why not.
     sharing : Sharing or None
         What lends large values to a peer on this machine.
+    sent, received : int
+        Bytes.
     """
 
     def __init__(
@@ -214,6 +222,8 @@ class Link:
         self._prepare(loop, receiver, peer)
         self._sock = sock
         sock.setblocking(False)
+        if sock.family == socket.AF_UNIX:  # TCP finds out by itself what it needs
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._fd = sock.fileno()
         loop.add_reader(self._fd, self._readable)
         self.pid = _pid_of(sock)
@@ -230,6 +240,7 @@ class Link:
         self._joined_bytes = self._bytes = 0
         self._gathering = self._blocked = False
         self._drained: asyncio.Future[None] | None = None
+        self.sent = self.received = 0
         self._closed = False
         self._impatience = loop.call_later(PATIENCE, self._too_late)
 
@@ -308,6 +319,7 @@ class Link:
                 else:
                     sent = self._sock.sendmsg([pieces[number] for number in range(min(len(pieces), _SLICES))])
                 self._bytes -= sent
+                self.sent += sent
                 while pieces and sent >= len(pieces[0]):
                     sent -= len(pieces.popleft())
                 if sent:
@@ -342,8 +354,9 @@ class Link:
                 if not count:
                     self._end(None if self._reader.between else ConnectionResetError("in the middle of a message"))
                     return
+                self.received += count
                 self._reader.filled(count)
-                if self._closed or count < len(buffer):
+                if self._closed or (count < len(buffer) and count < _RING // 4):
                     break
         except (BlockingIOError, InterruptedError):
             pass

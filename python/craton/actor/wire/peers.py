@@ -111,7 +111,13 @@ class Peer:
         """
         number = next(self._numbers)
         assert self.link is not None
-        return await self._answered(number, self.link.pack((kind, number, *fields), value))
+        try:
+            pieces = self.link.pack((kind, number, *fields), value)
+        except SendMessageFailed as error:
+            if error.__cause__ is None or not fields:
+                raise
+            raise SendMessageFailed(f"an argument {error}") from error.__cause__
+        return await self._answered(number, pieces)
 
     async def place(self, what: str, where: Any, views: list[memoryview]) -> None:
         """Ask for bytes to be put where a function that `frames.places` declares wants them; return when they are there.
@@ -337,12 +343,7 @@ class Peers:
     async def request(self, address: str, kind: int, fields: tuple[Any, ...], value: Any) -> Any:
         """Call a peer; see `Peer.request`."""
         peer = self._peers.get(address) or await self.get(address)
-        try:
-            return await peer.request(kind, fields, value)
-        except SendMessageFailed as error:
-            if error.__cause__ is None or not fields:
-                raise
-            raise SendMessageFailed(f"an argument {error}") from error.__cause__
+        return await peer.request(kind, fields, value)
 
     async def ask(self, address: str, what: str, value: Any) -> Any:
         """Ask a pool for something other than a call of a method."""

@@ -1,0 +1,164 @@
+"""``craton actor``: look into a group of pools.
+
+::
+
+    python -m craton actor ls ADDRESS [--json | --prometheus]
+    python -m craton actor top ADDRESS [--interval SECONDS] [--count TIMES] [--json]
+
+The key is found as everywhere: in ``CRATON_ACTOR_KEY``, in the file that ``CRATON_ACTOR_KEY_FILE`` names, or in this
+user's own file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from craton.actor.observing import GroupMetrics, metrics, quantile
+from craton.store.cli import readable
+
+_WIDE = 22
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command, and return the process's exit status: 0, 1 when it failed, 2 when it was not understood."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_COMMANDS[parsed.command](parsed))
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 0
+    except (OSError, ValueError) as error:
+        print(f"craton actor {parsed.command}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="craton actor", description="Look into a group of pools of actors.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.add_argument("address", metavar="ADDRESS", help="host:port of any pool of the group")
+        return made
+
+    ls = command("ls", "list the pools of a group")
+    how = ls.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="as one JSON list")
+    how.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
+    top = command("top", "show what the pools do, again and again, until Ctrl-C")
+    top.add_argument("--interval", type=_seconds, default=2.0, metavar="SECONDS", help="(default: %(default)g)")
+    top.add_argument("--count", type=int, default=0, metavar="TIMES", help="end after so many (default: never)")
+    top.add_argument("--json", action="store_true", help="as a JSON list a line")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} is no time to wait")
+    return value
+
+
+async def _ls(parsed: argparse.Namespace) -> int:
+    found = await metrics(parsed.address)
+    if parsed.json:
+        print(json.dumps(found.pools))
+    elif parsed.prometheus:
+        print(found.prometheus(), end="")
+    else:
+        print(table(found))
+    return 0
+
+
+async def _top(parsed: argparse.Namespace) -> int:
+    before: dict[str, dict[str, Any]] = {}
+    asked = 0.0
+    shown = 0
+    while True:
+        found = await metrics(parsed.address)
+        now = time.monotonic()
+        if parsed.json:
+            text = json.dumps(found.pools)
+        else:
+            text = time.strftime("%H:%M:%S ") + parsed.address + "\n\n" + table(found, before, now - asked)
+            if sys.stdout.isatty():
+                text = "\x1b[H\x1b[2J" + text
+        print(text, flush=True)
+        shown += 1
+        if shown == parsed.count:
+            return 0
+        before, asked = {pool["address"]: pool for pool in found.pools}, now
+        await asyncio.sleep(parsed.interval)
+
+
+def table(found: GroupMetrics, before: dict[str, dict[str, Any]] | None = None, seconds: float = 0.0) -> str:
+    """Return the pools as lines of at most 80 columns.
+
+    Parameters
+    ----------
+    found : GroupMetrics
+        What to show.
+    before : dict, optional
+        By address, what was there ``seconds`` earlier: calls are shown by the second, and p99 of those since.
+    """
+    rates = before is not None
+    head = ["address", "pid", "label", "actors", "calls/s" if rates else "calls", "p99", "queue", "memory"]
+    rows = [head]
+    for pool in found.pools:
+        row = [_short(pool["address"], _WIDE)]
+        if "error" in pool:
+            rows.append([*row, "-", _short(pool["label"] or "-", 9), "gone", "-", "-", "-", "-"])
+            continue
+        past = (before or {}).get(pool["address"], {})
+        if past.get("pid") != pool["pid"]:
+            past = {}
+        calls, buckets = pool["calls"], pool["buckets"]
+        if past:
+            buckets = [new - old for new, old in zip(buckets, past["buckets"], strict=True)]
+        if rates:
+            shown = _number(max(0, calls - past["calls"]) / seconds) if past and seconds else "-"
+        else:
+            shown = _number(calls)
+        rows.append(
+            [
+                *row, str(pool["pid"]), _short(pool["label"] or "-", 9), _number(pool["actors"]), shown,
+                _duration(quantile(buckets, 0.99)), _number(pool["queue"]), readable(pool["memory"]),
+            ]
+        )  # fmt: skip
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
+    left = (0, 2)
+    return "\n".join(
+        " ".join(
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else "…" + text[1 - width :]
+
+
+def _number(value: float) -> str:
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if value >= size:
+            return f"{value / size:.1f}{unit}"
+    return f"{value:.0f}" if value < 1e5 else f"{value / 1e3:.0f}k"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, size in (("µs", 1e-6), ("ms", 1e-3)):
+        if seconds < 1000 * size:
+            return f"≤{seconds / size:.3g}{unit}"
+    return f"≤{seconds:.3g}s" if seconds < 1000 else f"≤{seconds:.0f}s"
+
+
+_COMMANDS = {"ls": _ls, "top": _top}
