@@ -190,7 +190,11 @@ def test_named_objects() -> None:
     assert craton.cache("primes") == [7]
     with pytest.raises(KeyError, match="composites"):
         craton.cache("composites")
+    assert craton.cache("primes", None) is None  # a value like any other
+    assert craton.cache("primes") is None
     craton.default_store().get_set("object:primes").drop()
+    with pytest.raises(KeyError, match="primes"):
+        craton.cache("primes")
 
 
 def test_a_named_table_that_is_half_written_is_not_there() -> None:
