@@ -84,18 +84,15 @@ class _Remembered:
         if isinstance(self.source, MemorySource):
             return self.source
         frame = self.frame()
-        return None if frame is None else replace(self.source, kept=_Open(frame))
+        return None if frame is None else replace(self.source, kept=_Open(frame, frame.height))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Open:
     """A kept frame that has been read."""
 
     frame: pl.DataFrame
-
-    @property
-    def height(self) -> int:
-        return self.frame.height
+    height: int
 
     @property
     def readable(self) -> bool:
