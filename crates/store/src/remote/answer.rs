@@ -31,6 +31,15 @@ pub(super) struct Connection {
     patience: Duration,
 }
 
+// What belongs to an answer beside its words.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    // What it speaks of.
+    segments: &'a [Arc<Segment>],
+    // What the client must be taken to have given back when it does not get the whole answer.
+    undo: &'a [Release],
+}
+
 impl Connection {
     pub(super) fn new(session: Arc<Session>, channel: Channel, patience: Duration) -> Self {
         Self { session, channel, announced: HashMap::new(), answers: 0, patience }
@@ -57,15 +66,19 @@ impl Connection {
         let sweep = matches!(call.request, Request::Nothing);
         let outcome = match call.request {
             Request::Pages(set) => match self.session.home().pages(set) {
-                Ok(pages) => return self.in_parts(pages, &[], page_bytes, Reply::Pages).map(drop),
+                Ok(pages) => return self.in_parts(pages, Beside::default(), page_bytes, Reply::Pages),
                 Err(e) => Err(e),
             },
             Request::Describe => match self.session.home().describe() {
-                Ok(sets) => return self.in_parts(sets, &[], set_bytes, Reply::Sets).map(drop),
+                Ok(sets) => return self.in_parts(sets, Beside::default(), set_bytes, Reply::Sets),
                 Err(e) => Err(e),
             },
             Request::Pin(pages) => match self.pin(&pages) {
-                Ok((pinned, segments)) => return self.hand_over(pinned, &segments),
+                Ok((pinned, segments)) => {
+                    let undo: Vec<Release> = pinned.iter().map(|page| Release::Pin(page.pin)).collect();
+                    let beside = Beside { segments: &segments, undo: &undo };
+                    return self.in_parts(pinned, beside, pinned_bytes, Reply::Pinned);
+                }
                 Err(e) => Err(e),
             },
             Request::Allocate { set, lengths } => self.allocate(set, &lengths)?,
@@ -74,7 +87,7 @@ impl Connection {
             }
             request => self.perform(request),
         };
-        self.reply(outcome.unwrap_or_else(Reply::Failed), &[], sweep).map(drop)
+        self.reply(outcome.unwrap_or_else(Reply::Failed), Beside::default(), sweep).map(drop)
     }
 
     fn perform(&self, request: Request) -> Result<Reply> {
@@ -152,15 +165,6 @@ impl Connection {
         Ok((told, segments))
     }
 
-    // Tell the client what was pinned for it. A client that is not told of all has none.
-    fn hand_over(&mut self, pinned: Vec<PinnedPage>, segments: &[Arc<Segment>]) -> Result<(), Broken> {
-        let pins: Vec<Release> = pinned.iter().map(|page| Release::Pin(page.pin)).collect();
-        if !self.in_parts(pinned, segments, pinned_bytes, Reply::Pinned)? {
-            self.session.give_back(&pins);
-        }
-        Ok(())
-    }
-
     fn allocate(&mut self, set: SetId, lengths: &[u64]) -> Result<Result<Reply>, Broken> {
         let extents = match self.session.allocate(set, lengths) {
             Ok(extents) => extents,
@@ -212,15 +216,15 @@ impl Connection {
         Ok(Ok(()))
     }
 
-    // Answer with a list, in parts; the segments that it speaks of come with the first. Whether the client was told all of it: a part that
-    // cannot be sent ends the answer, with an error in its place.
+    // Answer with a list, in parts; the segments that it speaks of come with the first. A part that cannot be sent ends the answer, with an
+    // error in its place.
     fn in_parts<T>(
         &mut self,
         values: Vec<T>,
-        mut segments: &[Arc<Segment>],
+        mut beside: Beside<'_>,
         weigh: impl Fn(&T) -> usize,
         reply: impl Fn(Vec<T>, bool) -> Reply,
-    ) -> Result<bool, Broken> {
+    ) -> Result<(), Broken> {
         let mut values = values.into_iter().peekable();
         loop {
             let (mut part, mut bytes) = (Vec::new(), 0);
@@ -230,22 +234,24 @@ impl Connection {
                 part.push(value);
             }
             let more = values.peek().is_some();
-            let told = self.reply(reply(part, more), std::mem::take(&mut segments), false)?;
+            let told = self.reply(reply(part, more), beside, false)?;
             if !more || !told {
-                return Ok(told);
+                return Ok(());
             }
+            beside.segments = &[];
         }
     }
 
     // Send a reply, or an error when that cannot be sent; whether it was the reply.
-    fn reply(&mut self, reply: Reply, segments: &[Arc<Segment>], sweep: bool) -> Result<bool, Broken> {
+    fn reply(&mut self, reply: Reply, beside: Beside<'_>, sweep: bool) -> Result<bool, Broken> {
         let mut unknown: Vec<&Arc<Segment>> = Vec::new();
-        for segment in segments {
+        for segment in beside.segments {
             let id = segment.id();
             if !self.announced.contains_key(&id) && !self.session.granted.lock().contains_key(&id) {
                 if let Err(e) = readable(segment) {
                     unknown.iter().for_each(|segment| drop(self.announced.remove(&segment.id())));
-                    self.reply(Reply::Failed(e), &[], sweep)?;
+                    self.session.give_back(beside.undo);
+                    self.send(Reply::Failed(e), &[], Vec::new())?;
                     return Ok(false);
                 }
                 self.announced.insert(id, Arc::downgrade(segment));
@@ -263,6 +269,7 @@ impl Connection {
                 for segment in unknown {
                     self.announced.remove(&segment.id());
                 }
+                self.session.give_back(beside.undo);
                 let why = format!("the answer has {length} bytes; the most is {most}");
                 self.send(Reply::Failed(Error::Invalid(why)), &[], Vec::new())?;
                 Ok(false)
