@@ -497,7 +497,9 @@ class Store:
             If it does not fit beside what is pinned.
         """
 
-    def read(self, set: int, groups: Sequence[tuple[Sequence[int], Sequence[int] | None]], /) -> list[list[ArrowBatches]]:
+    def read(
+        self, set: int, groups: Sequence[tuple[Sequence[int], Sequence[int] | None]], /
+    ) -> list[list[ArrowBatches]]:
         """Return pages over the store's memory, for which a store in another process is asked once.
 
         Parameters

@@ -143,6 +143,28 @@ class LocalitySet:
         """
         return self._native.pin(self.number, page if isinstance(page, int) else page.number)
 
+    def read(self, groups: Sequence[tuple[Sequence[int], Sequence[int] | None]]) -> list[list[_native.ArrowBatches]]:
+        """Pages, pinned together, as Arrow data over the store's memory.
+
+        Parameters
+        ----------
+        groups
+            Numbers of pages, and the positions of the columns that are wanted of them, None for all.
+
+        Returns
+        -------
+        list of list of ArrowBatches
+            For each group, its pages; those of one schema that follow each other together.
+
+        Raises
+        ------
+        KeyError
+            If there is no such page, or it was dropped; then none stays pinned.
+        MemoryError
+            If they do not fit together beside what is pinned.
+        """
+        return self._native.read(self.number, groups)
+
     def prefetch(self, pages: Iterable[int]) -> None:
         """Read these pages in the background, as far as there is room."""
         self._native.prefetch([(self.number, page) for page in pages])
