@@ -195,7 +195,10 @@ impl Page {
 ///
 /// # Errors
 /// When a page is none of Arrow data, or has no column at a position.
-pub fn batches(pinned: impl Iterator<Item = Pinned>, columns: Option<&[usize]>) -> craton_wire::Result<Vec<ArrowBatches>> {
+pub fn batches(
+    pinned: impl Iterator<Item = Pinned>,
+    columns: Option<&[usize]>,
+) -> craton_wire::Result<Vec<ArrowBatches>> {
     let mut streams: Vec<(SchemaRef, Vec<RecordBatch>)> = Vec::new();
     for page in pinned.map(Page::new) {
         let batch = page.decoded(columns)?;

@@ -9,9 +9,7 @@ use craton_slab::Extent;
 use super::Result;
 use super::address::Address;
 use super::link::{Link, Using};
-use super::protocol::{
-    Bytes, MOST_EXTENTS, MOST_PINS, MOST_VALUES, PinnedPage, Release, Reply, Request, Sealing,
-};
+use super::protocol::{Bytes, MOST_EXTENTS, MOST_PINS, MOST_VALUES, PinnedPage, Release, Reply, Request, Sealing};
 use super::serving::ClientId;
 use crate::api::{
     Attributes, Counters, DataInfo, Home, PageBuffer, PageId, PageSpec, Pinned, Reservation, SetId, SetInfo, SetOptions,
