@@ -268,6 +268,59 @@ def test_a_named_table_that_is_half_written_is_not_there() -> None:
     home.get_set("object:half").drop()
 
 
+def test_closing_a_connected_store_hangs_up(store: Store) -> None:
+    address = store.serve()
+    made = store.create_set("numbers")
+    made.append({"n": np.arange(100_000)})
+    clients = store.counters()["clients"]
+    other = Store.connect(address)
+    assert (store.counters()["clients"], other.limit) == (clients + 1, store.limit)
+    other.close()
+    eventually(lambda: store.counters()["clients"] == clients)
+    for call in (lambda: other.get_set("numbers"), other.describe, lambda: other.create_set("more")):
+        with pytest.raises(ConnectionError, match="closed its connection"):
+            call()
+    other.close()
+    assert store.get_set("numbers").to_arrow().num_rows == 100_000
+
+
+def test_views_outlive_the_connection_that_read_them(store: Store) -> None:
+    address = store.serve()
+    store.create_set("numbers").append({"n": np.arange(1_000_000)})
+    clients = store.counters()["clients"]
+    other = Store.connect(address)
+    table = other.get_set("numbers").to_arrow()
+    other.close()
+    with pytest.raises(ConnectionError):
+        other.get_set("numbers")
+    for turn in range(10):  # more than fits: what is looked at stays where it is
+        store.create_set(f"{turn}").append({"n": np.full(1_000_000, turn)})
+    assert table["n"].to_numpy().sum() == 999_999 * 500_000
+    assert store.counters()["clients"] == clients + 1
+    del table
+    gc.collect()
+    eventually(lambda: store.counters()["clients"] == clients)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars"])
+def test_a_table_of_many_pages_through_a_connection(store: Store, kind: str) -> None:
+    frame = pl.DataFrame({"a": np.arange(1_000_000), "s": [f"{n}" for n in range(1_000_000)], "b": [1.0] * 1_000_000})
+    ref = craton.put(frame.to_arrow() if kind == "arrow" else frame, store=store)
+    store.serve()
+    other = Store.connect(store.address or "")
+    ref._store, ref._address = None, store.address
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("craton.store.objects._store_at", lambda _address: other)
+        found = craton.get(ref)
+        assert pl.DataFrame(found).equals(frame)
+        assert craton.get(ref, columns=["b", "a"]).shape == (1_000_000, 2)
+    first = next(row for row in store._native.describe() if row["set"] == ref.number)
+    assert first["pins"] > 0
+    del found
+    gc.collect()
+    other.close()
+
+
 def test_repr(store: Store) -> None:
     ref = craton.put(1, store=store)
     assert isinstance(ref, Ref)

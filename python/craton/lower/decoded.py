@@ -18,7 +18,7 @@ from craton.plan.operators import Operator, Scan, Slice
 from craton.plan.order import topological
 from craton.plan.size import UNKNOWN_ROWS, value_bytes
 from craton.plan.sources import FileSource
-from craton.store.decoded import Codes, DecodeCache, DecodedFile
+from craton.store.decoded import Codes, DecodeCache, DecodedFile, DecodedPages
 from craton.store.process import current_store, default_store
 
 #: What keeps a scan from reading the cache, and does not keep it from reading the file: no room, pages and sets that were
@@ -62,12 +62,14 @@ def prepare(plans: Sequence[Operator]) -> None:
 
 
 def _fill(scans: Mapping[FileSource, Collection[str]]) -> None:
-    cache = DecodeCache(default_store())
-    room = options.memory_limit * MOST_OF_LIMIT
+    store = default_store()
+    cache = DecodeCache(store)
+    room = store.limit * MOST_OF_LIMIT
     for source, names in scans.items():
         file = _file(source)
         columns = _typed(source, names)
-        missing = set(cache.missing(file, columns))
+        pages = cache.find(file)
+        missing = set(names if pages is None else pages.missing(columns))
         room -= sum(_bytes(source, name) for name, _ in columns)
         if missing and room >= 0:
             chosen = [(name, dtype) for name, dtype in columns if name in missing]
@@ -104,21 +106,21 @@ def cached_scan(
 def _cached_scan(
     source: FileSource, row_number: str | None, wanted: Collection[str], predicate: Expr | None
 ) -> pl.LazyFrame | None:
-    cache, file = DecodeCache(default_store()), _file(source)
+    pages = DecodeCache(default_store()).find(_file(source))
     columns = _typed(source, wanted) or _typed(source, [source.columns[0][0]])
-    if cache.missing(file, columns):
+    if pages is None or pages.missing(columns):
         return None
     beside: dict[str, Codes] = {}
     filters: list[pl.Expr] = []
     for part in () if predicate is None else conjuncts(predicate):
-        found = _by_codes(cache, file, source, part)
+        found = _by_codes(pages, source, part)
         if found is None:
             filters.append(lower_expr(part))
         else:
             name, codes, kept = found
             beside[name] = codes
             filters.insert(0, kept)
-    frame = cache.read(file, columns, beside)
+    frame = pages.read(columns, beside)
     if frame is None:
         return None
     lazy = frame.lazy()
@@ -127,9 +129,7 @@ def _cached_scan(
     return lazy.filter(filters) if filters else lazy
 
 
-def _by_codes(
-    cache: DecodeCache, file: DecodedFile, source: FileSource, part: Expr
-) -> tuple[str, Codes, pl.Expr] | None:
+def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str, Codes, pl.Expr] | None:
     """A condition on one text column as a condition on its codes: their column's name, they, and it."""
     names = roots(part)
     if len(names) != 1 or has_window(part):
@@ -138,7 +138,7 @@ def _by_codes(
     if dict(source.columns)[name] != pl.String():
         return None
     try:
-        codes = cache.codes(file, name)
+        codes = pages.codes(name)
     except (KeyError, MemoryError):  # dropped by paging just now, or no room for them
         return None
     if codes is None:

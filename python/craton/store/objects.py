@@ -17,7 +17,7 @@ from craton import _native
 from craton.serialize import encode
 from craton.serialize.decoding import loaded
 from craton.store.process import default_store
-from craton.store.sets import LocalitySet, as_batches
+from craton.store.sets import LocalitySet, as_batches, one_table
 from craton.store.store import Store
 
 #: Columns smaller than this share a page.
@@ -234,9 +234,9 @@ def _write_table(native: _native.Store, number: int, kind: str, table: pa.Table)
     batches = [as_batches(table.select(columns)) for columns in groups]
     header = pickle.dumps((kind, table.schema, groups, [len(each) for each in batches]))
     native.write_object(number, [header], [], statistics=_TABLE)
-    for group, each in enumerate(batches):
+    for each in batches:
         for batch in each:
-            native.write(number, batch, statistics=_group_name(group))
+            native.write(number, batch)
 
 
 def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
@@ -252,15 +252,23 @@ def _read(native: _native.Store, number: int, columns: Sequence[str] | None, cop
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
     found: dict[int, pa.ChunkedArray] = {}
-    infos = native.pages(number)[1:]
-    for position, group in enumerate(groups):
+    chosen: list[tuple[list[int], list[int]]] = []
+    read: list[tuple[range, list[int]]] = []
+    following = 1  # the pages of each group follow those of the one before
+    for group, count in zip(groups, counts, strict=True):
         places = [place for place, column in enumerate(group) if column in wanted]
         if places:
-            mine = [info for info in infos if info.statistics == _group_name(position)]
-            if len(mine) != counts[position]:
-                raise KeyError(f"the table is still being written, or whoever wrote it died: set {number}")
-            read = pa.concat_tables([pa.table(native.pin(number, info.number).batch(places)) for info in mine])
-            found.update(zip((group[place] for place in places), read.columns, strict=True))
+            chosen.append((group, places))
+            read.append((range(following, following + count), places))
+        following += count
+    try:
+        parts = native.read(number, read)
+    except KeyError:
+        raise KeyError(
+            f"the table is still being written, or whoever wrote it died, or it was dropped just now: set {number}"
+        ) from None
+    for (group, places), part in zip(chosen, parts, strict=True):
+        found.update(zip((group[place] for place in places), one_table(part).columns, strict=True))
     fields = pa.schema([schema.field(column) for column in wanted], metadata=schema.metadata)
     table = pa.Table.from_arrays([found[column] for column in wanted], schema=fields)
     if copy:
@@ -290,10 +298,6 @@ def _stream(table: pa.Table) -> pa.Buffer:
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], schema=table.schema)
-
-
-def _group_name(number: int) -> bytes:
-    return f"group {number}".encode()
 
 
 def _position(names: list[str], name: str) -> int:
