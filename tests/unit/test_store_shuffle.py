@@ -253,13 +253,13 @@ def test_what_a_writer_holds_does_not_grow(tmp_path: Path) -> None:
             for start in range(0, 4_000_000, 100_000):
                 writer.write(rows(100_000, start=start))
                 counters = store.counters()
-                # Sealed pages are nearly full.
-                assert counters["slab_used"] <= counters["page_memory"] * 17 // 16 + 16 * page * 17 // 16
+                # Sealed pages are nearly full: what is left of one has no room for the rows of one more pass.
+                assert counters["slab_used"] <= counters["page_memory"] * 9 // 8 + 16 * page * 17 // 16
         assert counters["page_memory"] > 4 * 16 * page
         infos = [info for one in sets for info in one.pages()]
         assert sum(info.rows for info in infos) == 4_000_000
         # Little of a page is left empty.
-        assert store.counters()["slab_used"] <= sum(info.nbytes for info in infos) * 17 // 16
+        assert store.counters()["slab_used"] <= sum(info.nbytes for info in infos) * 9 // 8
 
 
 def appended(count: int) -> pa.Table:

@@ -195,7 +195,14 @@ impl Appender {
     fn append(&self, batches: &[RecordBatch]) -> Result<(), Failure> {
         let grants = Grants { appender: self, taken: Mutex::default() };
         let (form, route) = (&self.layout.form, self.key.route());
-        craton_shuffle::append(form, batches, &route, self.pages.len(), &grants, 0).map_err(Failure::Shuffle)?;
+        let done = craton_shuffle::append(form, batches, &route, self.pages.len(), &grants, 0);
+        if let Err(error) = done {
+            // Nothing was written when a sub-page was not to be had.
+            if matches!(error, craton_shuffle::Error::Memory { .. }) {
+                grants.taken.into_inner().into_iter().try_for_each(SubPage::cancel)?;
+            }
+            return Err(Failure::Shuffle(error));
+        }
         for sub in grants.taken.into_inner() {
             sub.finish()?;
         }

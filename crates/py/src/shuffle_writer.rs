@@ -116,7 +116,7 @@ impl ShuffleWriter {
         let wanted = page_bytes.unwrap_or_else(|| ((PAGE * count).clamp(LEAST, MOST) / count).min(LARGEST));
         let total = wanted.saturating_mul(count).min(limit / 4).max(count);
         let page = (total / count).max(1);
-        let pass = (total / 16).clamp(SHORT_PASS, LONG_PASS).min(limit / 16).max(1);
+        let pass = (total / 32).clamp(SHORT_PASS, LONG_PASS).min(limit / 16).max(1);
         let state = Mutex::new(State { writers, begun: None, closed: None });
         Ok(Self { home, keys, kind, total, page, pass, whole, state })
     }

@@ -149,6 +149,31 @@ fn every_type_is_as_if_it_were_partitioned_at_once() {
     }
 }
 
+#[test]
+fn a_few_bytes_that_views_share_are_copied_once_a_part() {
+    let words = ["a word of more than twelve bytes", "another one, longer", "short"];
+    let text = |row: usize| (row % 13 != 0).then(|| words[row % 3]);
+    let schema_batch = |rows: std::ops::Range<usize>| {
+        let mut array = arrow_array::builder::StringViewBuilder::new().with_deduplicate_strings();
+        rows.clone().for_each(|row| array.append_option(text(row)));
+        let columns: [(&str, ArrayRef); 1] = [("view", Arc::new(array.finish()))];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+    };
+    let heaps = Heaps::new(&schema_batch(0..1).schema(), 3, 200_000);
+    for start in (0..9000).step_by(3000) {
+        let given: Vec<u32> = (start..start + 3000).map(|row| (row / 3 % 3) as u32).collect();
+        append(&heaps.form, &[schema_batch(start..start + 3000)], &Route::Numbers(&given), 3, &heaps, 0).unwrap();
+    }
+    for partition in 0..3 {
+        let expected: Vec<_> = (0..9000).filter(|row| row / 3 % 3 == partition).map(text).collect();
+        let batches = heaps.batches(partition);
+        let found: Vec<_> = batches.iter().flat_map(|batch| batch.column(0).as_string_view().iter()).collect();
+        assert_eq!(found, expected);
+        let used: u64 = heaps.pages[partition].lock().unwrap().iter().map(|page| page.used[1]).sum();
+        assert!(used < 1000, "{used} bytes of two words");
+    }
+}
+
 fn numbered(writer: i64, from: i64, rows: i64) -> RecordBatch {
     let text = |row: i64| (row % 11 != 0).then(|| format!("{row:0width$}", width = (row % 40) as usize));
     let columns: [(&str, ArrayRef); 5] = [

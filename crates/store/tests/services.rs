@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use common::*;
@@ -89,7 +90,9 @@ impl Shape for Records {
 /// Write bytes to the sub-page's part of the second lane.
 fn fill(sub: &SubPage, bytes: &[u8]) {
     // SAFETY: the sub-page was taken for this many bytes.
-    unsafe { sub.page().add(sub.before()[1] as usize).copy_from_nonoverlapping(bytes.into(), bytes.len()) };
+    unsafe {
+        sub.page().add(sub.before()[1] as usize).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+    };
 }
 
 fn record(thread: u64, number: u64) -> Vec<u8> {
@@ -143,8 +146,10 @@ fn many_writers_append_to_the_pages_of_one_partition() {
             scope.spawn(move || {
                 for number in 0..5000 {
                     append(pages, &record(thread, number)).unwrap();
-                    if number % 10 == thread {
-                        drop(pages.take(&[1, 16]).unwrap());
+                    match number % 20 {
+                        5 => drop(pages.take(&[1, 16]).unwrap()),
+                        7 => pages.take(&[1, 16]).unwrap().cancel().unwrap(),
+                        _ => {}
                     }
                 }
             });
@@ -200,6 +205,12 @@ fn a_writer_that_is_given_up_leaves_nothing() {
     append(&pages, &record(0, 0)).unwrap();
     drop(pages.take(&[1, 16]).unwrap());
     append(&pages, &record(0, 1)).unwrap();
+    let first = pages.take(&[1, 48]).unwrap();
+    let before = first.before().to_vec();
+    first.cancel().unwrap();
+    let second = pages.take(&[1, 48]).unwrap();
+    assert_eq!(second.before(), before, "what was cancelled is there again");
+    drop(second);
     pages.close().unwrap();
     append(&pages, &record(0, 2)).unwrap();
     drop(pages);

@@ -242,7 +242,7 @@ fn without(rows: usize, lost: &[Lost]) -> Vec<Range<usize>> {
 /// Parameters are those of [`partition`](super::partition).
 ///
 /// # Errors
-/// As for [`partition`](super::partition). What was granted by then may be written to or not, and is not to be used.
+/// As for [`partition`](super::partition). Nothing is written then.
 pub fn append(
     form: &Form,
     batches: &[RecordBatch],

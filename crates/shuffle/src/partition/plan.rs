@@ -90,7 +90,12 @@ pub(super) struct Views {
     pub nulls: Option<NullBuffer>,
     /// For each buffer, where it went: its start in the whole, or its number among the shared ones.
     pub moved: Vec<u32>,
+    /// The bytes of all buffers, where they are few: whoever has more than that many to copy copies these.
+    pub few: Option<Buffer>,
 }
+
+/// So many bytes are few.
+const FEW: usize = 4096;
 
 impl Leaf {
     /// Whether rows take different numbers of bytes, which have to be added up.
@@ -215,12 +220,24 @@ impl Plan {
     }
 
     fn views(&mut self, arrays: &[ArrayData]) -> usize {
+        let appends = self.appends;
         let source = |array: &ArrayData| {
+            let buffers = array.buffers()[1..].to_vec();
+            let (mut moved, mut few) = (Vec::new(), None);
+            if appends && (1..=FEW).contains(&buffers.iter().map(Buffer::len).sum()) {
+                let mut bytes = Vec::new();
+                for buffer in &buffers {
+                    moved.push(bytes.len() as u32);
+                    bytes.extend_from_slice(buffer);
+                }
+                few = Some(bytes.into());
+            }
             Source::Views(Views {
                 views: from(&array.buffers()[0], array.offset() * 16),
-                buffers: array.buffers()[1..].to_vec(),
+                buffers,
                 nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(),
-                moved: Vec::new(),
+                moved,
+                few,
             })
         };
         self.leaf(Layout::Views(Sharing::Each), arrays.iter().map(source).collect())

@@ -51,6 +51,9 @@ pub(super) fn sizes(leaf: &Leaf, source: &Source, start: usize, numbers: &[u16],
                 let long = length > INLINE && source.is_valid(start + row);
                 sizes[usize::from(*number)] += if long { u64::from(length) } else { 0 };
             }
+            if let Some(few) = &source.few {
+                sizes.iter_mut().for_each(|size| *size = (*size).min(few.len() as u64));
+            }
         }
         Source::Fixed(_) | Source::Bits(_) => sizes.clear(),
     }
@@ -110,10 +113,7 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
                 copied_views(source, chunk, target, ends);
             }
             (Layout::Views(Sharing::Whole(_)), Source::Views(source)) => {
-                moved_views(source, chunk, target, ends, |view, to| {
-                    // The new place is in buffer 0; the sum stays below 2³¹, as the whole does.
-                    u128::from(view as u64) | (u128::from((view >> 96) as u32 + to) << 96)
-                })
+                moved_views(source, chunk, target, ends, rebased)
             }
             (Layout::Views(_), Source::Views(source)) => moved_views(source, chunk, target, ends, |view, to| {
                 view & !(u128::from(u32::MAX) << 64) | (u128::from(to) << 64)
@@ -288,7 +288,7 @@ unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
     }
 }
 
-/// Views whose long strings are copied one by one.
+/// Views whose long strings are copied one by one, or all that there are where these are fewer.
 unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
     let mut next = Ahead::new(views, target.items.len());
@@ -299,6 +299,14 @@ unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mu
         unsafe {
             let at = chunk.before[partition] as usize;
             let run = chunk.run(partition);
+            if let Some(few) = source.few.as_ref().filter(|few| few.len() as u64 == end - position) {
+                let bytes = target.payload[partition].add(position as usize);
+                bytes.copy_from_nonoverlapping(few.as_ptr(), few.len());
+                ends.fill(partition, items.cast::<u128>(), at, run, |row| {
+                    moved_view(source, chunk, views, row, |view, to| rebased(view, position as u32 + to))
+                });
+                continue;
+            }
             let mut place = 0;
             ends.fill(partition, items.cast::<u128>(), at, run, |row| {
                 if let Some(next) = run.get(place + AHEAD) {
@@ -347,15 +355,27 @@ unsafe fn moved_views(
         unsafe {
             let at = chunk.before[partition] as usize;
             ends.fill(partition, items.cast::<u128>(), at, chunk.run(partition), |row| {
-                let view = views[usize::from(row)];
-                if !source.is_valid(chunk.start + usize::from(row)) {
-                    0
-                } else if view as u32 > INLINE {
-                    moved(view, source.moved[(view >> 64) as u32 as usize])
-                } else {
-                    view
-                }
+                moved_view(source, chunk, views, row, &moved)
             });
         }
     }
+}
+
+/// A row's view, given where its buffer went.
+#[inline(always)]
+fn moved_view(source: &Views, chunk: &Chunk, views: &[u128], row: u16, moved: impl Fn(u128, u32) -> u128) -> u128 {
+    let view = views[usize::from(row)];
+    if !source.is_valid(chunk.start + usize::from(row)) {
+        0
+    } else if view as u32 > INLINE {
+        moved(view, source.moved[(view >> 64) as u32 as usize])
+    } else {
+        view
+    }
+}
+
+/// A view of bytes that lie in buffer 0 from `to` on, which stays below 2³¹, as all its bytes do.
+#[inline(always)]
+fn rebased(view: u128, to: u32) -> u128 {
+    u128::from(view as u64) | (u128::from((view >> 96) as u32 + to) << 96)
 }

@@ -224,24 +224,33 @@ impl SubPages {
     }
 
     /// Take a sub-page back. Whether its page has to be sealed now.
-    fn give_back(&self, sub: &SubPage, written: bool) -> bool {
+    fn give_back(&self, sub: &SubPage, as_it: AsIt) -> bool {
         let mut state = self.state.lock();
         let first = state.pages.front().map_or(0, |page| page.number);
         let place = usize::try_from(sub.number.wrapping_sub(first)).unwrap_or(usize::MAX);
         // A page with sub-pages that are being written is there.
         let Some(page) = state.pages.get_mut(place) else { return false };
         page.writing -= 1;
-        if !written {
-            let last =
-                page.used.iter().zip(&sub.before).zip(&sub.lengths).all(|((used, before), own)| *used == before + own);
-            if last {
-                page.used.clone_from(&sub.before);
-            } else {
-                page.lost.push((sub.before.clone(), sub.lengths.clone()));
-            }
+        let last =
+            page.used.iter().zip(&sub.before).zip(&sub.lengths).all(|((used, before), own)| *used == before + own);
+        match as_it {
+            AsIt::IsWritten => {}
+            AsIt::WasTaken if last => page.used.clone_from(&sub.before),
+            AsIt::WasTaken | AsIt::Is => page.lost.push((sub.before.clone(), sub.lengths.clone())),
         }
         page.closed && page.writing == 0
     }
+}
+
+/// How a sub-page is given back.
+#[derive(Clone, Copy)]
+enum AsIt {
+    /// All of it is written.
+    IsWritten,
+    /// Nothing of it is.
+    WasTaken,
+    /// Nobody knows.
+    Is,
 }
 
 /// A part of a page that one writer fills. What it was dropped without being [finished](Self::finish) is in no page.
@@ -285,18 +294,31 @@ impl SubPage {
     /// # Errors
     /// Those of [`SubPages::close`].
     pub fn finish(mut self) -> Result<()> {
+        self.give_back(AsIt::IsWritten)
+    }
+
+    /// Give it back without having written to it, so that others may.
+    ///
+    /// # Errors
+    /// As for [`finish`](Self::finish).
+    pub fn cancel(mut self) -> Result<()> {
+        self.give_back(AsIt::WasTaken)
+    }
+
+    fn give_back(&mut self, as_it: AsIt) -> Result<()> {
         self.given_back = true;
-        if self.pages.give_back(&self, true) { self.pages.settle() } else { Ok(()) }
+        if self.pages.give_back(self, as_it) { self.pages.settle() } else { Ok(()) }
     }
 }
 
 impl Drop for SubPage {
     fn drop(&mut self) {
-        if !self.given_back && self.pages.give_back(self, false) {
-            // Others may have written to the page: who seals the next one is told.
-            if let Err(error) = self.pages.settle() {
-                self.pages.state.lock().failed = Some(error);
-            }
+        if self.given_back {
+            return;
+        }
+        // Others may have written to the page: who seals the next one is told.
+        if let Err(error) = self.give_back(AsIt::Is) {
+            self.pages.state.lock().failed = Some(error);
         }
     }
 }
