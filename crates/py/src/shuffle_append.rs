@@ -76,15 +76,10 @@ impl Appender {
 
     /// Append batches.
     pub fn add(&self, batches: Vec<RecordBatch>) -> Result<(), Failure> {
-        let own = loop {
-            open(*self.closed.lock())?;
-            let own = Arc::clone(self.stages.lock().entry(std::thread::current().id()).or_default());
-            let gone = own.lock().gone;
-            if !gone {
-                break own;
-            }
-        };
+        let own = Arc::clone(self.stages.lock().entry(std::thread::current().id()).or_default());
         let mut stage = own.lock();
+        // Who ends the writer says so before he takes the stages: what is put into this one is found.
+        open(*self.closed.lock())?;
         if stage.gone {
             drop(stage);
             return self.add(batches);

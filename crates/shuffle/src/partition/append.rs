@@ -102,7 +102,7 @@ impl Form {
             let mean = varying.map_or(0.0, |number| mean(number + 1));
             bits += match &leaf.layout {
                 Layout::Fixed(width) => (width * 8) as f64,
-                Layout::Bits => 1.0,
+                Layout::Bits | Layout::Valid => 1.0,
                 Layout::Ranges { wide, unit } => (if *wide { 64.0 } else { 32.0 }) + mean * (*unit * 8) as f64,
                 Layout::Views(_) => 128.0 + mean * 8.0,
             };
@@ -127,7 +127,7 @@ impl Form {
         self.places(room, room).1
     }
 
-    /// Write what those who append do not: zeros under bits, first offsets.
+    /// Write what those who append do not: what lies under bits, and first offsets.
     ///
     /// # Safety
     /// As many bytes as [`bytes`](Self::bytes) says can be written from `start` on, and nobody else does.
@@ -137,13 +137,14 @@ impl Form {
         for leaf in &self.plan.leaves {
             let (at, bytes) = places[next];
             next += buffers_of(leaf);
-            let zeros = match leaf.layout {
-                Layout::Bits => bytes,
-                Layout::Ranges { wide, .. } => 4 + 4 * usize::from(wide),
-                Layout::Fixed(_) | Layout::Views(_) => 0,
+            let (value, bytes) = match leaf.layout {
+                Layout::Bits => (0, bytes),
+                Layout::Valid => (0xff, bytes),
+                Layout::Ranges { wide, .. } => (0, 4 + 4 * usize::from(wide)),
+                Layout::Fixed(_) | Layout::Views(_) => continue,
             };
             // SAFETY: inside the page, by the layout.
-            unsafe { start.add(at).write_bytes(0, zeros) };
+            unsafe { start.add(at).write_bytes(value, bytes) };
         }
     }
 
@@ -191,7 +192,7 @@ impl Form {
                 // The first offset is the last one of those before.
                 Layout::Ranges { wide, .. } => (first + 1, rows, end.to_le_bytes(), 4 + 4 * usize::from(wide)),
                 Layout::Views(_) => (2 * first, 2 * rows, [0; 8], 8),
-                Layout::Fixed(_) | Layout::Bits => continue,
+                Layout::Fixed(_) | Layout::Bits | Layout::Valid => continue,
             };
             assert!((first + rows) * size <= bytes, "a part outside its page");
             for row in first..first + rows {

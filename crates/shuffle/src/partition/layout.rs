@@ -18,8 +18,8 @@ use super::scatter::{Target, scatter};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
-/// So many blocks keep all threads busy to the end; and the least and most rows of one.
-const BLOCKS: usize = 16;
+/// So many tasks a thread keep all threads busy to the end; and the least and most rows of a block.
+const TASKS: usize = 8;
 const LEAST: usize = 1 << 13;
 const MOST: usize = 1 << 17;
 
@@ -128,7 +128,7 @@ unsafe impl Sync for Starts {}
 /// How many buffers of its own a leaf has in a partition.
 pub(super) fn buffers_of(leaf: &Leaf) -> usize {
     match &leaf.layout {
-        Layout::Fixed(_) | Layout::Bits | Layout::Views(Sharing::Shared(_)) => 1,
+        Layout::Fixed(_) | Layout::Bits | Layout::Valid | Layout::Views(Sharing::Shared(_)) => 1,
         Layout::Ranges { .. } | Layout::Views(_) => 2,
     }
 }
@@ -148,7 +148,7 @@ impl Leaf {
     pub(super) fn lengths(&self, rows: usize, units: usize) -> (usize, Option<usize>) {
         match &self.layout {
             Layout::Fixed(width) => (rows * width, None),
-            Layout::Bits => (rows.div_ceil(64) * 8, None),
+            Layout::Bits | Layout::Valid => (rows.div_ceil(64) * 8, None),
             Layout::Ranges { wide, unit } => ((rows + 1) * if *wide { 8 } else { 4 }, Some(units * unit)),
             Layout::Views(Sharing::Each) => (rows * 16, Some(units)),
             Layout::Views(Sharing::Whole(bytes)) => (rows * 16, Some(bytes.len())),
@@ -268,6 +268,7 @@ impl<'a> Group<'a> {
                 let (at, bytes) = room.buffers[next];
                 match &leaf.layout {
                     Layout::Bits => start.add(at).write_bytes(0, bytes),
+                    Layout::Valid => start.add(at).write_bytes(0xff, bytes),
                     Layout::Ranges { wide, .. } => start.add(at).write_bytes(0, if *wide { 8 } else { 4 }),
                     Layout::Views(Sharing::Whole(whole)) => {
                         start.add(room.buffers[next + 1].0).copy_from_nonoverlapping(whole.as_ptr(), whole.len());
@@ -302,7 +303,10 @@ impl<'a> Group<'a> {
     /// Chunks that one thread works on, one after another: it keeps their runs' last lines.
     fn blocks(&self) -> Vec<Range<usize>> {
         let all: usize = self.chunks.iter().map(|chunk| chunk.order.len()).sum();
-        let block = (all / BLOCKS).clamp(LEAST, MOST);
+        // Each leaf of a block is a task of its own. A block's first and last cache lines cost more than others, so no more blocks
+        // than keep all threads busy.
+        let tasks = TASKS * rayon::current_num_threads();
+        let block = (all / tasks.div_ceil(self.plan.leaves.len().max(1))).clamp(LEAST, MOST);
         let mut blocks = Vec::new();
         let (mut start, mut rows) = (0, 0);
         for (number, chunk) in self.chunks.iter().enumerate() {

@@ -54,6 +54,8 @@ pub(super) enum Layout {
     Fixed(usize),
     /// A bit a row.
     Bits,
+    /// A bit a row, set where its value is not null; all bits are set beforehand.
+    Valid,
     /// Offsets, of 64 bits if `wide`, to units of `unit` bytes.
     Ranges { wide: bool, unit: usize },
     /// Views of 16 bytes.
@@ -201,7 +203,8 @@ impl Plan {
         let always = self.appends && !matches!(body, Body::Null);
         let nulls = (any || always).then(|| {
             let bits = |array: &ArrayData| Source::Bits(array.nulls().map(|nulls| nulls.inner().clone()));
-            self.leaf(Layout::Bits, arrays.iter().map(bits).collect())
+            let layout = if self.appends { Layout::Valid } else { Layout::Bits };
+            self.leaf(layout, arrays.iter().map(bits).collect())
         });
         Ok(Node { data_type: data_type.clone(), nulls, body })
     }

@@ -83,7 +83,7 @@ impl Leaf {
 ///
 /// # Safety
 /// The target's buffers have room for the rows (and units) that come before the chunk's and the chunk's own, those of bits
-/// are zeroed and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
+/// are zeroed (those of validity set) and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
 /// went through all from that to this one.
 pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     // SAFETY: the caller's promise is what each of them needs.
@@ -99,6 +99,8 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
             (Layout::Fixed(width), Source::Fixed(values)) => any_fixed(*width, values, chunk, target),
             (Layout::Bits, Source::Bits(Some(bits))) => scatter_bits(bits, chunk, target),
             (Layout::Bits, Source::Bits(None)) => set_bits(chunk, target),
+            (Layout::Valid, Source::Bits(Some(bits))) => clear_bits(bits, chunk, target),
+            (Layout::Valid, Source::Bits(None)) => {}
             (Layout::Ranges { wide: false, unit }, Source::Ranges { offsets, payload }) => {
                 ranges(offsets.typed_data::<i32>(), payload, *unit, chunk, target);
             }
@@ -201,6 +203,32 @@ unsafe fn scatter_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
         }
         // SAFETY: as above; without a bit nothing is touched.
         unsafe { add_bits(*items, place / 64, word) };
+    }
+}
+
+/// Clear the bits of a word for rows whose values are null; the word's others may be changed by another thread.
+unsafe fn clear_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
+    let (bytes, first) = (bits.values(), bits.offset() + chunk.start);
+    for (partition, items) in target.items.iter().enumerate() {
+        let mut place = chunk.before[partition] as usize;
+        let mut word = 0_u64;
+        let clear = |number: usize, word: u64| {
+            if word != 0 {
+                // SAFETY: as for `add_bits`; the target has room for the rows before and the run.
+                let place = unsafe { AtomicU64::from_ptr(items.cast::<u64>().add(number)) };
+                place.fetch_and(!word.to_le(), Ordering::Relaxed);
+            }
+        };
+        for row in chunk.run(partition) {
+            let bit = first + usize::from(*row);
+            word |= u64::from(!bytes[bit / 8] >> (bit % 8) & 1) << (place % 64);
+            place += 1;
+            if place % 64 == 0 {
+                clear(place / 64 - 1, word);
+                word = 0;
+            }
+        }
+        clear(place / 64, word);
     }
 }
 
