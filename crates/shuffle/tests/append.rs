@@ -133,7 +133,8 @@ fn every_type_is_as_if_it_were_partitioned_at_once() {
             append(&heaps.form, &[whole.slice(start, rows)], &route, partitions, &heaps, 2).unwrap();
             start += rows;
         }
-        let expected = partition(&schema, &[whole.clone()], &Route::Numbers(&given), partitions, &Heap, 2).unwrap();
+        let expected =
+            partition(&schema, std::slice::from_ref(&whole), &Route::Numbers(&given), partitions, &Heap, 2).unwrap();
         for (number, expected) in expected.iter().enumerate() {
             let found = heaps.batches(number);
             assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), expected.rows);
