@@ -29,9 +29,10 @@ class ShuffleWriter:
     sealed yet, and no others; pages that were sealed stay, so drop the sets where rows must be all there or not at all.
 
     What a writer holds at the most does not depend on how much is written: the open pages, `page_bytes` a partition and never
-    more than a quarter of the store's limit; up to 64 MiB of the tables that were written last, by reference; and about a byte
-    for eight of these while they are appended. Lists, maps, unions, dictionaries, run-end encoded columns and list views cannot be appended
-    row by row: tables with such columns are held, as much of them as all open pages would have, and become pages at once.
+    more than a quarter of the store's limit; the tables that were written last, by reference, up to 64 MiB for all threads
+    and 16 for one; and a few bytes for each of their rows while these are appended. Lists, maps, unions, dictionaries,
+    run-end encoded columns and list views cannot be appended row by row: tables with such columns are held, as much of them
+    as all open pages would have, and become pages at once.
 
     Parameters
     ----------
