@@ -750,8 +750,10 @@ class ShuffleWriter:
         Of the hash, which decides unless there are ``boundaries``.
     boundaries, descending, nulls_first
         As for `partition_by_ranges`.
-    collect : int, optional
-        Bytes that are held before they are put into pages.
+    page_bytes : int, optional
+        Bytes of a page that are aimed at.
+    whole : bool
+        Hold what is written, up to 512 MiB, and make pages of exactly its size.
     """
 
     def __new__(
@@ -765,11 +767,12 @@ class ShuffleWriter:
         boundaries: ArrowStream | ArrowArray | None = None,
         descending: Sequence[bool] | None = None,
         nulls_first: Sequence[bool] | None = None,
-        collect: int | None = None,
+        page_bytes: int | None = None,
+        whole: bool = False,
     ) -> ShuffleWriter: ...
     def write(self, data: ArrowStream | ArrowArray, /) -> None:
         """Append a table. The interpreter is released."""
     def finish(self) -> None:
-        """Seal what was collected; nothing is taken afterwards."""
+        """Have all rows in sealed pages; nothing is taken afterwards."""
     def abandon(self) -> None:
-        """Take nothing any more, and give up what is in no page."""
+        """Take nothing any more, and give up what is in no sealed page."""

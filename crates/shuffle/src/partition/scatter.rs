@@ -51,6 +51,9 @@ pub(super) fn sizes(leaf: &Leaf, source: &Source, start: usize, numbers: &[u16],
                 let long = length > INLINE && source.is_valid(start + row);
                 sizes[usize::from(*number)] += if long { u64::from(length) } else { 0 };
             }
+            if let Some(few) = &source.few {
+                sizes.iter_mut().for_each(|size| *size = (*size).min(few.len() as u64));
+            }
         }
         Source::Fixed(_) | Source::Bits(_) => sizes.clear(),
     }
@@ -80,7 +83,7 @@ impl Leaf {
 ///
 /// # Safety
 /// The target's buffers have room for the rows (and units) that come before the chunk's and the chunk's own, those of bits
-/// are zeroed and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
+/// are zeroed (those of validity set) and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
 /// went through all from that to this one.
 pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     // SAFETY: the caller's promise is what each of them needs.
@@ -96,6 +99,8 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
             (Layout::Fixed(width), Source::Fixed(values)) => any_fixed(*width, values, chunk, target),
             (Layout::Bits, Source::Bits(Some(bits))) => scatter_bits(bits, chunk, target),
             (Layout::Bits, Source::Bits(None)) => set_bits(chunk, target),
+            (Layout::Valid, Source::Bits(Some(bits))) => clear_bits(bits, chunk, target),
+            (Layout::Valid, Source::Bits(None)) => {}
             (Layout::Ranges { wide: false, unit }, Source::Ranges { offsets, payload }) => {
                 ranges(offsets.typed_data::<i32>(), payload, *unit, chunk, target);
             }
@@ -110,10 +115,7 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
                 copied_views(source, chunk, target, ends);
             }
             (Layout::Views(Sharing::Whole(_)), Source::Views(source)) => {
-                moved_views(source, chunk, target, ends, |view, to| {
-                    // The new place is in buffer 0; the sum stays below 2³¹, as the whole does.
-                    u128::from(view as u64) | (u128::from((view >> 96) as u32 + to) << 96)
-                })
+                moved_views(source, chunk, target, ends, rebased)
             }
             (Layout::Views(_), Source::Views(source)) => moved_views(source, chunk, target, ends, |view, to| {
                 view & !(u128::from(u32::MAX) << 64) | (u128::from(to) << 64)
@@ -204,6 +206,32 @@ unsafe fn scatter_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
     }
 }
 
+/// Clear the bits of a word for rows whose values are null; the word's others may be changed by another thread.
+unsafe fn clear_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
+    let (bytes, first) = (bits.values(), bits.offset() + chunk.start);
+    for (partition, items) in target.items.iter().enumerate() {
+        let mut place = chunk.before[partition] as usize;
+        let mut word = 0_u64;
+        let clear = |number: usize, word: u64| {
+            if word != 0 {
+                // SAFETY: as for `add_bits`; the target has room for the rows before and the run.
+                let place = unsafe { AtomicU64::from_ptr(items.cast::<u64>().add(number)) };
+                place.fetch_and(!word.to_le(), Ordering::Relaxed);
+            }
+        };
+        for row in chunk.run(partition) {
+            let bit = first + usize::from(*row);
+            word |= u64::from(!bytes[bit / 8] >> (bit % 8) & 1) << (place % 64);
+            place += 1;
+            if place % 64 == 0 {
+                clear(place / 64 - 1, word);
+                word = 0;
+            }
+        }
+        clear(place / 64, word);
+    }
+}
+
 unsafe fn set_bits(chunk: &Chunk, target: &Target) {
     for (partition, items) in target.items.iter().enumerate() {
         let mut place = chunk.before[partition] as usize;
@@ -288,7 +316,7 @@ unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
     }
 }
 
-/// Views whose long strings are copied one by one.
+/// Views whose long strings are copied one by one, or all that there are where these are fewer.
 unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mut Ends) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
     let mut next = Ahead::new(views, target.items.len());
@@ -299,6 +327,14 @@ unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mu
         unsafe {
             let at = chunk.before[partition] as usize;
             let run = chunk.run(partition);
+            if let Some(few) = source.few.as_ref().filter(|few| few.len() as u64 == end - position) {
+                let bytes = target.payload[partition].add(position as usize);
+                bytes.copy_from_nonoverlapping(few.as_ptr(), few.len());
+                ends.fill(partition, items.cast::<u128>(), at, run, |row| {
+                    moved_view(source, chunk, views, row, |view, to| rebased(view, position as u32 + to))
+                });
+                continue;
+            }
             let mut place = 0;
             ends.fill(partition, items.cast::<u128>(), at, run, |row| {
                 if let Some(next) = run.get(place + AHEAD) {
@@ -347,15 +383,27 @@ unsafe fn moved_views(
         unsafe {
             let at = chunk.before[partition] as usize;
             ends.fill(partition, items.cast::<u128>(), at, chunk.run(partition), |row| {
-                let view = views[usize::from(row)];
-                if !source.is_valid(chunk.start + usize::from(row)) {
-                    0
-                } else if view as u32 > INLINE {
-                    moved(view, source.moved[(view >> 64) as u32 as usize])
-                } else {
-                    view
-                }
+                moved_view(source, chunk, views, row, &moved)
             });
         }
     }
+}
+
+/// A row's view, given where its buffer went.
+#[inline(always)]
+fn moved_view(source: &Views, chunk: &Chunk, views: &[u128], row: u16, moved: impl Fn(u128, u32) -> u128) -> u128 {
+    let view = views[usize::from(row)];
+    if !source.is_valid(chunk.start + usize::from(row)) {
+        0
+    } else if view as u32 > INLINE {
+        moved(view, source.moved[(view >> 64) as u32 as usize])
+    } else {
+        view
+    }
+}
+
+/// A view of bytes that lie in buffer 0 from `to` on, which stays below 2³¹, as all its bytes do.
+#[inline(always)]
+fn rebased(view: u128, to: u32) -> u128 {
+    u128::from(view as u64) | (u128::from((view >> 96) as u32 + to) << 96)
 }
