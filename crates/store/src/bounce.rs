@@ -38,9 +38,8 @@ impl Bounce {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if align == HUGE {
             // SAFETY: the memory is ours, and the advice changes no byte of it. A system without huge pages refuses it, which is fine.
-            let _ = unsafe {
-                rustix::mm::madvise(start.as_ptr().cast(), layout.size(), rustix::mm::Advice::LinuxHugepage)
-            };
+            let _ =
+                unsafe { rustix::mm::madvise(start.as_ptr().cast(), layout.size(), rustix::mm::Advice::LinuxHugepage) };
         }
         // SAFETY: so many bytes were allocated.
         unsafe { start.write_bytes(0, layout.size()) };

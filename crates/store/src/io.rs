@@ -200,13 +200,7 @@ pub(crate) fn read(path: &Path, image: &Image, extent: &mut Extent, access: Acce
     read_with(path, image, extent, access, open_direct)
 }
 
-fn read_with(
-    path: &Path,
-    image: &Image,
-    extent: &mut Extent,
-    access: Access<'_>,
-    opener: Opener,
-) -> Result<(), Fault> {
+fn read_with(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, opener: Opener) -> Result<(), Fault> {
     match read_by(path, image, extent, access, opener) {
         Err(Fault::System(error)) if matches!(access, Access::Direct(_)) && refused(&error) => {
             read_by(path, image, extent, Access::Buffered, opener)
@@ -215,13 +209,7 @@ fn read_with(
     }
 }
 
-fn read_by(
-    path: &Path,
-    image: &Image,
-    extent: &mut Extent,
-    access: Access<'_>,
-    opener: Opener,
-) -> Result<(), Fault> {
+fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, opener: Opener) -> Result<(), Fault> {
     let mut options = OpenOptions::new();
     options.read(true);
     let file = match access {
@@ -356,4 +344,82 @@ fn read_blocks(file: &File, blocks: &mut [u8], offset: u64) -> io::Result<usize>
 pub(crate) fn buffers(image: &Image, extent: &Arc<Extent>) -> Vec<PageBuffer> {
     let place = |range: &Range<usize>| PageBuffer { extent: Arc::clone(extent), range: range.clone() };
     image.ranges.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
+    use craton_slab::{Slab, SlabOptions};
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::images::Compression;
+
+    /// A file system without direct I/O says so when a file is opened.
+    fn refuse(_options: &OpenOptions, _path: &Path) -> io::Result<File> {
+        Err(Errno::INVAL.into())
+    }
+
+    /// One says so when a file is written: whatever is no number is refused like that here.
+    fn refuse_later(options: &OpenOptions, _path: &Path) -> io::Result<File> {
+        options.open("/proc/self/oom_score_adj")
+    }
+
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Pages of these many bytes, each written and read by way of `write_opener` and `read_opener`.
+    fn round_trips(name: &str, write_opener: Opener, read_opener: Opener) {
+        let scratch = Scratch(std::env::temp_dir().join(format!("craton-io-{name}-{}", std::process::id())));
+        fs::create_dir_all(&scratch.0).unwrap();
+        let slab = Slab::new(SlabOptions::default());
+        let bounces = Bounces::new(1);
+        for (number, length) in [1, 4096, 100_000, DIRECT, (DIRECT * 3 / 2) + 8, (17 << 20) + 1].into_iter().enumerate()
+        {
+            for compression in [Compression::None, Compression::Lz4] {
+                let column = FixedSizeBinaryArray::new(length as i32, vec![0u8; length].into(), None);
+                let batch = RecordBatch::try_from_iter([("a", std::sync::Arc::new(column) as ArrayRef)]).unwrap();
+                let header = craton_wire::encode_batch(&batch, craton_wire::Trim::Never).unwrap().header;
+                let mut extent = slab.allocate(length).unwrap();
+                for (at, byte) in extent.as_mut_slice().unwrap().iter_mut().enumerate() {
+                    *byte = (at / 3 + number) as u8;
+                }
+                let extent = std::sync::Arc::new(extent);
+                let place = |range| PageBuffer { extent: std::sync::Arc::clone(&extent), range };
+                let page = [place(0..0), place(0..length)];
+                let layout = Layout::new(&header, &page, compression).unwrap();
+                let path = scratch.0.join(format!("{number}.arrow"));
+                let image = write_with(&path, &layout, &page, Access::Direct(&bounces), write_opener).unwrap();
+                crate::verify_file(&path).unwrap();
+                let mut back = slab.allocate(image.length).unwrap();
+                back.as_mut_slice().unwrap().fill(0);
+                assert!(read_with(&path, &image, &mut back, Access::Direct(&bounces), read_opener).is_ok());
+                assert_eq!(&back.as_slice()[image.ranges[1].clone()], page[1].as_slice());
+            }
+        }
+    }
+
+    #[test]
+    fn pages_of_all_sizes_come_back_past_the_page_cache() {
+        round_trips("direct", open_direct, open_direct);
+    }
+
+    #[test]
+    fn a_file_system_without_direct_io_goes_through_the_page_cache() {
+        round_trips("refused", refuse, refuse);
+        round_trips("mixed", open_direct, refuse);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_system_that_refuses_direct_writes_goes_through_the_page_cache() {
+        round_trips("later", refuse_later, refuse);
+    }
 }
