@@ -136,12 +136,11 @@ impl Shared {
         io::write(&self.path(write.page), &layout, &write.buffers, self.access())
     }
 
-    /// Write a victim, and give up its memory unless somebody wants it by now; whether it could be written.
-    pub(crate) fn write_back(&self, write: Write) -> bool {
+    /// Write a victim, and give up its memory unless somebody wants it by now.
+    pub(crate) fn write_back(&self, write: Write) {
         let started = Instant::now();
         let result = self.write_image(&write);
         let took = started.elapsed().as_nanos() as u64;
-        let success = result.is_ok();
         let mut garbage = Garbage::default();
         let mut orphan = false;
         let id = write.page;
@@ -182,7 +181,6 @@ impl Shared {
         let Write { buffers, pending, .. } = write;
         drop(buffers);
         drop(pending);
-        success
     }
 
     /// Remove the file of a page that was dropped while it was written, and its set's folder if that was the last.

@@ -9,7 +9,7 @@ use crate::images::Image;
 use crate::io::{self, Fault};
 use crate::policy::Scene;
 use crate::pool::Shared;
-use crate::pool::jobs::{Job, Write};
+use crate::pool::jobs::Job;
 use crate::pool::memory::{Charge, rounded};
 use crate::pool::tables::{Activity, Evicted, Found, Garbage, Resident, Tables};
 
@@ -74,17 +74,17 @@ impl Shared {
 
     /// What is to be read next of a set that is scanned, if there seems to be room.
     fn following(&self, tables: &mut Tables, set: SetId) -> Vec<PageId> {
-        let Some((page, bytes)) = tables.comes_next(set) else { return Vec::new() };
+        let Some(bytes) = tables.comes_next(set) else { return Vec::new() };
         let need = bytes.saturating_sub(self.memory.look().free);
-        if need == 0 || self.next_victim(tables, page, need).is_some() {
+        if need == 0 || self.next_victim(tables, set, need).is_some() {
             tables.following(set, self.memory.limit() / AHEAD)
         } else {
             Vec::new()
         }
     }
 
-    /// The policy's next victim, if it may leave memory so that `page` can be read ahead.
-    fn next_victim(&self, tables: &Tables, page: PageId, need: u64) -> Option<PageId> {
+    /// The policy's next victim, if it may leave memory so that a page of `set` can be read ahead.
+    fn next_victim(&self, tables: &Tables, set: SetId, need: u64) -> Option<PageId> {
         let sets = tables.choice();
         if sets.is_empty() {
             return None;
@@ -92,7 +92,7 @@ impl Shared {
         let capacity = self.memory.limit();
         let scene = Scene { now: tables.now(), costs: tables.costs, need, capacity, single: true };
         let victim = *self.options.policy.victims(&sets, &scene).first()?;
-        tables.makes_way(victim, page).then_some(victim)
+        tables.makes_way(victim, set).then_some(victim)
     }
 
     fn corrupt(&self, page: PageId, why: String) -> Error {
@@ -190,8 +190,8 @@ impl Shared {
         self.jobs.push(following.into_iter().map(Job::Load));
     }
 
-    /// Room that nobody misses: free memory, and that of the policy's next victim as long as it is not what the same scan comes to. One
-    /// that was not written yet is written here, so that whoever scans does not have to wait for it; without a reader it stays.
+    /// Room that nobody misses: free memory, and that of the policy's next victim as long as it need not be written and is not what the
+    /// same scan comes to.
     fn spare(&self, id: PageId, bytes: u64) -> Option<Charge> {
         loop {
             if self.memory.demanded() > 0 {
@@ -203,23 +203,12 @@ impl Shared {
             let mut garbage = Garbage::default();
             let mut tables = self.tables.lock();
             let need = bytes.saturating_sub(self.memory.look().free);
-            let victim = self.next_victim(&tables, id, need)?;
-            match tables.evict(victim, &mut garbage) {
-                Evicted::Not => return None,
-                Evicted::Freed => {
-                    let pending = self.memory.pending();
-                    drop(tables);
-                    self.discard(garbage);
-                    drop(pending);
-                }
-                Evicted::Write(header, buffers) => {
-                    drop(tables);
-                    let pending = self.memory.pending();
-                    if !self.write_back(Write { page: victim, header, buffers, pending }) {
-                        return None;
-                    }
-                }
-            }
+            let victim = self.next_victim(&tables, id.set, need)?;
+            let Evicted::Freed = tables.evict(victim, &mut garbage) else { return None };
+            let pending = self.memory.pending();
+            drop(tables);
+            self.discard(garbage);
+            drop(pending);
         }
     }
 }

@@ -118,7 +118,7 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.jobs.next() {
             match job {
-                Job::Write(write) => drop(self.write_back(write)),
+                Job::Write(write) => self.write_back(write),
                 Job::Load(page) => self.load_ahead(page),
             }
         }

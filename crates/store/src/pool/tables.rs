@@ -498,29 +498,33 @@ impl Tables {
         Ok(())
     }
 
-    /// The next page that is not in memory after the one that was used last, and its bytes, if the set is scanned.
-    pub(crate) fn comes_next(&self, id: SetId) -> Option<(PageId, u64)> {
+    /// Bytes of the next page after the one that was used last that is not in memory, if the set is scanned.
+    pub(crate) fn comes_next(&self, id: SetId) -> Option<u64> {
         let set = self.sets.get(&id).filter(|set| set.is_scanned())?;
-        let number = set.coming().next()?;
-        set.pages.get(&number).map(|page| (PageId { set: id, number }, page.bytes))
+        let number = set.absent.range(set.cursor.saturating_add(1)..).next()?;
+        set.pages.get(number).map(|page| page.bytes)
     }
 
     /// Pages that a scan of the set comes to next and that could be read now, so that at most [`AHEAD`] are on their way; those that were
     /// read ahead and not used yet have at most `most` bytes. Without a reader they are near the page that was used last.
     pub(crate) fn following(&mut self, id: SetId, most: u64) -> Vec<PageId> {
         let Some(set) = self.sets.get_mut(&id) else { return Vec::new() };
-        let coming: Vec<u32> = set.coming().take(AHEAD).collect();
         let mut found = Vec::new();
+        let last = match set.members.operation {
+            Operation::Read | Operation::ReadWrite => u32::MAX,
+            Operation::None | Operation::Write => set.cursor.saturating_add(2 * AHEAD as u32),
+        };
         let mut bytes = set.ahead_bytes;
-        for number in coming {
-            let Some(page) = set.pages.get_mut(&number) else { continue };
+        for number in set.absent.range(set.cursor.saturating_add(1)..).take_while(|number| **number <= last).take(AHEAD)
+        {
+            let Some(page) = set.pages.get_mut(number) else { continue };
             bytes += page.bytes;
             if bytes > most {
                 break;
             }
             if page.can_be_read() {
                 page.queued = true;
-                found.push(PageId { set: id, number });
+                found.push(PageId { set: id, number: *number });
             }
         }
         found
@@ -532,15 +536,13 @@ impl Tables {
         all
     }
 
-    /// Whether `victim` may leave memory so that `page` can be read ahead: no scan comes to it before, and it need not be written, unless
-    /// somebody who reads the set would wait for that otherwise.
-    pub(crate) fn makes_way(&self, victim: PageId, page: PageId) -> bool {
+    /// Whether `victim` may leave memory so that a page of `set` can be read ahead: it need not be written, and no scan comes to it.
+    pub(crate) fn makes_way(&self, victim: PageId, set: SetId) -> bool {
         let Some(of) = self.sets.get(&victim.set) else { return false };
-        let Some(found) = of.pages.get(&victim.number) else { return false };
-        let around = page.number <= of.cursor;
-        let passed = victim.set != page.set || victim.number <= of.cursor && (!around || victim.number > page.number);
-        let clean = found.image.is_some() || of.members.ended || of.members.durability == Durability::Discard;
-        passed && (clean || self.sets.get(&page.set).is_some_and(Set::has_reader))
+        let Some(page) = of.pages.get(&victim.number) else { return false };
+        let passed = victim.set != set || victim.number <= of.cursor;
+        let clean = page.image.is_some() || of.members.ended || of.members.durability == Durability::Discard;
+        passed && clean
     }
 }
 
@@ -568,16 +570,6 @@ impl Set {
             hits: self.hits,
             misses: self.misses,
         }
-    }
-
-    /// Pages that are not in memory, in the order in which a scan comes to them: up to the last one and, where the set is read again and
-    /// again, from the first one on. Without a reader they are near the page that was used last.
-    fn coming(&self) -> impl Iterator<Item = u32> + '_ {
-        let next = self.cursor.saturating_add(1);
-        let last = if self.has_reader() { u32::MAX } else { self.cursor.saturating_add(2 * AHEAD as u32) };
-        let again = self.has_reader() && self.members.references > self.members.pages;
-        let around = self.absent.range(..next).take_while(move |_| again);
-        self.absent.range(next..).take_while(move |number| **number <= last).chain(around).copied()
     }
 
     /// Whether somebody who said so reads it from the first to the last page.
