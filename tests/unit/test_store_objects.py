@@ -89,6 +89,57 @@ def test_frames_come_back_equal(store: Store) -> None:
     assert craton.get(craton.put(table, store=store)).equals(table)
 
 
+def test_columns_of_frames_are_views(store: Store) -> None:
+    rows = 50_000
+    frame = pd.DataFrame(
+        {
+            "i": np.arange(rows),
+            "f": np.arange(rows) / 7,
+            "s": pd.array([f"text {i}" for i in range(rows)], dtype="str"),
+            "a": pd.array(range(rows), dtype="int64[pyarrow]"),
+            "n": pd.array([None, *range(1, rows)], dtype="Int64"),
+            "t": pd.date_range("2024-01-01", periods=rows, freq="s"),
+            "c": pd.Categorical(["x", "y"] * (rows // 2)),
+        }
+    )
+    ref = craton.put(frame, store=store)
+    (page,) = (ref.pages.pin(info) for info in ref.pages.pages())
+    places = page.addresses()
+
+    def in_the_page(memory: int) -> bool:
+        return any(start <= memory < start + length for start, length in places)
+
+    got = craton.get(ref)
+    pd.testing.assert_frame_equal(got, frame)
+    for name in got:
+        array = got[name].array
+        for inner in ("_codes", "_data", "_ndarray"):
+            array = getattr(array, inner, array)
+        if hasattr(array, "_pa_array"):
+            memory = [buffer.address for chunk in array._pa_array.chunks for buffer in chunk.buffers() if buffer]
+        else:
+            memory = [np.asarray(array).__array_interface__["data"][0]]
+        assert all(map(in_the_page, memory)), name
+
+
+def test_one_column_of_a_pandas_frame(store: Store) -> None:
+    rows = 200_000
+    frame = pd.DataFrame(
+        {"i": np.arange(rows), "s": [f"text {i}" for i in range(rows)]}, index=pd.Index(np.arange(rows) * 2, name="key")
+    )
+    ref = craton.put(pa.Table.from_pandas(frame), store=store)
+    before = store.counters()
+    part = craton.get(ref, columns=["s"])
+    assert store.counters()["hits"] - before["hits"] == 2  # the header's page and the column's
+    assert part["s"].to_pylist()[:2] == ["text 0", "text 1"]
+    pd.testing.assert_frame_equal(craton.get(ref).to_pandas(), frame)
+    pages = store.create_set("frame")
+    pages.append(frame)
+    assert pa.table(pages.pin(0).batch([1])).column_names == ["s"]
+    assert pages.to_arrow([0])["i"].to_numpy().tolist() == frame["i"].tolist()
+    pd.testing.assert_frame_equal(pages.to_arrow().to_pandas(), frame)
+
+
 @pytest.mark.parametrize("kind", ["table", "batch", "polars"])
 def test_one_column_of_a_table(store: Store, kind: str) -> None:
     table = pa.table({"a": np.arange(500_000), "b": np.arange(500_000.0), "small": np.arange(500_000, dtype="i1")})
@@ -190,7 +241,11 @@ def test_named_objects() -> None:
     assert craton.cache("primes") == [7]
     with pytest.raises(KeyError, match="composites"):
         craton.cache("composites")
+    assert craton.cache("primes", None) is None  # a value like any other
+    assert craton.cache("primes") is None
     craton.default_store().get_set("object:primes").drop()
+    with pytest.raises(KeyError, match="primes"):
+        craton.cache("primes")
 
 
 def test_a_named_table_that_is_half_written_is_not_there() -> None:

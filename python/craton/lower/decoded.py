@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import polars as pl
 
@@ -20,6 +21,9 @@ from craton.plan.sources import FileSource
 from craton.store.decoded import Codes, DecodeCache, DecodedFile
 from craton.store.process import current_store, default_store
 
+#: What keeps a scan from reading the cache, and does not keep it from reading the file: no room, pages and sets that were
+#: dropped just now, a store that was closed, a server that is gone, a damaged image. If it is the file, its scan says so.
+_WITHOUT = (MemoryError, KeyError, OSError, ValueError)
 #: Of the store's memory limit: what one plan's columns may fill.
 MOST_OF_LIMIT = 0.6
 
@@ -53,8 +57,12 @@ def prepare(plans: Sequence[Operator]) -> None:
                 scans.setdefault(op.source, {}).update(dict.fromkeys(_read_columns(op)))
     if not scans:
         return
-    store = default_store()
-    cache = DecodeCache(store)
+    with contextlib.suppress(*_WITHOUT, pl.exceptions.PolarsError):
+        _fill(scans)
+
+
+def _fill(scans: Mapping[FileSource, Collection[str]]) -> None:
+    cache = DecodeCache(default_store())
     room = options.memory_limit * MOST_OF_LIMIT
     for source, names in scans.items():
         file = _file(source)
@@ -63,10 +71,7 @@ def prepare(plans: Sequence[Operator]) -> None:
         room -= sum(_bytes(source, name) for name, _ in columns)
         if missing and room >= 0:
             chosen = [(name, dtype) for name, dtype in columns if name in missing]
-            try:
-                cache.fill(file, chosen, decoder(source, [name for name, _ in chosen]))
-            except MemoryError:
-                return
+            cache.fill(file, chosen, decoder(source, [name for name, _ in chosen]))
 
 
 def cached_scan(
@@ -90,6 +95,15 @@ def cached_scan(
     """
     if not active() or not _cachable(source):
         return None
+    try:
+        return _cached_scan(source, row_number, wanted, predicate)
+    except _WITHOUT:
+        return None
+
+
+def _cached_scan(
+    source: FileSource, row_number: str | None, wanted: Collection[str], predicate: Expr | None
+) -> pl.LazyFrame | None:
     cache, file = DecodeCache(default_store()), _file(source)
     columns = _typed(source, wanted) or _typed(source, [source.columns[0][0]])
     if cache.missing(file, columns):
@@ -184,6 +198,9 @@ def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None],
     """What decodes some rows of a file."""
 
     def decode(start: int, rows: int | None) -> pl.DataFrame:
-        return scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
+        frame = scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
+        if source.held is not None:
+            source.held.current()  # nor was it written over meanwhile
+        return frame
 
     return decode

@@ -172,8 +172,18 @@ def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -
     return _read(ref._home()._native, ref.number, columns, copy, gone)
 
 
-def cache(name: str, obj: Any = None) -> Any:
-    """A named object: stored under `name` when `obj` is given, else what is stored there.
+class _Nothing:
+    """Says that no object was given, since None is one."""
+
+    def __repr__(self) -> str:
+        return "<nothing>"
+
+
+_NOTHING = _Nothing()
+
+
+def cache(name: str, obj: Any = _NOTHING) -> Any:
+    """A named object: stored under `name` when `obj` is given, be it None, else what is stored there.
 
     Every program that uses the same store finds it, in the set ``object:`` and the name. It lives as long as the store, or
     until it is stored again or its set is dropped; what was read of it stays valid.
@@ -192,7 +202,7 @@ def cache(name: str, obj: Any = None) -> Any:
     """
     home = default_store()
     gone = f"nothing is stored under {name!r}; craton.cache({name!r}, obj) stores it"
-    if obj is None:
+    if obj is _NOTHING:
         if f"object:{name}" not in home:
             raise KeyError(gone)
         return _read(home._native, home.get_set(f"object:{name}").number, None, False, gone)
