@@ -17,7 +17,7 @@ from support import same
 import craton
 import craton.pandas as pd
 from craton.store import CorruptPage, Store, close_store, default_store
-from craton.store.decoded import DecodeCache
+from craton.store.decoded import DecodeCache, DecodedPages
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ def test_a_store_that_died_does_not_end_queries(path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError, ConnectionError, MemoryError, CorruptPage])
-@pytest.mark.parametrize("method", ["missing", "read", "fill", "codes"])
+@pytest.mark.parametrize("method", ["find", "missing", "read", "fill", "codes"])
 def test_whatever_the_cache_meets_the_file_is_read(
     method: str, error: type[Exception], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +175,7 @@ def test_whatever_the_cache_meets_the_file_is_read(
         data = module.read_parquet(path)
         return data[data["s"] == "text number 5"]["n"].sum()
 
-    monkeypatch.setattr(DecodeCache, method, fails)
+    monkeypatch.setattr(DecodeCache if hasattr(DecodeCache, method) else DecodedPages, method, fails)
     assert program(pd) == program(pandas)
 
 
