@@ -14,7 +14,7 @@ use super::cache::Ends;
 use super::chunk::Chunk;
 use super::foreign;
 use super::plan::{Layout, Leaf, Plan, Sharing};
-use super::scatter::{Target, scatter};
+use super::scatter::{Stage, Target, scatter};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
@@ -323,6 +323,7 @@ impl<'a> Group<'a> {
         let (varying, leaf) = (self.varying[leaf], &self.plan.leaves[leaf]);
         let size = leaf.streamed();
         let mut ends = Ends::new(size.map_or(&[], |_| &self.chunks[block.start].before), size.unwrap_or(1));
+        let mut stage = Stage::default();
         for number in block.clone() {
             let chunk = &self.chunks[number];
             let (before, after): (&[u64], &[u64]) = match varying {
@@ -335,7 +336,7 @@ impl<'a> Group<'a> {
             let target = Target { items, payload, before, after };
             // SAFETY: `make_room` reserved what the sums over the chunks say and zeroed bits; the parts of chunks, as the sums
             // before them say, do not overlap. All chunks of the block go through `ends`.
-            unsafe { scatter(leaf, chunk, &target, &mut ends) };
+            unsafe { scatter(leaf, chunk, &target, &mut ends, &mut stage) };
         }
         if let Some(size) = size {
             let next = self.chunks.get(block.end).map_or(&self.rows, |chunk| &chunk.before);
