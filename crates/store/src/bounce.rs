@@ -7,12 +7,12 @@ use std::alloc::{self, Layout};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// The unit of direct I/O, in bytes: no block device that matters has a larger one.
 pub(crate) const BLOCK: usize = 4096;
 /// Bytes of a buffer that is kept.
-pub(crate) const LARGE: usize = 3 * HUGE;
+pub(crate) const LARGE: usize = 2 * HUGE;
 
 // Bytes of a huge page.
 const HUGE: usize = 2 << 20;
@@ -70,16 +70,24 @@ impl Drop for Bounce {
     }
 }
 
-/// Large buffers that nobody uses now.
+/// The large buffers, of which there are never more than a few: they are memory beside the store's limit. Who finds all of them in use
+/// waits for one; nobody who has one waits for another.
 pub(crate) struct Bounces {
-    free: Mutex<Vec<Bounce>>,
+    lent: Mutex<Lent>,
+    returned: Condvar,
     most: usize,
 }
 
+#[derive(Default)]
+struct Lent {
+    free: Vec<Bounce>,
+    made: usize,
+}
+
 impl Bounces {
-    /// Keep `most` buffers for next time.
+    /// At most so many buffers, one at least.
     pub(crate) fn new(most: usize) -> Self {
-        Self { free: Mutex::default(), most }
+        Self { lent: Mutex::default(), returned: Condvar::new(), most: most.max(1) }
     }
 
     /// A buffer of at least `wanted` bytes, or of [`LARGE`] bytes if that is less.
@@ -87,9 +95,24 @@ impl Bounces {
         let small = usize::try_from(wanted).ok().filter(|&wanted| wanted < HUGE);
         let bounce = match small {
             Some(wanted) => Bounce::new(wanted),
-            None => self.free.lock().pop().unwrap_or_else(|| Bounce::new(LARGE)),
+            None => self.large(),
         };
         Borrowed { bounce: Some(bounce), home: self }
+    }
+
+    fn large(&self) -> Bounce {
+        let mut lent = self.lent.lock();
+        loop {
+            if let Some(bounce) = lent.free.pop() {
+                return bounce;
+            }
+            if lent.made < self.most {
+                lent.made += 1;
+                drop(lent);
+                return Bounce::new(LARGE);
+            }
+            self.returned.wait(&mut lent);
+        }
     }
 }
 
@@ -116,10 +139,8 @@ impl DerefMut for Borrowed<'_> {
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         let Some(bounce) = self.bounce.take().filter(|bounce| bounce.len() == LARGE) else { return };
-        let mut free = self.home.free.lock();
-        if free.len() < self.home.most {
-            free.push(bounce);
-        }
+        self.home.lent.lock().free.push(bounce);
+        self.home.returned.notify_one();
     }
 }
 
@@ -135,9 +156,19 @@ mod tests {
             assert_eq!((taken.len(), taken.as_ptr().addr() % BLOCK), (length, 0));
             taken[length - 1] = 1;
         }
-        assert_eq!(bounces.free.lock().len(), 1);
-        let both = (bounces.take(1 << 30), bounces.take(1 << 30));
-        drop(both);
-        assert_eq!(bounces.free.lock().len(), 1);
+        let lent = bounces.lent.lock();
+        assert_eq!((lent.free.len(), lent.made), (1, 1));
+    }
+
+    #[test]
+    fn there_are_never_more_than_that() {
+        let bounces = Bounces::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..50).for_each(|_| assert_eq!(bounces.take(1 << 30).len(), LARGE)));
+            }
+        });
+        let lent = bounces.lent.lock();
+        assert!(lent.made <= 2 && lent.free.len() == lent.made);
     }
 }

@@ -296,7 +296,7 @@ fn read_range(file: &File, bytes: &mut [u8], start: u64) -> io::Result<u32> {
 fn read_direct(file: &File, image: &Image, body: &mut [u8], bounces: &Bounces) -> io::Result<u32> {
     let mut bounce = bounces.take(image.total);
     // Parts of one size, so that no small one is left at the end.
-    let parts = ((image.total + DIRECT as u64 / 2) / DIRECT as u64).max(1);
+    let parts = image.total.div_ceil(DIRECT as u64).max(1);
     let part = (image.total.div_ceil(parts).next_multiple_of(BLOCK as u64) as usize).min(bounce.len());
     let (mut offset, mut checksum) = (0, 0);
     while offset < image.total {
