@@ -50,10 +50,8 @@ def policies(given: argparse.Namespace, common: Options) -> dict[str, Any]:
         "shuffle": {"scenario": "shuffle", "workers": 4, "page_bytes": given.page * MIB // 2, "pages": 2 * given.pages},
         "two sets": {"scenario": "two sets", "scans": 4},
     }
-    limit = given.limit * MIB
     for name, options in scenarios.items():
-        turns = [Turn(policy, WORK, {**common, **options, "policy": policy}, limit) for policy in POLICIES]
-        measure(result, name, turns, repeat=given.repeat, warm_up=given.warm_up, timeout=given.timeout)
+        _in_turn(given, result, name, {**common, **options}, {policy: {"policy": policy} for policy in POLICIES})
     for name in ("transient", "durable"):
         case = f"{name} scan ×{given.scans}"
         bar(result, f"LRU to data-aware, {case}", ratio(result, case, "lru", "data-aware"), lambda r: r >= 1.3, "≥ 1.3")
@@ -121,10 +119,16 @@ def settings(given: argparse.Namespace, common: Options) -> dict[str, Any]:
         "direct, 4 MiB": {"direct_io": True, **_paged(given, 4)},
     }
     for name, durable in (("transient", False), ("durable", True)):
-        options = {**common, "scenario": "looping", "kind": "store", "durable": durable}
-        turns = [Turn(way, WORK, {**options, **chosen}, given.limit * MIB) for way, chosen in ways.items()]
-        measure(result, name, turns, repeat=given.repeat, warm_up=given.warm_up, timeout=given.timeout)
+        _in_turn(given, result, name, {**common, "scenario": "looping", "kind": "store", "durable": durable}, ways)
     return result
+
+
+def _in_turn(
+    given: argparse.Namespace, result: dict[str, Any], scenario: str, options: Options, ways: dict[str, Options]
+) -> None:
+    """Measure one scenario in several ways of the store, in turn."""
+    turns = [Turn(way, WORK, {**options, **chosen}, given.limit * MIB) for way, chosen in ways.items()]
+    measure(result, scenario, turns, repeat=given.repeat, warm_up=given.warm_up, timeout=given.timeout)
 
 
 PARTS = {"policies": policies, "system": system, "settings": settings}

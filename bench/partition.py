@@ -3,7 +3,8 @@
     python -m bench.partition --scale 1 --partitions 64,4096
 
 Polars is given each row's partition as a column that was computed before; Craton hashes the key within its time.
-``craton`` partitions into the pages of a store, a locality set a partition; ``craton-heap`` into memory of the process.
+``craton`` partitions into the pages of a store, a locality set a partition; ``craton-stream`` appends to them piece by
+piece of 100,000 rows, as data comes that is never there as a whole; ``craton-heap`` partitions into memory of the process.
 ``polars`` keeps the order of rows, as ``partition_by`` does by default and Craton always; ``polars-unordered`` need not.
 The frames are held as Polars reads them; ``craton-arrow`` holds them as pyarrow reads them. An untimed run comes first, so
 that each contestant has memory that it has used before. What partitions Craton takes beside its input, at the most, is
@@ -27,7 +28,8 @@ from bench.harness.worker import Contestant
 __all__ = ["CONTESTANTS", "extra_memory", "main", "open_contestant"]
 
 ROOT = Path(__file__).resolve().parents[1]
-CONTESTANTS = ("craton", "craton-heap", "craton-arrow", "polars", "polars-unordered")
+CONTESTANTS = ("craton", "craton-stream", "craton-heap", "craton-arrow", "polars", "polars-unordered")
+PIECE = 100_000
 KEY = "l_orderkey"
 NUMBER = "partition"
 
@@ -47,8 +49,8 @@ def _arrow_table(path: str) -> Any:
 class Craton:
     """Partitioning of a frame of Polars or a table of pyarrow, into a store or into memory of the process."""
 
-    def __init__(self, data: Any, stored: bool) -> None:
-        self._data = data
+    def __init__(self, data: Any, stored: bool, streamed: bool = False) -> None:
+        self._data, self._streamed = data, streamed
         self._store: Any = None
         if stored:
             from craton.store import Store
@@ -64,7 +66,7 @@ class Craton:
 
     def run(self, case: str) -> Any:
         """Distribute all rows."""
-        return _partition(self._store, self._data, int(case))
+        return _partition(self._store, self._data, int(case), self._streamed)
 
     def answer(self, case: str, result: Any) -> Any:
         """Return rows and sum of the keys of each partition."""
@@ -74,11 +76,13 @@ class Craton:
         return _answer([pl.DataFrame(part) for part in parts])
 
 
-def _partition(store: Any, data: Any, n: int) -> Any:
+def _partition(store: Any, data: Any, n: int, streamed: bool) -> Any:
     from craton import _native
     from craton.store import shuffle
 
-    return _native.partition(data, [KEY], n) if store is None else shuffle(store, data, KEY, n)
+    if store is None:
+        return _native.partition(data, [KEY], n)
+    return shuffle(store, data.iter_slices(PIECE) if streamed else data, KEY, n)
 
 
 class Polars:
@@ -126,7 +130,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
         return Craton(_arrow_table(options["path"]), stored=True)
     df = _polars_frame(options["path"])
     if name.startswith("craton"):
-        return Craton(df, stored=name == "craton")
+        return Craton(df, stored=name != "craton-heap", streamed=name == "craton-stream")
     return Polars(df, ordered=name == "polars")
 
 
@@ -147,7 +151,7 @@ def extra_memory(name: str, path: str, n: int) -> tuple[int, int]:
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = _status("VmRSS")
     stored = name != "craton-heap"
-    made = _partition(Store.open(8 * size) if stored else None, data, n)
+    made = _partition(Store.open(8 * size) if stored else None, data, n, name == "craton-stream")
     extra = _status("VmHWM") - before
     del made
     return size, extra
@@ -160,7 +164,11 @@ def _status(field: str) -> int:
 
 def _measure_memory(name: str, path: str, n: int) -> tuple[int, int]:
     code = f"import json; from bench.partition import extra_memory; print(json.dumps(extra_memory({name!r}, {path!r}, {n})))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    # Memory that reading freed goes back to the system at once: else it would go while the rest is measured, and hide it.
+    plain = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    environment = {**os.environ, **plain}
+    program = [sys.executable, "-c", code]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
     size, extra = json.loads(done.stdout)
     return size, extra
 

@@ -497,6 +497,37 @@ class Store:
             If it does not fit beside what is pinned.
         """
 
+    def read(
+        self, set: int, groups: Sequence[tuple[Sequence[int], Sequence[int] | None]], /
+    ) -> list[list[ArrowBatches]]:
+        """Return pages over the store's memory, for which a store in another process is asked once.
+
+        Parameters
+        ----------
+        set : int
+            The set.
+        groups : sequence of (pages, columns)
+            Numbers of pages, and the positions of the columns that are wanted of them; None for all.
+
+        Returns
+        -------
+        list of list of ArrowBatches
+            For each group its pages as record batches, those of one schema that follow each other together.
+
+        Raises
+        ------
+        KeyError
+            If there is no such page; then none stays pinned.
+        CorruptPage
+            If the image of one on disk is not what was written.
+        MemoryError
+            If they do not fit together beside what is pinned.
+        ValueError
+            If a position is not that of a column.
+        """
+
+    def read_all(self, set: int, columns: Sequence[int] | None = None) -> list[ArrowBatches] | None:
+        """Return all pages of a set as `read` would; None if some of them are not in memory."""
     def prefetch(self, pages: Sequence[tuple[int, int]]) -> None:
         """Read pages, given as (set, number), in the background, as far as there is room."""
     def pages(self, set: int) -> list[PageInfo]:
@@ -719,8 +750,10 @@ class ShuffleWriter:
         Of the hash, which decides unless there are ``boundaries``.
     boundaries, descending, nulls_first
         As for `partition_by_ranges`.
-    collect : int, optional
-        Bytes that are held before they are put into pages.
+    page_bytes : int, optional
+        Bytes of a page that are aimed at.
+    whole : bool
+        Hold what is written, up to 512 MiB, and make pages of exactly its size.
     """
 
     def __new__(
@@ -734,11 +767,12 @@ class ShuffleWriter:
         boundaries: ArrowStream | ArrowArray | None = None,
         descending: Sequence[bool] | None = None,
         nulls_first: Sequence[bool] | None = None,
-        collect: int | None = None,
+        page_bytes: int | None = None,
+        whole: bool = False,
     ) -> ShuffleWriter: ...
     def write(self, data: ArrowStream | ArrowArray, /) -> None:
         """Append a table. The interpreter is released."""
     def finish(self) -> None:
-        """Seal what was collected; nothing is taken afterwards."""
+        """Have all rows in sealed pages; nothing is taken afterwards."""
     def abandon(self) -> None:
-        """Take nothing any more, and give up what is in no page."""
+        """Take nothing any more, and give up what is in no sealed page."""

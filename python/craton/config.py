@@ -1,7 +1,8 @@
 """The options: what a user may change, from code, a context manager or the environment.
 
 ``craton.options.small_rows = 0`` sets one for the process; ``with craton.option_context(small_rows=0):`` for a block;
-``CRATON_SMALL_ROWS=0`` in the environment before the start. All are checked when they are set.
+``CRATON_SMALL_ROWS=0`` in the environment before the start. All are checked when they are set. Options in bytes are also
+taken as people write them, ``"2GiB"``, and are numbers when they are read.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ class Options:
     fallback : {"silent", "warn", "error"}
         What happens when a call is not native and pandas does it.
     result_memory : int
-        Bytes of results of earlier plans that are kept.
+        Bytes of results of earlier plans that are kept; set as ``1 << 30`` or ``"1GiB"``.
     progress : {"auto", "on", "off"}
         Whether runs of over a second show a progress line: in a terminal or notebook, always, never.
     memory_limit : int
         Bytes for the pages of this process's store and for what runs beside them; by default 70 % of what the machine or
-        the control group has. Read when the store is opened.
+        the control group has; set as ``1 << 31`` or ``"2GiB"``. Read when the store is opened.
     decode_cache : {"auto", "on", "off"}
         Whether scans of files leave their decoded columns in the store: when a store is connected to, always, never.
     """
@@ -47,6 +48,7 @@ class Options:
         object.__setattr__(self, name, _checked(name, value))
 
 
+_BYTES = ("result_memory", "memory_limit")
 _CHOICES = {
     "fallback": ("silent", "warn", "error"),
     "progress": ("auto", "on", "off"),
@@ -93,17 +95,39 @@ def _checked(name: str, value: Any) -> Any:
         if value not in _CHOICES[name]:
             raise ValueError(f"option {name} is one of {_CHOICES[name]}, not {value!r}")
         return value
+    if name in _BYTES and isinstance(value, str):
+        try:
+            return parse_bytes(value)
+        except ValueError as error:
+            raise ValueError(f"option {name}: {error}") from None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"option {name} is a whole number, 0 or more, not {value!r}")
+        kind = "bytes, as a whole number or as in '1.5GiB'" if name in _BYTES else "a whole number, 0 or more"
+        raise ValueError(f"option {name} is {kind}, not {value!r}")
     return value
 
 
 def _from_environment() -> Options:
+    """The options that the environment sets.
+
+    Raises
+    ------
+    ValueError
+        If it sets one to what it cannot be; names the variable and its value.
+    """
     result = Options()
     for field in dataclasses.fields(Options):
-        text = os.environ.get(f"CRATON_{field.name.upper()}")
-        if text is not None:
-            setattr(result, field.name, text if field.name in _CHOICES else int(text))
+        variable = f"CRATON_{field.name.upper()}"
+        text = os.environ.get(variable)
+        if not text:
+            continue
+        value: str | int = text
+        if field.name not in _CHOICES:
+            with contextlib.suppress(ValueError):  # what is no number may be one of bytes
+                value = int(text)
+        try:
+            setattr(result, field.name, value)
+        except ValueError as error:
+            raise ValueError(f"{variable}={text!r} in the environment: {error}") from None
     return result
 
 

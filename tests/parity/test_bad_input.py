@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 
@@ -370,3 +371,95 @@ def test_calls_that_pandas_refuses():
     fails(lambda pd, f: f["f"].groupby(as_index=False), FRAME)
     fails(lambda pd, f: f.eval("k + f", inplace=True), FRAME)
     fails(lambda pd, f: f.eval("k + f", inplace=1), FRAME)
+
+
+# -- rows that a call refuses --------------------------------------------------------------------------------------------
+
+UNCLEAR = pandas.DataFrame(
+    {
+        "cat": pandas.Categorical(["a", None, "b"]),
+        "none": pandas.Categorical([None] * 3, categories=["a", "b"]),
+        "numbered": pandas.Categorical([1, None, 3]),
+        "nullable": pandas.Categorical(pandas.array([1, None, 3], dtype="Int64")),
+        "bool": [True, False, True],
+        "int": [1, 2, 3],
+        "minus": [-1, 1, 2],
+        "str": ["a", None, "b"],
+        "date": pandas.to_datetime(["2020-01-01", None, "2021-01-01"]),
+        "boolean": pandas.array([False, None, None], dtype="boolean"),
+        "Int64": pandas.array([1, None, 3], dtype="Int64"),
+        "string": pandas.array(["a", None, "b"], dtype="string"),
+        "bool[pyarrow]": pandas.array([True, None, False], dtype="bool[pyarrow]"),
+        "int64[pyarrow]": pandas.array([1, None, 3], dtype="int64[pyarrow]"),
+    }
+)
+OPERATORS = {name: getattr(operator, name) for name in ("eq", "lt", "and_", "pow")}
+
+
+def at_once(program, data):
+    """As pandas, and what pandas raises is raised also if nobody reads the result."""
+
+    def unread(pd, f):
+        program(pd, f)
+        return 0
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if isinstance(check(program, data, native=None), Exception):
+            check(unread, data, native=None)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("left", UNCLEAR)
+def test_operators_of_any_two_columns(name, left):
+    for right in UNCLEAR:
+        at_once(lambda pd, f, right=right: OPERATORS[name](f[left], f[right]), UNCLEAR)
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, "or_"])
+@pytest.mark.parametrize("column", UNCLEAR)
+def test_operators_of_any_column_and_scalar(name, column):
+    for scalar in (None, pandas.NA, True, -1, 1.5, "a"):
+        at_once(lambda pd, f, scalar=scalar: getattr(operator, name)(f[column], scalar), UNCLEAR)
+
+
+@pytest.mark.parametrize("column", UNCLEAR)
+def test_membership_and_inversion(column):
+    for values in ([1, "a", True], [pandas.NA], [None], [1], []):
+        at_once(lambda pd, f, values=values: f[column].isin(values), UNCLEAR)
+    at_once(lambda pd, f: ~f[column], UNCLEAR)
+
+
+def test_a_condition_of_unclear_truth_that_nobody_reads():
+    def program(pd, f):
+        g = f.assign(new=f["boolean"].where(f["none"] == f["boolean"]))
+        return g.assign(new=g["int"] + 1)
+
+    assert isinstance(fails(program, UNCLEAR), TypeError)
+
+
+def test_objects_that_hold_na():
+    values = np.array([True, pandas.NA, False], dtype=object)
+    frame = pandas.DataFrame({"o": values, "n": [1, 2, 3]})
+    for program in (
+        lambda pd, f: f["o"] == f["n"],
+        lambda pd, f: f["n"].where(f["o"]),
+        lambda pd, f: f["n"].mask(f["o"]),
+        lambda pd, f: f[f["o"]],
+        lambda pd, f: f.loc[f["o"], "n"],
+        lambda pd, f: f["o"].any(),
+        lambda pd, f: f["o"].max(skipna=False),
+        lambda pd, f: f["o"].astype(bool),
+        lambda pd, f: ~f["o"],
+        lambda pd, f: f["o"] & f["o"],
+        lambda pd, f: f["o"].sum(),
+        lambda pd, f: f["o"].sort_values(),
+    ):
+        check(program, frame, native=None)
+
+
+def test_a_number_beside_dates_in_a_query():
+    for text in ("date == 2020", "date == 1", "2020 == date", "date != 2020"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check(lambda pd, f, text=text: f.query(text), UNCLEAR, native=None)

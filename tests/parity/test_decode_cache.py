@@ -16,7 +16,8 @@ from support import same
 
 import craton
 import craton.pandas as pd
-from craton.store import close_store, default_store
+from craton.store import CorruptPage, Store, close_store, default_store
+from craton.store.decoded import DecodeCache, DecodedPages
 
 
 @pytest.fixture(autouse=True)
@@ -150,3 +151,50 @@ def test_another_process_finds_the_columns(path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) == expected
     assert default_store().counters()["copied"] == before
+
+
+def test_a_store_that_died_does_not_end_queries(path: Path) -> None:
+    expected = query(pandas, path)
+    with Store.open(256 << 20) as store:
+        craton.connect(store.serve())
+        same(query(pd, path), expected)
+        assert store.counters()["copied"] > 0
+    craton.clear_memory()
+    same(query(pd, path), expected)
+
+
+@pytest.mark.parametrize("error", [KeyError, ConnectionError, MemoryError, CorruptPage])
+@pytest.mark.parametrize("method", ["find", "missing", "read", "fill", "codes"])
+def test_whatever_the_cache_meets_the_file_is_read(
+    method: str, error: type[Exception], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_arguments: object) -> None:
+        raise error("as it happens")
+
+    def program(module: Any) -> Any:
+        data = module.read_parquet(path)
+        return data[data["s"] == "text number 5"]["n"].sum()
+
+    monkeypatch.setattr(DecodeCache if hasattr(DecodeCache, method) else DecodedPages, method, fails)
+    assert program(pd) == program(pandas)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "feather"])
+def test_damaged_files_raise_as_without_the_cache(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"data.{kind}"
+    frame = pandas.DataFrame({"n": range(20_000), "s": [f"text {i}" for i in range(20_000)]})
+    frame.to_csv(path, index=False) if kind == "csv" else getattr(frame, f"to_{kind}")(path)
+    content = bytearray(path.read_bytes())
+    content[1000:3000] = b"\xff" * 2000
+    path.write_bytes(content)
+
+    def outcome() -> str:
+        try:
+            return f"{getattr(pd, f'read_{kind}')(path)[['n', 's']].count().tolist()}"
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    found = outcome()
+    with craton.option_context(decode_cache="off"):
+        craton.clear_memory()
+        assert outcome() == found

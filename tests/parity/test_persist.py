@@ -14,7 +14,7 @@ from support import same
 import craton
 import craton.pandas as pd
 from craton.lower.results import results
-from craton.store import close_store, default_store
+from craton.store import Store, close_store, default_store
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_what_is_persisted_is_not_computed_again(path: Path) -> None:
     frame = joined(pd, path)
     assert frame.persist() is frame
     assert default_store().counters()["page_memory"] > 1 << 20
-    path.unlink()  # whatever reads the file now fails
+    path.write_bytes(b"over")  # whatever reads the file now fails
     craton.clear_memory()
     same(frame.groupby("s")["v_mean"].sum(), expected.groupby("s")["v_mean"].sum(), rtol=1e-9)
     same(frame["k"].max(), expected["k"].max())
@@ -59,9 +59,10 @@ def test_what_is_persisted_is_not_computed_again(path: Path) -> None:
 def test_a_scan_is_persisted(path: Path) -> None:
     expected = pandas.read_parquet(path)
     frame = pd.read_parquet(path).persist()
-    path.unlink()
+    path.write_bytes(b"over")
     same(frame[frame["k"] == 3]["v"].sum(), expected[expected["k"] == 3]["v"].sum())
     same(frame, expected)
+    frame.unpersist()
 
 
 def test_a_column_is_persisted(path: Path) -> None:
@@ -110,3 +111,67 @@ def test_results_are_evicted_and_read_back(path: Path) -> None:
         with store.reserve(20 << 20):
             assert store.counters()["page_disk"] > 0
         same(joined(pd, path), expected)
+
+
+def test_two_objects_that_read_the_same_rows(path: Path) -> None:
+    expected = pandas.read_parquet(path)
+    whole = pd.read_parquet(path)
+    column, other = whole["v"].persist(), whole["s"].persist()
+    path.write_bytes(b"over")  # whatever reads the file now fails
+    same(column.max(), expected["v"].max())
+    same(other.nunique(), expected["s"].nunique())
+    assert other.persist().persist() is other
+    other.unpersist()
+    same(whole["v"].sum(), expected["v"].sum(), rtol=1e-9)
+    craton.clear_memory()
+    assert len(results) == 1
+    column.unpersist()
+    other.unpersist()
+    assert len(results) == 0
+    assert default_store().counters()["sets"] == 0
+
+
+def test_the_narrower_object_goes_first(path: Path) -> None:
+    whole = pd.read_parquet(path).persist()
+    whole["v"].persist().unpersist()
+    path.write_bytes(b"over")
+    craton.clear_memory()
+    assert whole["k"].max() == 999
+    whole.unpersist()
+    craton.clear_memory()
+    assert len(results) == 0
+
+
+def test_what_does_not_fit_stays_in_the_process(path: Path) -> None:
+    expected = pandas.read_parquet(path)
+    close_store()
+    with craton.option_context(memory_limit=1 << 20):
+        frame = pd.read_parquet(path).persist()
+        path.write_bytes(b"over")
+        same(frame.groupby("k")["v"].sum(), expected.groupby("k")["v"].sum(), rtol=1e-9)
+        frame.unpersist()
+
+
+def test_results_that_cannot_be_read_are_computed(path: Path) -> None:
+    close_store()
+    with craton.option_context(memory_limit=24 << 20):
+        expected = joined(pandas, path)
+        same(joined(pd, path), expected)
+        view = craton.get(craton.put(np.zeros(20 << 20, "u1")))  # leaves too little for the result
+        assert default_store().counters()["page_disk"] > 0
+        same(joined(pd, path), expected)
+        same(joined(pd, path)["v_mean"].max(), expected["v_mean"].max(), rtol=1e-12)
+        same(joined(pd, path)[["v"]].sort_values("v").tail(3), expected[["v"]].sort_values("v").tail(3))
+        del view
+
+
+def test_what_was_persisted_in_a_store_that_died(path: Path) -> None:
+    expected = joined(pandas, path)
+    with Store.open(256 << 20) as store:
+        craton.connect(store.serve())
+        frame = joined(pd, path).persist()
+        assert store.counters()["page_memory"] > 1 << 20
+    same(frame.groupby("s")["v_mean"].sum(), expected.groupby("s")["v_mean"].sum(), rtol=1e-9)
+    frame.unpersist()
+    craton.clear_memory()
+    assert len(results) == 0

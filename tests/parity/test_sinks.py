@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from frames import frames
 from hypothesis import HealthCheck, given, settings
-from support import same
+from support import check, same
 
 import craton
 import craton.pandas as cp
 from craton import fallbacks
+from craton.kernel import run as kernel
 
 FRAME = pandas.DataFrame(
     {
@@ -487,3 +489,42 @@ def test_appending_and_pipes(tmp_path):
             frame.to_csv(buffer)
         text = buffer.getvalue()
         assert (text if isinstance(text, str) else text.decode()) == FRAME[["i"]].to_csv()
+
+
+def test_runs_and_sinks_are_lent_memory(tmp_path, monkeypatch):
+    frame = pandas.DataFrame({"a": np.arange(1000), "b": np.arange(1000) / 7})
+    frame.to_parquet(tmp_path / "in.parquet")
+    asked = []
+
+    class Lender:
+        connected = False
+
+        def reserve(self, nbytes, *, at_least):
+            asked.append((nbytes, at_least))
+            return contextlib.nullcontext()
+
+    monkeypatch.setattr(kernel, "SMALL_RUN_BYTES", 1)
+    monkeypatch.setattr(kernel, "current_store", Lender)
+    with craton.option_context(small_rows=0):
+        read = cp.read_parquet(tmp_path / "in.parquet")
+        assert read["a"].sum() == 999 * 500
+        assert asked == [(8000, 0)]
+        for write in (
+            lambda: read.to_parquet(tmp_path / "out.parquet"),
+            lambda: read.to_csv(tmp_path / "out.csv"),
+            lambda: read.to_feather(tmp_path / "out.feather"),
+        ):
+            asked.clear()
+            write()
+            assert asked == [(16000, 0)]
+
+
+@pytest.mark.parametrize("method", ["to_parquet", "to_csv", "to_feather"])
+def test_an_error_that_rows_bring_up(method, tmp_path):
+    series = pandas.Series(np.array([2**63 - 5, 0], dtype="M8[us]"))
+
+    def program(pd, s):
+        getattr((s + pandas.Timedelta(days=1)).to_frame("t"), method)(tmp_path / "out")
+
+    assert isinstance(check(program, series, native=None), OverflowError)
+    assert not list(tmp_path.iterdir())

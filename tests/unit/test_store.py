@@ -40,6 +40,26 @@ def test_what_is_appended_is_read(store: Store) -> None:
     assert made.to_arrow([1]).column_names == ["half"]
 
 
+def test_pages_are_read_together_or_not_at_all(store: Store) -> None:
+    made = store.create_set()
+    for start in range(0, 3000, 1000):
+        made.append(numbers(1000, start))
+    made.append({"other": [1]})
+    ((first, second), (third,)) = made.read([([2, 0, 3], None), ([1], [1, 0])])
+    assert pa.table(first)["n"].to_pylist() == [*range(2000, 3000), *range(1000)]
+    assert pa.table(second).column_names == ["other"]
+    assert pa.table(third).column_names == ["half", "n"]
+    del first, second, third
+    with pytest.raises(KeyError, match="no page"):
+        made.read([([0, 1, 99], None)])
+    with pytest.raises(ValueError, match="column"):
+        made.read([([0], [7])])
+    assert store.describe().loc[made.number, "pins"] == 0
+    assert made.read([]) == []
+    with pytest.raises(pa.ArrowInvalid):
+        made.to_arrow()  # pages of two schemas are no table
+
+
 @pytest.mark.parametrize(
     "table",
     [

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from craton.store import Store
-from craton.store.cli import main
+import craton
+from craton.store import LocalitySet, Store
+from craton.store.cli import _verified, main
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_commands(served: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "numbers" in out
     assert "1.0 MiB" in out
     assert main(["stat", "numbers", *at]) == 0
-    assert "131072" in capsys.readouterr().out
+    assert "131,072" in capsys.readouterr().out
     assert main(["stat", *at]) == 0
     assert "64.0 MiB" in capsys.readouterr().out
     assert main(["stat", "--prometheus", *at]) == 0
@@ -61,6 +62,76 @@ def test_commands(served: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["rm", "numbers", *at]) == 1
     assert "numbers" in capsys.readouterr().err
     store.close()
+
+
+def test_names_that_are_missing(served: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ["--address", served]
+    with Store.connect(served) as store:
+        unnamed = store.create_set()
+        unnamed.append({"n": [1]})
+        for name in ("one", "two", "empty"):
+            store.create_set(name, tag=b"state 7" if name == "one" else b"\xff")
+        store.get_set("one").append({"n": [1, 2]})
+        store.get_set("two").append({"n": np.arange(1000)})
+        assert main(["verify", *at]) == 0
+        out = capsys.readouterr().out
+        assert out == "empty: 0 pages sound\none: 1 page sound\ntwo: 1 page sound\n"
+        assert main(["verify", "one", "three", *at]) == 1
+        assert capsys.readouterr() == ("one: 1 page sound\n", "craton store verify: no set named 'three'\n")
+        assert main(["ls", *at]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        start = lines[0].index("name")
+        assert [line[start:] for line in lines] == ["name", "empty", "one", "two", "-"]
+        assert main(["stat", "one", *at]) == 0
+        assert "tag         state 7\n" in capsys.readouterr().out
+        assert main(["stat", "two", *at]) == 0
+        assert "tag         ff\n" in capsys.readouterr().out
+        assert main(["export", "empty", str(tmp_path / "x"), *at]) == 1
+        assert "no pages" in capsys.readouterr().err
+        assert main(["rm", "one", "three", "two", *at]) == 1
+        assert capsys.readouterr().err == "craton store rm: no set named 'three'\n"
+        assert store.describe()["name"].dropna().tolist() == ["empty"]
+
+
+def test_an_object_is_not_exported(served: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store.connect(served) as store:
+        pages = store.create_set("object:settings")
+        parts = craton.serialize.encode({"a": 1})
+        pages._native.write_object(pages.number, parts.chunks, parts.buffers)
+        assert main(["export", "object:settings", str(tmp_path / "x"), "--address", served]) == 1
+    assert "is a Python object and no table" in capsys.readouterr().err
+    assert not list(tmp_path.glob("x*"))
+
+
+def test_pages_that_are_dropped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(16 << 20) as store:
+        pages = store.create_set("parts", durability="discard")
+        for number in range(3):
+            pages.append({"n": [number]}, key=b"%d" % number)
+        before = pages.pages()
+        pages.drop_key(b"1")
+        monkeypatch.setattr(LocalitySet, "pages", lambda self: before)
+        assert _verified(pages) == ("2 pages sound, 1 dropped meanwhile", [])
+
+
+def test_a_reader_that_has_seen_enough(served: str) -> None:
+    with Store.connect(served) as store:
+        kept = [store.create_set(f"set {number}") for number in range(100)]
+        command = [sys.executable, "-m", "craton", "store", "ls", "--address", served]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as listing:
+            assert listing.stdout is not None
+            assert listing.stderr is not None
+            listing.stdout.close()
+            assert listing.stderr.read() == ""
+            assert listing.wait(60) == 0
+        del kept
+
+
+def test_a_number_of_bytes_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["serve", "--memory-limit", "lots"])
+    assert left.value.code == 2
+    assert "--memory-limit: 'lots' is no number of bytes" in capsys.readouterr().err
 
 
 def test_a_damaged_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

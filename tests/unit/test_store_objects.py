@@ -89,6 +89,57 @@ def test_frames_come_back_equal(store: Store) -> None:
     assert craton.get(craton.put(table, store=store)).equals(table)
 
 
+def test_columns_of_frames_are_views(store: Store) -> None:
+    rows = 50_000
+    frame = pd.DataFrame(
+        {
+            "i": np.arange(rows),
+            "f": np.arange(rows) / 7,
+            "s": pd.array([f"text {i}" for i in range(rows)], dtype="str"),
+            "a": pd.array(range(rows), dtype="int64[pyarrow]"),
+            "n": pd.array([None, *range(1, rows)], dtype="Int64"),
+            "t": pd.date_range("2024-01-01", periods=rows, freq="s"),
+            "c": pd.Categorical(["x", "y"] * (rows // 2)),
+        }
+    )
+    ref = craton.put(frame, store=store)
+    (page,) = (ref.pages.pin(info) for info in ref.pages.pages())
+    places = page.addresses()
+
+    def in_the_page(memory: int) -> bool:
+        return any(start <= memory < start + length for start, length in places)
+
+    got = craton.get(ref)
+    pd.testing.assert_frame_equal(got, frame)
+    for name in got:
+        array = got[name].array
+        for inner in ("_codes", "_data", "_ndarray"):
+            array = getattr(array, inner, array)
+        if hasattr(array, "_pa_array"):
+            memory = [buffer.address for chunk in array._pa_array.chunks for buffer in chunk.buffers() if buffer]
+        else:
+            memory = [np.asarray(array).__array_interface__["data"][0]]
+        assert all(map(in_the_page, memory)), name
+
+
+def test_one_column_of_a_pandas_frame(store: Store) -> None:
+    rows = 200_000
+    frame = pd.DataFrame(
+        {"i": np.arange(rows), "s": [f"text {i}" for i in range(rows)]}, index=pd.Index(np.arange(rows) * 2, name="key")
+    )
+    ref = craton.put(pa.Table.from_pandas(frame), store=store)
+    before = store.counters()
+    part = craton.get(ref, columns=["s"])
+    assert store.counters()["hits"] - before["hits"] == 2  # the header's page and the column's
+    assert part["s"].to_pylist()[:2] == ["text 0", "text 1"]
+    pd.testing.assert_frame_equal(craton.get(ref).to_pandas(), frame)
+    pages = store.create_set("frame")
+    pages.append(frame)
+    assert pa.table(pages.pin(0).batch([1])).column_names == ["s"]
+    assert pages.to_arrow([0])["i"].to_numpy().tolist() == frame["i"].tolist()
+    pd.testing.assert_frame_equal(pages.to_arrow().to_pandas(), frame)
+
+
 @pytest.mark.parametrize("kind", ["table", "batch", "polars"])
 def test_one_column_of_a_table(store: Store, kind: str) -> None:
     table = pa.table({"a": np.arange(500_000), "b": np.arange(500_000.0), "small": np.arange(500_000, dtype="i1")})
@@ -190,7 +241,11 @@ def test_named_objects() -> None:
     assert craton.cache("primes") == [7]
     with pytest.raises(KeyError, match="composites"):
         craton.cache("composites")
+    assert craton.cache("primes", None) is None  # a value like any other
+    assert craton.cache("primes") is None
     craton.default_store().get_set("object:primes").drop()
+    with pytest.raises(KeyError, match="primes"):
+        craton.cache("primes")
 
 
 def test_a_named_table_that_is_half_written_is_not_there() -> None:
@@ -211,6 +266,59 @@ def test_a_named_table_that_is_half_written_is_not_there() -> None:
     assert craton.cache("half", table).equals(table)
     whole.drop()
     home.get_set("object:half").drop()
+
+
+def test_closing_a_connected_store_hangs_up(store: Store) -> None:
+    address = store.serve()
+    made = store.create_set("numbers")
+    made.append({"n": np.arange(100_000)})
+    clients = store.counters()["clients"]
+    other = Store.connect(address)
+    assert (store.counters()["clients"], other.limit) == (clients + 1, store.limit)
+    other.close()
+    eventually(lambda: store.counters()["clients"] == clients)
+    for call in (lambda: other.get_set("numbers"), other.describe, lambda: other.create_set("more")):
+        with pytest.raises(ConnectionError, match="closed its connection"):
+            call()
+    other.close()
+    assert store.get_set("numbers").to_arrow().num_rows == 100_000
+
+
+def test_views_outlive_the_connection_that_read_them(store: Store) -> None:
+    address = store.serve()
+    store.create_set("numbers").append({"n": np.arange(1_000_000)})
+    clients = store.counters()["clients"]
+    other = Store.connect(address)
+    table = other.get_set("numbers").to_arrow()
+    other.close()
+    with pytest.raises(ConnectionError):
+        other.get_set("numbers")
+    for turn in range(10):  # more than fits: what is looked at stays where it is
+        store.create_set(f"{turn}").append({"n": np.full(1_000_000, turn)})
+    assert table["n"].to_numpy().sum() == 999_999 * 500_000
+    assert store.counters()["clients"] == clients + 1
+    del table
+    gc.collect()
+    eventually(lambda: store.counters()["clients"] == clients)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars"])
+def test_a_table_of_many_pages_through_a_connection(store: Store, kind: str) -> None:
+    frame = pl.DataFrame({"a": np.arange(1_000_000), "s": [f"{n}" for n in range(1_000_000)], "b": [1.0] * 1_000_000})
+    ref = craton.put(frame.to_arrow() if kind == "arrow" else frame, store=store)
+    store.serve()
+    other = Store.connect(store.address or "")
+    ref._store, ref._address = None, store.address
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("craton.store.objects._store_at", lambda _address: other)
+        found = craton.get(ref)
+        assert pl.DataFrame(found).equals(frame)
+        assert craton.get(ref, columns=["b", "a"]).shape == (1_000_000, 2)
+    first = next(row for row in store._native.describe() if row["set"] == ref.number)
+    assert first["pins"] > 0
+    del found
+    gc.collect()
+    other.close()
 
 
 def test_repr(store: Store) -> None:

@@ -122,7 +122,7 @@ def test_no_rows(store: Store) -> None:
 
 def test_threads_share_pages_and_keep_their_order(store: Store) -> None:
     sets = [store.create_set() for _ in range(8)]
-    with ShuffleWriter(sets, "key", collect_bytes=1 << 18) as writer:
+    with ShuffleWriter(sets, "key", page_bytes=1 << 17) as writer:
 
         def write(number: int) -> None:
             for start in range(0, 20_000, 500):
@@ -145,29 +145,202 @@ def test_threads_share_pages_and_keep_their_order(store: Store) -> None:
 
 CHILD = """
 import sys
+import threading
+import numpy as np
+from craton.store import ShuffleWriter, Store
+
+store, ours = Store.connect(sys.argv[1]), [int(number) for number in sys.argv[2].split(",")]
+with ShuffleWriter([store.get_set(f"part {number}") for number in range(4)], "key", page_bytes=1 << 16) as writer:
+
+    def write(number):
+        for start in range(0, 10_000, 1000):
+            values = np.arange(start, start + 1000)
+            own = np.full(1000, number)
+            writer.write({"key": values * 7919 % 1000, "row": values, "writer": own, "half": values / 2})
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in ours]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_threads_of_several_processes_write_to_one_set_of_partitions(store: Store) -> None:
+    address = store.serve()
+    sets = [store.create_set(f"part {number}") for number in range(4)]
+    children = [subprocess.Popen([sys.executable, "-c", CHILD, address, ours]) for ours in ("1,2,3", "4,5")]
+    with ShuffleWriter(sets, "key") as writer:
+        for start in range(0, 10_000, 1000):
+            writer.write(rows(1000, start=start))
+    assert [child.wait(120) for child in children] == [0, 0]
+    for number in range(6):
+        found = [part.filter(pa.compute.equal(part["writer"], number))["row"].to_pylist() for part in tables(sets)]
+        assert found == parts_of(rows(10_000), 4)
+
+
+KILLED = """
+import os, signal, sys
 import numpy as np
 from craton.store import ShuffleWriter, Store
 
 store = Store.connect(sys.argv[1])
-with ShuffleWriter([store.get_set(f"part {number}") for number in range(4)], "key") as writer:
-    for start in range(0, 10_000, 1000):
-        values = np.arange(start, start + 1000)
-        ours = np.full(1000, 1)
-        writer.write({"key": values * 7919 % 1000, "row": values, "writer": ours, "half": values / 2})
+sets = [store.get_set(f"part {number}") for number in range(4)]
+writer = ShuffleWriter(sets, "key", page_bytes=1 << 16)
+start = 0
+while any(len(one) < 3 for one in sets):
+    values = np.arange(start, start + 50_000)
+    writer.write({"key": values * 7919 % 1000, "row": values, "writer": np.full(50_000, 1), "half": values / 2})
+    start += 50_000
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_another_process_writes_too(store: Store) -> None:
+def test_a_process_that_is_killed_loses_what_it_had_not_sealed_and_nothing_else(store: Store) -> None:
     address = store.serve()
     sets = [store.create_set(f"part {number}") for number in range(4)]
-    child = subprocess.Popen([sys.executable, "-c", CHILD, address])
+    with ShuffleWriter(sets, "key", page_bytes=1 << 16) as writer:
+        writer.write(rows(5000))
+        child = subprocess.Popen([sys.executable, "-c", KILLED, address])
+        assert child.wait(120) == -9
+        writer.write(rows(5000, start=5000))
+    expected = parts_of(rows(200_000), 4)
+    for part, wanted in zip(tables(sets), expected, strict=True):
+        ours = part.filter(pa.compute.equal(part["writer"], 0))["row"].to_pylist()
+        assert ours == [row for row in wanted if row < 10_000]
+        # Of its pages those that were sealed are whole, and none is missing in between.
+        others = part.filter(pa.compute.equal(part["writer"], 1))
+        assert others["row"].to_pylist() == wanted[: len(others)]
+        assert others["half"].to_pylist() == [row / 2 for row in wanted[: len(others)]]
+        assert len(others) > 0
+
+
+def test_a_writer_that_is_dropped_gives_up_its_open_pages(store: Store) -> None:
+    sets = [store.create_set() for _ in range(4)]
+    with ShuffleWriter(sets, "key") as other:
+        other.write(rows(1000, writer=1))
+        writer = ShuffleWriter(sets, "key", page_bytes=1 << 16)
+        writer.write(rows(200_000))
+        sealed = sum(info.rows for one in sets for info in one.pages())
+        assert 0 < sealed < 200_000
+        del writer
+        other.write(rows(1000, start=1000, writer=1))
+    assert sum(info.rows for one in sets for info in one.pages()) == sealed + 2000
+    counters = store.counters()
+    assert counters["slab_used"] <= counters["page_memory"] * 17 // 16
+    for part, expected in zip(tables(sets), parts_of(rows(2000), 4), strict=True):
+        assert part.filter(pa.compute.equal(part["writer"], 1))["row"].to_pylist() == expected
+
+
+def test_thousands_of_partitions_with_few_rows(store: Store) -> None:
+    sets = [store.create_set() for _ in range(4096)]
+    table = pa.table({"key": np.arange(20_000), "row": np.arange(20_000), "text": [f"text {n}" for n in range(20_000)]})
     with ShuffleWriter(sets, "key") as writer:
-        for start in range(0, 10_000, 1000):
-            writer.write(rows(1000, start=start))
-    assert child.wait(120) == 0
-    for number in range(2):
-        found = [part.filter(pa.compute.equal(part["writer"], number))["row"].to_pylist() for part in tables(sets)]
-        assert found == parts_of(rows(10_000), 4)
+        for start in range(0, 20_000, 1000):
+            writer.write(table.slice(start, 1000))
+            assert store.counters()["slab_used"] <= LIMIT // 4
+    found = [one.to_arrow()["row"].to_pylist() if len(one) else [] for one in sets]
+    assert found == parts_of(table, 4096)
+    # Pages are not larger than what is in them, but for alignment.
+    assert store.counters()["page_memory"] < 4096 * 64 * 6
+
+
+def test_what_a_writer_holds_does_not_grow(tmp_path: Path) -> None:
+    with Store.open(1 << 30, directory=tmp_path) as store:
+        sets = [store.create_set() for _ in range(16)]
+        page = 1 << 20
+        with ShuffleWriter(sets, "key", page_bytes=page) as writer:
+            for start in range(0, 4_000_000, 100_000):
+                writer.write(rows(100_000, start=start))
+                counters = store.counters()
+                # Sealed pages are nearly full: what is left of one has no room for the rows of one more pass.
+                assert counters["slab_used"] <= counters["page_memory"] * 9 // 8 + 16 * page * 17 // 16
+        assert counters["page_memory"] > 4 * 16 * page
+        infos = [info for one in sets for info in one.pages()]
+        assert sum(info.rows for info in infos) == 4_000_000
+        # Little of a page is left empty.
+        assert store.counters()["slab_used"] <= sum(info.nbytes for info in infos) * 9 // 8
+
+
+def appended(count: int) -> pa.Table:
+    texts = [None if row % 7 == 0 else "x" * (row % 40) + str(row) for row in range(count)]
+    whole = pa.array(range(count), pa.int64())
+    return pa.table(
+        {
+            "row": whole,
+            "text": texts,
+            "large": pa.array(texts, pa.large_string()),
+            "view": pa.array(texts, pa.string_view()),
+            "bytes": pa.array([None if text is None else text.encode() for text in texts], pa.binary()),
+            "flag": pa.array([None if row % 11 == 0 else row % 2 == 0 for row in range(count)]),
+            "struct": [None if row % 13 == 0 else {"a": row, "b": texts[row]} for row in range(count)],
+            "null": pa.nulls(count),
+            "small": pa.array([row % 100 for row in range(count)], pa.int8()),
+            "half": pa.array([row / 2 for row in range(count)], pa.float32()),
+            "date": pa.array([row % 5000 for row in range(count)], pa.int32()).cast(pa.date32()),
+            "time": whole.cast(pa.timestamp("us", "UTC")),
+            "fixed": pa.array([f"{row:08}".encode() for row in range(count)], pa.binary(8)),
+            "decimal": whole.cast(pa.decimal128(30, 2)),
+            "wide": whole.cast(pa.decimal256(50, 2)),
+        }
+    )
+
+
+@pytest.mark.parametrize("page_bytes", [1 << 12, 1 << 17, None])
+def test_columns_of_every_type_that_is_appended(store: Store, page_bytes: int | None) -> None:
+    table = appended(3000)
+    sets = [store.create_set() for _ in range(5)]
+    with ShuffleWriter(sets, ["text", "small"], page_bytes=page_bytes) as writer:
+        for batch in table.to_batches(max_chunksize=77):
+            writer.write(batch)
+    whole = shuffle(store, table, ["text", "small"], 5)
+    for found, expected in zip(tables(sets), tables(whole), strict=True):
+        found.validate(full=True)
+        assert found.to_pylist() == expected.to_pylist()
+    assert sum(map(len, tables(sets))) == 3000
+
+
+def test_threads_write_more_than_fits_into_memory(store: Store) -> None:
+    # 4 times 32 MB into a store of 64, half of which is somebody else's.
+    sets = [store.create_set() for _ in range(16)]
+    with store.reserve(LIMIT // 2), ShuffleWriter(sets, "key") as writer:
+
+        def write(number: int) -> None:
+            for start in range(0, 1_000_000, 10_000):
+                writer.write(rows(10_000, start=start, writer=number))
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert store.counters()["written"] > LIMIT // 2
+    total = 0
+    for one in sets:
+        last = np.full(4, -1)
+        with one.reader() as reader:
+            for page in reader:
+                part = pa.table(page.batch())
+                found, writers = part["row"].to_numpy(), part["writer"].to_numpy()
+                assert (found / 2 == part["half"].to_numpy()).all()
+                for number in range(4):
+                    own = found[writers == number]
+                    assert (np.diff(own, prepend=last[number]) > 0).all()
+                    last[number] = own[-1] if len(own) else last[number]
+                total += len(found)
+                del part, page, found, writers, own
+    assert total == 4_000_000
+
+
+def test_an_error_of_some_rows_leaves_nothing_of_them_in_open_pages(store: Store) -> None:
+    sets = [store.create_set() for _ in range(2)]
+    writer = ShuffleWriter(sets, "key")
+    writer.write(rows(10))
+    sets[1].drop()
+    with pytest.raises(KeyError, match="no set"):
+        writer.finish()
+    with pytest.raises(ValueError, match="takes no rows"):
+        writer.write(rows(1))
 
 
 def test_more_than_fits_into_memory(store: Store) -> None:
@@ -203,9 +376,9 @@ def test_no_memory_is_an_error_and_the_writer_says_so_from_then_on(store: Store)
     sets = [store.create_set() for _ in range(2)]
     writer = ShuffleWriter(sets, "key")
     with store.reserve(LIMIT - 4096):
-        writer.write(rows(100_000))
+        writer.write(rows(10))
         with pytest.raises(MemoryError, match="do not fit"):
-            writer.finish()
+            writer.write(rows(100_000))
     with pytest.raises(ValueError, match="takes no rows"):
         writer.write(rows(1))
 

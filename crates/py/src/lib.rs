@@ -10,6 +10,9 @@ mod page;
 mod place;
 mod rows;
 mod shuffle;
+mod shuffle_append;
+mod shuffle_collect;
+mod shuffle_rows;
 mod shuffle_writer;
 mod store;
 

@@ -4,7 +4,9 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
 use craton_store::{DataInfo, Location, PageBuffer, Pinned};
 use craton_wire::object::{self, RowPlace};
 use pyo3::exceptions::PyValueError;
@@ -133,6 +135,14 @@ impl Page {
         &self.pinned.buffers[place.buffer].as_slice()[place.range.clone()]
     }
 
+    fn decoded(&self, columns: Option<&[usize]>) -> craton_wire::Result<RecordBatch> {
+        let (header, buffers) = (&self.pinned.header, self.buffers());
+        match columns {
+            None => craton_wire::decode(header, &buffers, craton_wire::Trust::Own),
+            Some(columns) => craton_wire::decode_columns(header, &buffers, columns, craton_wire::Trust::Own),
+        }
+    }
+
     fn buffers(&self) -> Vec<Buffer> {
         let owner: Arc<dyn arrow_buffer::alloc::Allocation> = Arc::new(Pin { _pinned: Arc::clone(&self.pinned) });
         let one = |part: &PageBuffer| {
@@ -171,15 +181,7 @@ impl Page {
     /// The page as Arrow data, or only some of its columns, by position.
     #[pyo3(signature = (columns=None), text_signature = "($self, columns=None)")]
     fn batch(&self, py: Python<'_>, columns: Option<Vec<usize>>) -> PyResult<ArrowBatches> {
-        let buffers = self.buffers();
-        let batch = py
-            .detach(|| match &columns {
-                None => craton_wire::decode(&self.pinned.header, &buffers, craton_wire::Trust::Own),
-                Some(columns) => {
-                    craton_wire::decode_columns(&self.pinned.header, &buffers, columns, craton_wire::Trust::Own)
-                }
-            })
-            .map_err(invalid)?;
+        let batch = py.detach(|| self.decoded(columns.as_deref())).map_err(invalid)?;
         Ok(ArrowBatches::new(batch.schema(), vec![batch]))
     }
 
@@ -187,6 +189,25 @@ impl Page {
     fn addresses(&self) -> Vec<(usize, usize)> {
         self.pinned.buffers.iter().map(|part| (part.as_slice().as_ptr().addr(), part.as_slice().len())).collect()
     }
+}
+
+/// Pages as Arrow data, in their order, or only some of their columns, by position: pages of one schema that follow each other are one stream.
+///
+/// # Errors
+/// When a page is none of Arrow data, or has no column at a position.
+pub fn batches(
+    pinned: impl Iterator<Item = Pinned>,
+    columns: Option<&[usize]>,
+) -> craton_wire::Result<Vec<ArrowBatches>> {
+    let mut streams: Vec<(SchemaRef, Vec<RecordBatch>)> = Vec::new();
+    for page in pinned.map(Page::new) {
+        let batch = page.decoded(columns)?;
+        match streams.last_mut() {
+            Some((schema, batches)) if **schema == *batch.schema() => batches.push(batch),
+            _ => streams.push((batch.schema(), vec![batch])),
+        }
+    }
+    Ok(streams.into_iter().map(|(schema, batches)| ArrowBatches::new(schema, batches)).collect())
 }
 
 /// The parts of one buffer as one; in a page they lie one after another.

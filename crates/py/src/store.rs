@@ -11,7 +11,7 @@ use craton_store::policy::{self, Policy};
 use craton_store::remote::{Address, Client, Server, ServerOptions, Serving};
 use craton_store::services::SequentialReader;
 use craton_store::{
-    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Operation, PageId, PageSpec, Pool,
+    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec, Pool,
     PoolOptions, Reading, Reservation, SetId, SetInfo, SetOptions, Writing,
 };
 use parking_lot::Mutex;
@@ -22,9 +22,9 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::arrow::import_batches;
+use crate::arrow::{ArrowBatches, import_batches};
 use crate::copy::Copies;
-use crate::page::{Page, PageInfo, invalid};
+use crate::page::{Page, PageInfo, batches, invalid};
 use crate::place::{Placed, place};
 use craton_slab::Extent;
 use craton_wire::object::encode_object;
@@ -91,9 +91,9 @@ pub struct Store {
     home: Arc<dyn Home>,
     // The pool, when it is in this process.
     pool: Option<Arc<Pool>>,
-    // Who serves it to others; and, of a client, where it is.
+    // Who serves it to others; and, of a client, the client and where the store is.
     server: Mutex<Option<Server>>,
-    connected: Option<String>,
+    connected: Option<(Arc<Client>, String)>,
 }
 
 /// A use of a set, given up when it is collected.
@@ -172,6 +172,9 @@ fn name_of<T: Copy + PartialEq>(value: T, known: &[(&'static str, T)]) -> &'stat
 
 /// What a page has beside its data: key, statistics, and nanoseconds to make it again.
 type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
+
+/// The numbers of some pages, and the columns that are wanted of them, all if there is no list.
+type Group = (Vec<u32>, Option<Vec<usize>>);
 
 /// Memory that Python objects export, contiguous, for the time of a call.
 fn exported(objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<PyUntypedBuffer>> {
@@ -299,7 +302,9 @@ impl Store {
     fn connect(py: Python<'_>, address: &str) -> PyResult<Self> {
         let parsed: Address = address.parse().map_err(raised)?;
         let client = py.detach(|| Client::connect(&parsed)).map_err(raised)?;
-        Ok(Self { home: Arc::new(client), pool: None, server: Mutex::new(None), connected: Some(address.to_owned()) })
+        let client = Arc::new(client);
+        let home: Arc<dyn Home> = Arc::<Client>::clone(&client);
+        Ok(Self { home, pool: None, server: Mutex::new(None), connected: Some((client, address.to_owned())) })
     }
 
     #[pyo3(signature = (address=None, quota=None))]
@@ -334,8 +339,8 @@ impl Store {
 
     #[getter]
     fn address(&self, py: Python<'_>) -> Option<String> {
-        if self.connected.is_some() {
-            return self.connected.clone();
+        if let Some((_, address)) = &self.connected {
+            return Some(address.clone());
         }
         py.detach(|| self.server.lock().as_ref().map(|server| server.address().to_string()))
     }
@@ -349,6 +354,9 @@ impl Store {
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
             drop(self.server.lock().take());
+            if let Some((client, _)) = &self.connected {
+                client.close();
+            }
             if let Some(pool) = &self.pool {
                 pool.close();
             }
@@ -498,6 +506,34 @@ impl Store {
     fn pin(&self, py: Python<'_>, set: u64, number: u32) -> PyResult<Page> {
         let pinned = py.detach(|| self.home.pin(PageId { set: SetId(set), number })).map_err(raised)?;
         Ok(Page::new(pinned))
+    }
+
+    /// Pages of a set as Arrow data, pinned together: for each group of pages the streams of [`batches`].
+    #[pyo3(signature = (set, groups, /), text_signature = "($self, set, groups, /)")]
+    fn read(&self, py: Python<'_>, set: u64, groups: Vec<Group>) -> PyResult<Vec<Vec<ArrowBatches>>> {
+        py.detach(|| {
+            let pages = groups.iter().flat_map(|(numbers, _)| numbers);
+            let pages: Vec<PageId> = pages.map(|number| PageId { set: SetId(set), number: *number }).collect();
+            let mut pinned = self.home.pin_many(&pages).map_err(raised)?.into_iter();
+            let one = |(numbers, columns): &Group| {
+                batches(pinned.by_ref().take(numbers.len()), columns.as_deref()).map_err(invalid)
+            };
+            groups.iter().map(one).collect()
+        })
+    }
+
+    /// All pages of a set as Arrow data, pinned together, when all are in memory.
+    #[pyo3(signature = (set, columns=None), text_signature = "($self, set, columns=None)")]
+    fn read_all(&self, py: Python<'_>, set: u64, columns: Option<Vec<usize>>) -> PyResult<Option<Vec<ArrowBatches>>> {
+        py.detach(|| {
+            let pages = self.home.pages(SetId(set)).map_err(raised)?;
+            if pages.iter().any(|info| info.location == Location::Disk) {
+                return Ok(None);
+            }
+            let pages: Vec<PageId> = pages.into_iter().map(|info| info.page).collect();
+            let pinned = self.home.pin_many(&pages).map_err(raised)?;
+            batches(pinned.into_iter(), columns.as_deref()).map(Some).map_err(invalid)
+        })
     }
 
     fn prefetch(&self, py: Python<'_>, pages: Vec<(u64, u32)>) {

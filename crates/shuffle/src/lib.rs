@@ -4,6 +4,7 @@
 //!   encoding, nor on the process, the machine or the version. [`hash`] defines it completely.
 //! - [`partition`] distributes the rows of Arrow batches in one pass, on many threads, into memory that the caller
 //!   provides ([`Memory`]): one region a partition, exactly as long as it has to be.
+//! - [`append`] does so too, but adds the rows to pages that others add to at the same time ([`Pages`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,7 +30,7 @@ mod range;
 pub use error::{Error, Result};
 pub use hash::hash_rows;
 pub use memory::{Heap, Memory, MemoryError, Region};
-pub use partition::{MOST_PARTITIONS, Partition, Route, partition};
+pub use partition::{Form, Granted, Lost, MOST_PARTITIONS, Pages, Partition, Route, append, partition};
 pub use range::{Order, Ranges};
 
 /// Run `work` on `threads` threads; 0 means as many as rayon's own pool has.

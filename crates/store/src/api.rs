@@ -352,6 +352,13 @@ pub trait Home: Send + Sync {
     /// # Errors
     /// [`NoPage`](crate::Error::NoPage), [`Corrupt`](crate::Error::Corrupt), [`Full`](crate::Error::Full).
     fn pin(&self, page: PageId) -> Result<Pinned>;
+    /// The pages, in memory together, in the order that they are asked for. When one of them cannot be had, none stays pinned.
+    ///
+    /// # Errors
+    /// Those of [`Home::pin`], for the first page that cannot be had.
+    fn pin_many(&self, pages: &[PageId]) -> Result<Vec<Pinned>> {
+        pages.iter().map(|page| self.pin(*page)).collect()
+    }
     /// Read these pages soon, in the background, as far as there is room without harm to others.
     fn prefetch(&self, pages: &[PageId]);
     /// The pages of a set, by number.

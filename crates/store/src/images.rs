@@ -92,12 +92,17 @@ impl Layout {
         slices
     }
 
+    /// Bytes of the file.
+    pub(crate) fn length(&self) -> u64 {
+        self.plan.length()
+    }
+
     /// The end of the file, given the crc32c of what is before it.
     pub(crate) fn tail(&self, checksum: u32) -> Vec<u8> {
         self.plan.tail(checksum)
     }
 
-    /// What is remembered of the image.
+    /// What is remembered of the image, given the crc32c of the file.
     pub(crate) fn image(&self, buffers: &[PageBuffer], checksum: u32) -> Image {
         let places = self.plan.places();
         let filled = || places.iter().filter(|place| !place.is_empty());

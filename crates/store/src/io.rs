@@ -12,16 +12,17 @@ use crc32c::{crc32c_append, crc32c_combine};
 use rustix::fs::{Advice, OFlags};
 
 use crate::api::PageBuffer;
+use crate::bounce::{BLOCK, Bounces};
 use crate::error::Error;
 use crate::images::{Image, Layout};
 
-// Bytes that are checked and handed to the system at a time: few enough to stay in a core's cache.
-const CHUNK: usize = 1 << 20;
-// Bodies of at least this many bytes are read by several threads.
+// Bytes that are checked and copied, or handed to the page cache, at a time: few enough to stay in a core's cache.
+const CHUNK: usize = 256 << 10;
+// Bytes of a direct request: enough to keep a disk busy, and few enough that what is done with them meanwhile does not wait for long.
+const DIRECT: usize = 4 << 20;
+// Bodies of at least this many bytes are read from the page cache by several threads.
 const PARALLEL: usize = 16 << 20;
 const READERS: usize = 4;
-// The unit of direct I/O, in bytes: no block device that matters has a larger one.
-const BLOCK: usize = 4096;
 // Slices that the system takes in one call.
 const SLICES: usize = 1024;
 
@@ -44,35 +45,49 @@ impl From<io::Error> for Fault {
 }
 
 /// How files are opened.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Access {
+#[derive(Clone, Copy)]
+pub(crate) enum Access<'a> {
     /// Through the system's page cache, of which no more is kept than is needed.
     Buffered,
-    /// Past it.
-    Direct,
+    /// Past it, by way of these buffers.
+    Direct(&'a Bounces),
+}
+
+/// Opens a file past the page cache.
+type Opener = fn(&OpenOptions, &Path) -> io::Result<File>;
+
+fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path)
 }
 
 /// Write an image to a new file; its folder is made if need be. After an error there is no file.
-pub(crate) fn write(path: &Path, layout: &Layout, buffers: &[PageBuffer], access: Access) -> Result<Image, Error> {
-    let mut slices: Vec<&[u8]> = layout.slices(buffers).into_iter().flat_map(|slice| slice.chunks(CHUNK)).collect();
-    let checksum = slices.iter().fold(0, |checksum, slice| crc32c_append(checksum, slice));
-    let tail = layout.tail(checksum);
-    slices.push(&tail);
+pub(crate) fn write(path: &Path, layout: &Layout, buffers: &[PageBuffer], access: Access<'_>) -> Result<Image, Error> {
+    write_with(path, layout, buffers, access, open_direct)
+}
+
+fn write_with(
+    path: &Path,
+    layout: &Layout,
+    buffers: &[PageBuffer],
+    access: Access<'_>,
+    opener: Opener,
+) -> Result<Image, Error> {
+    let slices = layout.slices(buffers);
     let attempt = |access| {
-        create(path, access).and_then(|(file, access)| {
+        create(path, access, opener).and_then(|(file, access)| {
             let written = match access {
-                Access::Buffered => write_buffered(&file, &slices),
-                Access::Direct => write_direct(&file, &slices),
+                Access::Buffered => write_buffered(&file, &slices, layout),
+                Access::Direct(bounces) => write_direct(&file, &slices, layout, bounces),
             };
             written.inspect_err(|_| drop(fs::remove_file(path)))
         })
     };
     let written = match attempt(access) {
-        Err(error) if matches!(access, Access::Direct) && refused(&error) => attempt(Access::Buffered),
+        Err(error) if matches!(access, Access::Direct(_)) && refused(&error) => attempt(Access::Buffered),
         other => other,
     };
-    written.map_err(|error| Error::io(format!("write the page image {}", path.display()), &error))?;
-    Ok(layout.image(buffers, crc32c_append(checksum, &tail)))
+    let checksum = written.map_err(|error| Error::io(format!("write the page image {}", path.display()), &error))?;
+    Ok(layout.image(buffers, checksum))
 }
 
 /// Whether this is how a file system says, when the file is opened or later, that it has no direct I/O of such blocks.
@@ -80,8 +95,8 @@ fn refused(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
 
-fn create(path: &Path, access: Access) -> io::Result<(File, Access)> {
-    match open_new(path, access) {
+fn create<'a>(path: &Path, access: Access<'a>, opener: Opener) -> io::Result<(File, Access<'a>)> {
+    match open_new(path, access, opener) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(folder) = path.parent() {
                 match fs::create_dir(folder) {
@@ -89,18 +104,17 @@ fn create(path: &Path, access: Access) -> io::Result<(File, Access)> {
                     _ => {}
                 }
             }
-            open_new(path, access)
+            open_new(path, access, opener)
         }
         other => other,
     }
 }
 
-fn open_new(path: &Path, access: Access) -> io::Result<(File, Access)> {
+fn open_new<'a>(path: &Path, access: Access<'a>, opener: Opener) -> io::Result<(File, Access<'a>)> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
-    if matches!(access, Access::Direct) {
-        let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
-        match direct {
+    if matches!(access, Access::Direct(_)) {
+        match opener(&options, path) {
             // The file system has no direct I/O.
             Err(error) if refused(&error) => {}
             other => return other.map(|file| (file, access)),
@@ -109,117 +123,115 @@ fn open_new(path: &Path, access: Access) -> io::Result<(File, Access)> {
     options.open(path).map(|file| (file, Access::Buffered))
 }
 
-fn write_buffered(file: &File, slices: &[&[u8]]) -> io::Result<()> {
-    let (mut offset, mut next) = (0, 0);
-    while next < slices.len() {
-        let mut batch = Vec::new();
+/// Write the slices and the tail; the checksum of it all.
+fn write_buffered(file: &File, slices: &[&[u8]], layout: &Layout) -> io::Result<u32> {
+    let (mut offset, mut checksum) = (0, 0);
+    let mut chunks = slices.iter().flat_map(|slice| slice.chunks(CHUNK)).peekable();
+    let mut batch = Vec::new();
+    while chunks.peek().is_some() {
+        batch.clear();
         let mut bytes = 0;
-        while next < slices.len() && batch.len() < SLICES && (batch.is_empty() || bytes + slices[next].len() <= CHUNK) {
-            bytes += slices[next].len();
-            batch.push(IoSlice::new(slices[next]));
-            next += 1;
-        }
-        let mut rest = &mut batch[..];
-        IoSlice::advance_slices(&mut rest, 0);
-        while !rest.is_empty() {
-            match rustix::io::pwritev(file, rest, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    offset += written as u64;
-                    IoSlice::advance_slices(&mut rest, written);
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+        while let Some(chunk) = chunks.next_if(|chunk| bytes == 0 || bytes + chunk.len() <= CHUNK) {
+            bytes += chunk.len();
+            checksum = crc32c_append(checksum, chunk);
+            batch.push(IoSlice::new(chunk));
+            if batch.len() == SLICES {
+                break;
             }
+        }
+        write_slices(file, &mut batch, &mut offset)?;
+    }
+    let tail = layout.tail(checksum);
+    write_slices(file, &mut [IoSlice::new(&tail)], &mut offset)?;
+    Ok(crc32c_append(checksum, &tail))
+}
+
+fn write_slices(file: &File, mut rest: &mut [IoSlice<'_>], offset: &mut u64) -> io::Result<()> {
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        match rustix::io::pwritev(file, rest, *offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                *offset += written as u64;
+                IoSlice::advance_slices(&mut rest, written);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-/// A buffer at a multiple of [`BLOCK`], as direct I/O wants it.
-struct Bounce {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Bounce {
-    fn new() -> Self {
-        let bytes = vec![0; CHUNK + BLOCK];
-        let start = bytes.as_ptr().align_offset(BLOCK);
-        Self { bytes, start }
-    }
-
-    fn block(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.start + CHUNK]
-    }
-}
-
-fn write_direct(file: &File, slices: &[&[u8]]) -> io::Result<()> {
-    let mut bounce = Bounce::new();
-    let (mut offset, mut filled) = (0, 0);
-    for slice in slices {
-        let mut slice = *slice;
+/// Write the slices and the tail; the checksum of it all.
+fn write_direct(file: &File, slices: &[&[u8]], layout: &Layout, bounces: &Bounces) -> io::Result<u32> {
+    let mut bounce = bounces.take(layout.length());
+    let room = DIRECT.min(bounce.len());
+    let (mut offset, mut filled, mut checksum) = (0, 0, 0);
+    let mut push = |mut slice: &[u8], checksum: &mut u32| {
         while !slice.is_empty() {
-            let (now, later) = slice.split_at(slice.len().min(CHUNK - filled));
-            bounce.block()[filled..filled + now.len()].copy_from_slice(now);
+            let (now, later) = slice.split_at(slice.len().min(CHUNK).min(room - filled));
+            *checksum = crc32c_append(*checksum, now);
+            bounce[filled..filled + now.len()].copy_from_slice(now);
             filled += now.len();
             slice = later;
-            if filled == CHUNK {
-                file.write_all_at(bounce.block(), offset)?;
-                offset += CHUNK as u64;
+            if filled == room {
+                file.write_all_at(&bounce[..room], offset)?;
+                offset += room as u64;
                 filled = 0;
             }
         }
+        io::Result::Ok(())
+    };
+    for slice in slices {
+        push(slice, &mut checksum)?;
     }
+    push(&layout.tail(checksum), &mut checksum)?;
     if filled > 0 {
         let end = filled.next_multiple_of(BLOCK);
-        bounce.block()[filled..end].fill(0);
-        file.write_all_at(&bounce.block()[..end], offset)?;
+        bounce[filled..end].fill(0);
+        file.write_all_at(&bounce[..end], offset)?;
         file.set_len(offset + filled as u64)?;
     }
-    Ok(())
+    Ok(checksum)
 }
 
 /// Read an image's buffers into `extent`, which is as long as they are together, and compare the whole file with what was written.
-pub(crate) fn read(path: &Path, image: &Image, extent: &mut Extent, access: Access) -> Result<(), Fault> {
-    match read_by(path, image, extent, access) {
-        Err(Fault::System(error)) if matches!(access, Access::Direct) && refused(&error) => {
-            read_by(path, image, extent, Access::Buffered)
+pub(crate) fn read(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>) -> Result<(), Fault> {
+    read_with(path, image, extent, access, open_direct)
+}
+
+fn read_with(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, opener: Opener) -> Result<(), Fault> {
+    match read_by(path, image, extent, access, opener) {
+        Err(Fault::System(error)) if matches!(access, Access::Direct(_)) && refused(&error) => {
+            read_by(path, image, extent, Access::Buffered, opener)
         }
         other => other,
     }
 }
 
-fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access) -> Result<(), Fault> {
+fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, opener: Opener) -> Result<(), Fault> {
     let mut options = OpenOptions::new();
     options.read(true);
-    let direct = matches!(access, Access::Direct)
-        .then(|| options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok())
-        .flatten();
-    let access = if direct.is_some() { Access::Direct } else { Access::Buffered };
-    let file = direct.map_or_else(|| options.open(path), Ok)?;
+    let file = match access {
+        Access::Buffered => options.open(path)?,
+        Access::Direct(_) => opener(&options, path)?,
+    };
     let found = file.metadata()?.len();
     if found != image.total {
         return Err(Fault::Damaged(format!("the file has {found} bytes, and {} were written", image.total)));
     }
-    let scratch = |from: u64, to: u64| {
-        let length = usize::try_from(to - from).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        Ok::<_, io::Error>(vec![0; length])
-    };
-    let Range { start, end } = image.body;
     let memory = extent.as_mut_slice().ok_or_else(|| Fault::System(io::ErrorKind::PermissionDenied.into()))?;
     let mut compressed = Vec::new();
     let body: &mut [u8] = if image.is_compressed() {
-        compressed = scratch(start, end)?;
+        compressed = scratch(image.body.start, image.body.end)?;
         &mut compressed
     } else {
         &mut *memory
     };
-    let length = body.len();
-    let before = read_range(&file, &mut scratch(0, start)?, 0, access)?;
-    let checksum = crc32c_combine(before, read_body(&file, body, start, access)?, length);
-    let mut after = scratch(end, image.total)?;
-    let checksum = crc32c_combine(checksum, read_range(&file, &mut after, end, access)?, after.len());
+    let checksum = match access {
+        Access::Buffered => read_buffered(&file, image, body)?,
+        Access::Direct(bounces) => read_direct(&file, image, body, bounces)?,
+    };
     if checksum != image.checksum {
         return Err(Fault::Damaged(format!("its checksum is {checksum:08x}, and {:08x} was written", image.checksum)));
     }
@@ -233,9 +245,24 @@ fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access) -> R
     Ok(())
 }
 
-fn read_body(file: &File, body: &mut [u8], start: u64, access: Access) -> io::Result<u32> {
+fn scratch(from: u64, to: u64) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(to - from).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    Ok(vec![0; length])
+}
+
+/// Read the body into `body`; the checksum of the file.
+fn read_buffered(file: &File, image: &Image, body: &mut [u8]) -> io::Result<u32> {
+    let Range { start, end } = image.body;
+    let length = body.len();
+    let before = read_range(file, &mut scratch(0, start)?, 0)?;
+    let checksum = crc32c_combine(before, read_body(file, body, start)?, length);
+    let mut after = scratch(end, image.total)?;
+    Ok(crc32c_combine(checksum, read_range(file, &mut after, end)?, after.len()))
+}
+
+fn read_body(file: &File, body: &mut [u8], start: u64) -> io::Result<u32> {
     if body.len() < PARALLEL {
-        return read_range(file, body, start, access);
+        return read_range(file, body, start);
     }
     let part = body.len().div_ceil(READERS).next_multiple_of(CHUNK);
     let mut sums = Vec::new();
@@ -243,7 +270,7 @@ fn read_body(file: &File, body: &mut [u8], start: u64, access: Access) -> io::Re
         let readers: Vec<_> = body
             .chunks_mut(part)
             .zip((start..).step_by(part))
-            .map(|(part, offset)| scope.spawn(move || (part.len(), read_range(file, part, offset, access))))
+            .map(|(part, offset)| scope.spawn(move || (part.len(), read_range(file, part, offset))))
             .collect();
         sums.extend(readers.into_iter().map(|reader| reader.join()));
     });
@@ -255,37 +282,41 @@ fn read_body(file: &File, body: &mut [u8], start: u64, access: Access) -> io::Re
     Ok(checksum)
 }
 
-fn read_range(file: &File, bytes: &mut [u8], start: u64, access: Access) -> io::Result<u32> {
-    let mut checksum = 0;
-    match access {
-        Access::Buffered => {
-            let mut offset = start;
-            for chunk in bytes.chunks_mut(CHUNK) {
-                file.read_exact_at(chunk, offset)?;
-                checksum = crc32c_append(checksum, chunk);
-                offset += chunk.len() as u64;
-            }
+fn read_range(file: &File, bytes: &mut [u8], start: u64) -> io::Result<u32> {
+    let (mut checksum, mut offset) = (0, start);
+    for chunk in bytes.chunks_mut(CHUNK) {
+        file.read_exact_at(chunk, offset)?;
+        checksum = crc32c_append(checksum, chunk);
+        offset += chunk.len() as u64;
+    }
+    Ok(checksum)
+}
+
+/// Read the body into `body`; the checksum of the file.
+fn read_direct(file: &File, image: &Image, body: &mut [u8], bounces: &Bounces) -> io::Result<u32> {
+    let mut bounce = bounces.take(image.total);
+    // Parts of one size, so that no small one is left at the end.
+    let parts = image.total.div_ceil(DIRECT as u64).max(1);
+    let part = (image.total.div_ceil(parts).next_multiple_of(BLOCK as u64) as usize).min(bounce.len());
+    let (mut offset, mut checksum) = (0, 0);
+    while offset < image.total {
+        let wanted = (image.total - offset).min(part as u64) as usize;
+        let found = read_blocks(file, &mut bounce[..wanted.next_multiple_of(BLOCK)], offset)?;
+        if found < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Access::Direct => {
-            let mut bounce = Bounce::new();
-            let mut offset = start;
-            let mut rest = bytes;
-            while !rest.is_empty() {
-                let skip = (offset % BLOCK as u64) as usize;
-                let length = rest.len().min(CHUNK - skip);
-                let wanted = skip + length;
-                let found =
-                    read_blocks(file, &mut bounce.block()[..wanted.next_multiple_of(BLOCK)], offset - skip as u64)?;
-                if found < wanted {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                let (now, later) = rest.split_at_mut(length);
-                now.copy_from_slice(&bounce.block()[skip..wanted]);
-                checksum = crc32c_append(checksum, now);
-                offset += length as u64;
-                rest = later;
+        let mut at = offset;
+        for piece in bounce[..wanted].chunks(CHUNK) {
+            checksum = crc32c_append(checksum, piece);
+            let end = at + piece.len() as u64;
+            let inside = at.max(image.body.start)..end.min(image.body.end);
+            if !inside.is_empty() {
+                let to = (inside.start - image.body.start) as usize..(inside.end - image.body.start) as usize;
+                body[to].copy_from_slice(&piece[(inside.start - at) as usize..(inside.end - at) as usize]);
             }
+            at = end;
         }
+        offset = at;
     }
     Ok(checksum)
 }
@@ -313,4 +344,82 @@ fn read_blocks(file: &File, blocks: &mut [u8], offset: u64) -> io::Result<usize>
 pub(crate) fn buffers(image: &Image, extent: &Arc<Extent>) -> Vec<PageBuffer> {
     let place = |range: &Range<usize>| PageBuffer { extent: Arc::clone(extent), range: range.clone() };
     image.ranges.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch};
+    use craton_slab::{Slab, SlabOptions};
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::images::Compression;
+
+    /// A file system without direct I/O says so when a file is opened.
+    fn refuse(_options: &OpenOptions, _path: &Path) -> io::Result<File> {
+        Err(Errno::INVAL.into())
+    }
+
+    /// One says so when a file is written: whatever is no number is refused like that here.
+    fn refuse_later(options: &OpenOptions, _path: &Path) -> io::Result<File> {
+        options.open("/proc/self/oom_score_adj")
+    }
+
+    struct Scratch(PathBuf);
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Pages of these many bytes, each written and read by way of `write_opener` and `read_opener`.
+    fn round_trips(name: &str, write_opener: Opener, read_opener: Opener) {
+        let scratch = Scratch(std::env::temp_dir().join(format!("craton-io-{name}-{}", std::process::id())));
+        fs::create_dir_all(&scratch.0).unwrap();
+        let slab = Slab::new(SlabOptions::default());
+        let bounces = Bounces::new(1);
+        for (number, length) in [1, 4096, 100_000, DIRECT, (DIRECT * 3 / 2) + 8, (17 << 20) + 1].into_iter().enumerate()
+        {
+            for compression in [Compression::None, Compression::Lz4] {
+                let column = FixedSizeBinaryArray::new(length as i32, vec![0u8; length].into(), None);
+                let batch = RecordBatch::try_from_iter([("a", std::sync::Arc::new(column) as ArrayRef)]).unwrap();
+                let header = craton_wire::encode_batch(&batch, craton_wire::Trim::Never).unwrap().header;
+                let mut extent = slab.allocate(length).unwrap();
+                for (at, byte) in extent.as_mut_slice().unwrap().iter_mut().enumerate() {
+                    *byte = (at / 3 + number) as u8;
+                }
+                let extent = std::sync::Arc::new(extent);
+                let place = |range| PageBuffer { extent: std::sync::Arc::clone(&extent), range };
+                let page = [place(0..0), place(0..length)];
+                let layout = Layout::new(&header, &page, compression).unwrap();
+                let path = scratch.0.join(format!("{number}.arrow"));
+                let image = write_with(&path, &layout, &page, Access::Direct(&bounces), write_opener).unwrap();
+                crate::verify_file(&path).unwrap();
+                let mut back = slab.allocate(image.length).unwrap();
+                back.as_mut_slice().unwrap().fill(0);
+                assert!(read_with(&path, &image, &mut back, Access::Direct(&bounces), read_opener).is_ok());
+                assert_eq!(&back.as_slice()[image.ranges[1].clone()], page[1].as_slice());
+            }
+        }
+    }
+
+    #[test]
+    fn pages_of_all_sizes_come_back_past_the_page_cache() {
+        round_trips("direct", open_direct, open_direct);
+    }
+
+    #[test]
+    fn a_file_system_without_direct_io_goes_through_the_page_cache() {
+        round_trips("refused", refuse, refuse);
+        round_trips("mixed", open_direct, refuse);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_system_that_refuses_direct_writes_goes_through_the_page_cache() {
+        round_trips("later", refuse_later, refuse);
+    }
 }

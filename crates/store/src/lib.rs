@@ -4,6 +4,7 @@
 //! which it is.
 
 mod api;
+mod bounce;
 mod error;
 mod folder;
 mod guardian;

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import polars as pl
 
@@ -17,9 +18,12 @@ from craton.plan.operators import Operator, Scan, Slice
 from craton.plan.order import topological
 from craton.plan.size import UNKNOWN_ROWS, value_bytes
 from craton.plan.sources import FileSource
-from craton.store.decoded import Codes, DecodeCache, DecodedFile
+from craton.store.decoded import Codes, DecodeCache, DecodedFile, DecodedPages
 from craton.store.process import current_store, default_store
 
+#: What keeps a scan from reading the cache, and does not keep it from reading the file: no room, pages and sets that were
+#: dropped just now, a store that was closed, a server that is gone, a damaged image. If it is the file, its scan says so.
+_WITHOUT = (MemoryError, KeyError, OSError, ValueError)
 #: Of the store's memory limit: what one plan's columns may fill.
 MOST_OF_LIMIT = 0.6
 
@@ -53,20 +57,23 @@ def prepare(plans: Sequence[Operator]) -> None:
                 scans.setdefault(op.source, {}).update(dict.fromkeys(_read_columns(op)))
     if not scans:
         return
+    with contextlib.suppress(*_WITHOUT, pl.exceptions.PolarsError):
+        _fill(scans)
+
+
+def _fill(scans: Mapping[FileSource, Collection[str]]) -> None:
     store = default_store()
     cache = DecodeCache(store)
-    room = options.memory_limit * MOST_OF_LIMIT
+    room = store.limit * MOST_OF_LIMIT
     for source, names in scans.items():
         file = _file(source)
         columns = _typed(source, names)
-        missing = set(cache.missing(file, columns))
+        pages = cache.find(file)
+        missing = set(names if pages is None else pages.missing(columns))
         room -= sum(_bytes(source, name) for name, _ in columns)
         if missing and room >= 0:
             chosen = [(name, dtype) for name, dtype in columns if name in missing]
-            try:
-                cache.fill(file, chosen, decoder(source, [name for name, _ in chosen]))
-            except MemoryError:
-                return
+            cache.fill(file, chosen, decoder(source, [name for name, _ in chosen]))
 
 
 def cached_scan(
@@ -90,21 +97,30 @@ def cached_scan(
     """
     if not active() or not _cachable(source):
         return None
-    cache, file = DecodeCache(default_store()), _file(source)
+    try:
+        return _cached_scan(source, row_number, wanted, predicate)
+    except _WITHOUT:
+        return None
+
+
+def _cached_scan(
+    source: FileSource, row_number: str | None, wanted: Collection[str], predicate: Expr | None
+) -> pl.LazyFrame | None:
+    pages = DecodeCache(default_store()).find(_file(source))
     columns = _typed(source, wanted) or _typed(source, [source.columns[0][0]])
-    if cache.missing(file, columns):
+    if pages is None or pages.missing(columns):
         return None
     beside: dict[str, Codes] = {}
     filters: list[pl.Expr] = []
     for part in () if predicate is None else conjuncts(predicate):
-        found = _by_codes(cache, file, source, part)
+        found = _by_codes(pages, source, part)
         if found is None:
             filters.append(lower_expr(part))
         else:
             name, codes, kept = found
             beside[name] = codes
             filters.insert(0, kept)
-    frame = cache.read(file, columns, beside)
+    frame = pages.read(columns, beside)
     if frame is None:
         return None
     lazy = frame.lazy()
@@ -113,9 +129,7 @@ def cached_scan(
     return lazy.filter(filters) if filters else lazy
 
 
-def _by_codes(
-    cache: DecodeCache, file: DecodedFile, source: FileSource, part: Expr
-) -> tuple[str, Codes, pl.Expr] | None:
+def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str, Codes, pl.Expr] | None:
     """A condition on one text column as a condition on its codes: their column's name, they, and it."""
     names = roots(part)
     if len(names) != 1 or has_window(part):
@@ -124,7 +138,7 @@ def _by_codes(
     if dict(source.columns)[name] != pl.String():
         return None
     try:
-        codes = cache.codes(file, name)
+        codes = pages.codes(name)
     except (KeyError, MemoryError):  # dropped by paging just now, or no room for them
         return None
     if codes is None:
@@ -184,6 +198,9 @@ def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None],
     """What decodes some rows of a file."""
 
     def decode(start: int, rows: int | None) -> pl.DataFrame:
-        return scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
+        frame = scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
+        if source.held is not None:
+            source.held.current()  # nor was it written over meanwhile
+        return frame
 
     return decode

@@ -5,7 +5,8 @@ dropped first, and all of them when the machine's memory gets short. A result ma
 or its rows in no particular order; it stands in for the operator where no more than that is asked of it.
 
 Large results are pages of the store, which evicts them to disk when memory is needed and nobody looks at them. What the
-user persisted is kept beyond the bound, until it is unpersisted.
+user persisted is kept beyond the bound, until it is unpersisted. What the store cannot give back (it was closed, its process
+died, all of its memory is pinned, an image is damaged) is computed again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 import psutil
@@ -33,30 +34,75 @@ MOST_VALUES = 4096
 STORED_BYTES = 1 << 20
 
 
+#: What keeps a store from giving back what it was given.
+_UNREADABLE = (KeyError, OSError, ValueError, MemoryError)
+
+
 @dataclass(frozen=True, slots=True)
 class _Remembered:
+    """A result: where it is, its bytes, whether its rows are in order, and how many have persisted it."""
+
     source: KeptSource | MemorySource
     size: int
     ordered: bool
-    persisted: bool = False
+    holders: int = 0
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, ordered: bool, *, persisted: bool = False) -> _Remembered:
+    def of(cls, frame: pl.DataFrame, ordered: bool) -> _Remembered:
         size = int(frame.estimated_size())
         kept = None
         if size >= STORED_BYTES:
-            with contextlib.suppress(MemoryError, OSError, ValueError):
+            with contextlib.suppress(*_UNREADABLE):
                 kept = StoredFrame.keep(default_store(), frame)
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
-        return cls(source, size, ordered or frame.height < 2, persisted)
+        return cls(source, size, ordered or frame.height < 2)
 
     def gives(self, columns: set[str], ordered: bool) -> bool:
         if isinstance(self.source, KeptSource) and not self.source.kept.readable:
             return False
-        return (self.ordered or not ordered) and columns <= {name for name, _ in self.source.columns}
+        return (self.ordered or not ordered) and columns <= self.columns
 
-    def frame(self) -> pl.DataFrame:
-        return self.source.kept.read() if isinstance(self.source, KeptSource) else self.source.frame
+    @property
+    def columns(self) -> set[str]:
+        return {name for name, _ in self.source.columns}
+
+    @property
+    def persisted(self) -> bool:
+        return self.holders > 0
+
+    def frame(self) -> pl.DataFrame | None:
+        """The rows, in memory as long as the frame lives; none if the store cannot give them."""
+        if isinstance(self.source, MemorySource):
+            return self.source.frame
+        try:
+            return self.source.kept.read()
+        except _UNREADABLE:
+            return None
+
+    def opened(self) -> KeptSource | MemorySource | None:
+        """A source that certainly can be read, as long as it lives; none if there is none."""
+        if isinstance(self.source, MemorySource):
+            return self.source
+        frame = self.frame()
+        return None if frame is None else replace(self.source, kept=_Open(frame, frame.height))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A kept frame that has been read."""
+
+    frame: pl.DataFrame
+    height: int
+
+    @property
+    def readable(self) -> bool:
+        return True
+
+    def read(self) -> pl.DataFrame:
+        return self.frame
+
+    def drop(self) -> None:
+        """Nothing: it is dropped where it is kept."""
 
 
 class ResultMemory:
@@ -83,7 +129,8 @@ class ResultMemory:
             if found is None or not found.gives(set(schema(plan)), ordered):
                 return None
             self._known.move_to_end(plan.digest)
-            return found.frame().select(list(schema(plan)))
+        frame = found.frame()
+        return None if frame is None else frame.select(list(schema(plan)))
 
     def covers(self, plan: Operator, columns: set[str]) -> bool:
         """Whether these columns of an operator are remembered, in whatever order."""
@@ -127,6 +174,9 @@ class ResultMemory:
                 return frame
         remembered = _Remembered.of(frame, ordered)
         with self._lock:
+            now = self._known.get(plan.digest)
+            if now is not None and now.persisted:  # by another thread, just now
+                return frame
             self._forget(plan.digest)
             self._known[plan.digest] = remembered
             self._bytes += size
@@ -135,28 +185,48 @@ class ResultMemory:
             droppable = [digest for digest, known in self._known.items() if not known.persisted]
             while self._bytes > bound and len(droppable) > 1:
                 self._forget(droppable.pop(0))
-        return remembered.frame()
+        there = remembered.frame()
+        return frame if there is None else there
+
+    def persisted(self, plan: Operator) -> set[str]:
+        """The columns of a plan that are persisted."""
+        with self._lock:
+            found = self._known.get(plan.digest)
+            return found.columns if found is not None and found.persisted else set()
 
     def persist(self, plan: Operator, frame: pl.DataFrame) -> None:
         """Keep the rows of a plan, all or some of its columns in their order, until :meth:`unpersist`.
 
-        Raises
-        ------
-        MemoryError
-            If they do not fit beside what is pinned.
+        Each call is undone by a call of its own. What the store has no room for stays in this process's memory.
+
+        Parameters
+        ----------
+        plan
+            The plan.
+        frame
+            Its rows, with all columns that are persisted already.
         """
-        remembered = _Remembered.of(frame, ordered=True, persisted=True)
         with self._lock:
+            found = self._known.get(plan.digest)
+            if found is not None and found.persisted and found.gives(set(frame.columns), ordered=True):
+                self._known[plan.digest] = replace(found, holders=found.holders + 1)
+                return
+        remembered = _Remembered.of(frame, ordered=True)
+        with self._lock:
+            before = self._known.get(plan.digest)
             self._forget(plan.digest)
-            self._known[plan.digest] = remembered
+            self._known[plan.digest] = replace(remembered, holders=1 + (0 if before is None else before.holders))
 
     def unpersist(self, plan: Operator) -> bool:
-        """Keep them no longer; whether they were kept."""
+        """Keep them no longer, if nobody else has persisted them; whether they were kept."""
         with self._lock:
             found = self._known.get(plan.digest)
             if found is None or not found.persisted:
                 return False
-            self._forget(plan.digest)
+            if found.holders > 1:
+                self._known[plan.digest] = replace(found, holders=found.holders - 1)
+            else:
+                self._forget(plan.digest)
             return True
 
     def value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
@@ -197,8 +267,11 @@ class ResultMemory:
                     return None
                 if isinstance(op, Scan) and not found.persisted:
                     return None
-                every = tuple(name for name, _ in found.source.columns)
-                return Scan(found.source, tuple(name for name in schema(op) if name in needed) or every[:1])
+                source = found.opened()
+                if source is None:
+                    return None
+                every = tuple(name for name, _ in source.columns)
+                return Scan(source, tuple(name for name in schema(op) if name in needed) or every[:1])
 
             return prune_columns(plan, remembered)
 

@@ -14,7 +14,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
+from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal, one_row
 from craton.pandas.questions import happens
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Literal
@@ -53,6 +53,8 @@ def _meet(name: str, left: Any, right: Any) -> bool:
             kinds += "s"
     if "o" in kinds:
         return kinds in ("Mo", "oM") and name in ("add", "sub")
+    if name == "pow" and isinstance(right, Value) and kind_of(right.dtype) == "i" and "f" not in kinds:
+        return False  # a negative exponent raises, wherever it is
     return "O" not in kinds
 
 
@@ -162,7 +164,7 @@ def inverted(value: Value) -> Value:
 
 def _unary(name: str, value: Value) -> Value:
     try:
-        dtype = getattr(operator, name)(pd.Series([], dtype=value.dtype)).dtype
+        dtype = getattr(operator, name)(one_row(value.dtype)).dtype
     except Exception as error:
         raise Unsupported(f"pandas words the error: {error}") from error
     physical(dtype)

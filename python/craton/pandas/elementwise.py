@@ -44,7 +44,7 @@ COMPARISON = {
 }
 LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-_ORDERED = frozenset(["lt", "le", "gt", "ge"])
+_EQUALITY = frozenset(["eq", "ne"])
 _OPERATORS = ARITHMETIC | COMPARISON | LOGIC
 _FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
@@ -61,15 +61,24 @@ def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) ->
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        if name in _ORDERED:  # which pandas refuses value by value
-            _OPERATORS[name](*(_one(item) if isinstance(item, pd.Series) else item for item in operands))
+        if name not in ARITHMETIC or name == "pow":  # what pandas refuses value by value
+            _OPERATORS[name](*(one_row(item.dtype) if isinstance(item, pd.Series) else item for item in operands))
         return _OPERATORS[name](*operands).dtype  # type: ignore[no-any-return]
 
 
-def _one(empty: pd.Series) -> pd.Series:
-    """A Series with one value of the dtype of an empty one, if its kind has an obvious one."""
-    kind = kind_of(empty.dtype)
-    return pd.Series(["a" if kind == "T" else 1], dtype=empty.dtype) if kind in "Tiuf" else empty
+@lru_cache(maxsize=512)
+def one_row(dtype: DtypeObj) -> pd.Series:
+    """A column of one row, a value that is not missing if the dtype has an obvious one.
+
+    pandas does some things to no rows that it refuses to do to any.
+    """
+    if isinstance(dtype, pd.CategoricalDtype):
+        categories = dtype.categories
+        code = 0 if categories is not None and len(categories) else -1
+        return pd.Series(pd.Categorical.from_codes([code], dtype=dtype))
+    kind = kind_of(dtype)
+    value = "a" if kind == "T" else {"b": True, "i": 1, "u": 1, "f": 1.0, "M": 0, "m": 0}.get(kind)
+    return pd.Series([value], dtype=dtype)
 
 
 def probe(name: str, left: Any, right: Any) -> DtypeObj:
@@ -232,6 +241,8 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
     except Unsupported:
         if name in LOGIC and not _same_logic(left, right):
             raise
+        if name in COMPARISON and not _same_comparison(name, left, right):
+            raise
         return by_batch(name, left, right, dtype)
 
 
@@ -246,9 +257,31 @@ def _same_logic(left: Any, right: Any) -> bool:
     """Whether pandas gives such operands of ``&`` one dtype whatever the data are."""
     columns = [item for item in (left, right) if isinstance(item, Value)]
     if all(kind_of(column.dtype) == "b" for column in columns):
-        return True
+        # Nullable ones beside Arrow's are Python objects to pandas, which raises at once where one is missing.
+        return not {"masked", "arrow"} <= {family(column.dtype) for column in columns}
     scalars = [item for item in (left, right) if not isinstance(item, Value)]
     return len({column.dtype for column in columns}) == 1 and all(type(item) is int for item in scalars)
+
+
+def _same_comparison(name: str, left: Any, right: Any) -> bool:
+    """Whether pandas compares such operands whatever the values are.
+
+    Columns of different kinds it compares as Python objects, which raises where one is missing as NA, or has no order
+    with the other: at once, and not only when somebody looks at the result.
+    """
+    columns = [item for item in (left, right) if isinstance(item, Value)]
+    kinds = {"n" if (kind := kind_of(column.dtype)) in "biuf" else kind for column in columns}
+    if len(columns) == 1 or (len(kinds) == 1 and "O" not in kinds):
+        return True
+    return name in _EQUALITY and not any(holds_na(column) for column in columns)
+
+
+def holds_na(value: Value) -> bool:
+    """Whether a column may hold NA, of which nobody can say whether it is true."""
+    dtype = value.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype  # type: ignore[union-attr]
+    return (value.nulls or value.nans) and family(dtype) in ("masked", "arrow", "object")
 
 
 def by_batch(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
@@ -384,7 +417,7 @@ def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
         if isinstance(item, Value):
             if not item.definite or kind_of(item.dtype) != "b" or (family(item.dtype) == "numpy" and item.nulls):
                 raise Unsupported(f"{name} of {item.dtype}")
-        elif not isinstance(item, (bool, np.bool_)) and item is not pd.NA:
+        elif not isinstance(item, (bool, np.bool_)) and (item is not pd.NA or dtype == BOOL):
             raise Unsupported(f"{name} with a {type(item).__name__}")
     if kind_of(dtype) != "b":
         raise Unsupported(f"{name} to {dtype}")

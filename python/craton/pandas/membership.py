@@ -14,7 +14,7 @@ from craton.pandas.accessors import empty_series
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, stamp_dtype
+from craton.pandas.elementwise import binary, one_row, stamp_dtype
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
 from craton.plan.operators import Filter, Operator, Project, Scan
@@ -136,6 +136,10 @@ def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
     """Mixed values, as pandas compares them; not many, since they travel in the plan."""
     if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
         raise Unsupported("membership among values of this kind")
+    try:
+        one_row(value.dtype).isin(values)
+    except Exception as error:
+        raise Unsupported(f"pandas words the error: {error}") from error
     result = batched("method", "isin", [value], dtype, (COLUMN, values))
     return Value(result.expr, dtype, nulls=False)
 

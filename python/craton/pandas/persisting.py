@@ -26,10 +26,7 @@ class Persisting:
         DataFrame or Series
             The object itself.
 
-        Raises
-        ------
-        MemoryError
-            If it does not fit beside what is pinned.
+        What the store has no room for, beside what is pinned, stays in this process's memory.
 
         Examples
         --------
@@ -40,13 +37,18 @@ class Persisting:
         """
         if is_lazy(self):
             base, names = _read(self)
+            kept = results.persisted(base)  # by another object that reads other columns
+            names += [name for name in schema(base) if name in kept and name not in names]
             (frame,) = execute([Project(base, tuple((name, base.column(name)) for name in names))], remember=False)
             results.persist(base, frame)
+            self.unpersist()  # what it read when it was persisted before
             self.__dict__["_persisted"] = base
         return self
 
     def unpersist(self: Any) -> Any:
         """Keep no longer what :meth:`persist` kept; it is computed again where it is needed.
+
+        What another object has persisted too is kept for that one.
 
         Returns
         -------

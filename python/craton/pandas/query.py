@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.core.computation.expr import _compose, _preparse, _replace_booleans, _replace_locals
 from pandas.core.computation.ops import LOCAL_TAG
@@ -206,6 +207,8 @@ class Evaluator:
             raise Unsupported("logic of constants")
         if isinstance(op, _ARITHMETIC) and any(_without_numbers(operand) for operand in (left, right)):
             raise Unsupported("arithmetic of other types than numbers, some of which pandas refuses here")
+        if any(_is_number(item) and _is_time(beside) for item, beside in ((left, right), (right, left))):
+            raise Unsupported("a number beside points in time, which pandas reads as a date here")
         return _BINARY[type(op)](left, right)
 
     def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
@@ -223,6 +226,14 @@ class Evaluator:
 
 def _without_numbers(operand: Any) -> bool:
     return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) not in "biuf"
+
+
+def _is_time(operand: Any) -> bool:
+    return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) == "M"
+
+
+def _is_number(operand: Any) -> bool:
+    return isinstance(operand, (int, float, np.number))
 
 
 def variables(named: dict[str, Any]) -> dict[str, Any]:

@@ -38,12 +38,11 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     started = time.perf_counter()
     optimized = optimize(results.substitute(plan))
     prepare([optimized])
-    scanned = sum(estimated_rows(op) for op in topological(optimized) if isinstance(op, Scan))
+    scanned = _scanned_rows([optimized])
     try:
-        run_all([attach(lower(optimized))], expected_rows=scanned, describe=lambda: f"writing, from ~{scanned:,} rows")
-    except (pl.exceptions.PolarsError, OSError) as error:
-        let_pandas_explain([optimized], error)
-        if isinstance(error, pl.exceptions.PolarsError) and (code := _SYSTEM_ERROR.search(str(error))):
+        _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
+    except pl.exceptions.PolarsError as error:
+        if code := _SYSTEM_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
         raise
     if events.active:
@@ -91,22 +90,12 @@ def execute(
         if beside is not None:
             lowered.append(source.frame.head(rows + 1))
         optimized += shared
-        scans = [op for plan in optimized for op in topological(plan) if isinstance(op, Scan)]
-        scanned = sum(map(estimated_rows, scans))
 
         def describe() -> str:
             operators = [op for plan in optimized for op in topological(plan)]
-            return f"{len(operators)} operators over ~{scanned:,} rows"
+            return f"{len(operators)} operators over ~{_scanned_rows(optimized):,} rows"
 
-        try:
-            nbytes = sum(scanned_bytes(op) for op in scans if isinstance(op.source, FileSource))
-            ran = run_all(lowered, expected_rows=scanned, expected_bytes=nbytes, describe=describe)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            let_pandas_explain(optimized, error)
-            raise
-        except Exception as error:
-            _as_raised(error)
-            raise
+        ran = _run(lowered, optimized, describe)
         if beside is not None and (kept := ran.pop()).height <= rows:
             _remember(core, kept)
         for i, frame in zip(missing, ran, strict=True):
@@ -116,6 +105,38 @@ def execute(
             produced = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _scans(plans: list[Operator]) -> list[Scan]:
+    return [op for plan in plans for op in topological(plan) if isinstance(op, Scan)]
+
+
+def _scanned_rows(plans: list[Operator]) -> int:
+    """The rows that plans are expected to read."""
+    return sum(map(estimated_rows, _scans(plans)))
+
+
+def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[], str]) -> list[pl.DataFrame]:
+    """Run lowered plans, in memory that the store lends, and raise what goes wrong as pandas would.
+
+    Parameters
+    ----------
+    frames
+        The lowered plans, with whatever sinks them.
+    plans
+        The optimized plans that they are of.
+    describe
+        Called for a few words on the run.
+    """
+    nbytes = sum(scanned_bytes(op) for op in _scans(plans) if isinstance(op.source, FileSource))
+    try:
+        return run_all(frames, expected_rows=_scanned_rows(plans), expected_bytes=nbytes, describe=describe)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        let_pandas_explain(plans, error)
+        raise
+    except Exception as error:
+        _as_raised(error)
+        raise
 
 
 def _remember(op: Operator, frame: pl.DataFrame) -> None:

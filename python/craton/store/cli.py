@@ -18,13 +18,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
 from craton import _native
 from craton.config import options, parse_bytes
 from craton.store.process import default_address
+from craton.store.sets import LocalitySet
 from craton.store.store import Store
 
 
@@ -32,9 +33,14 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command, and return the process's exit status: 0, 1 when it failed, 2 when it was not understood."""
     parsed = _parser().parse_args(arguments)
     try:
-        return _COMMANDS[parsed.command](parsed)
-    except BrokenPipeError:
+        status = _COMMANDS[parsed.command](parsed)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever read the output has seen enough, and Python must not try again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except (OSError, KeyError, ValueError, MemoryError) as error:
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         print(f"craton store {parsed.command}: {text}", file=sys.stderr)
@@ -48,22 +54,31 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
         if name != "gc":
-            made.add_argument("--address", default=os.environ.get("CRATON_STORE") or default_address(), metavar="PATH")
+            made.add_argument(
+                "--address",
+                default=os.environ.get("CRATON_STORE") or default_address(),
+                metavar="PATH",
+                help="of the store's socket (default: %(default)s)",
+            )
         return made
 
     serve = command("serve", "serve a store to all programs of this user until interrupted")
-    serve.add_argument("--memory-limit", type=parse_bytes, default=options.memory_limit, metavar="BYTES")
-    serve.add_argument("--directory", metavar="FOLDER", help="where pages go that do not fit into memory")
     serve.add_argument(
-        "--quota", type=parse_bytes, default=None, metavar="BYTES", help="the most that one client may pin"
+        "--memory-limit",
+        type=_size,
+        default=options.memory_limit,
+        metavar="BYTES",
+        help=f"for pages and what runs beside them, as 8GiB; by default {readable(options.memory_limit)}",
     )
+    serve.add_argument("--directory", metavar="FOLDER", help="where pages go that do not fit into memory")
+    serve.add_argument("--quota", type=_size, default=None, metavar="BYTES", help="the most that one client may pin")
     command("ls", "list the sets")
     stat = command("stat", "what one set, or the whole store, uses and has done")
     stat.add_argument("name", nargs="?", metavar="NAME")
     stat.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
     command("rm", "drop sets").add_argument("names", nargs="+", metavar="NAME")
     gc = command("gc", "remove what stores that died have left on disk")
-    gc.add_argument("--directory", metavar="FOLDER")
+    gc.add_argument("--directory", metavar="FOLDER", help="by default the folder for temporary files")
     verify = command("verify", "check the pages of sets, or page files, against their checksums")
     verify.add_argument("names", nargs="*", metavar="NAME | FILE")
     export = command("export", "write a set as one Arrow IPC file")
@@ -86,27 +101,54 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 
 def _ls(parsed: argparse.Namespace) -> int:
-    sets = Store.connect(parsed.address).describe()
-    if sets.empty:
+    sets = Store.connect(parsed.address)._native.describe()
+    if not sets:
         print("no sets")
         return 0
-    sets = sets.sort_values(["name", "set"], na_position="last", kind="stable")
-    table = pd.DataFrame(
-        {
-            "set": sets.index,
-            "name": sets["name"].fillna("-"),
-            "pages": sets["pages"],
-            "rows": [f"{rows:,}" for rows in sets["rows"]],
-            "size": [readable(size) for size in sets["nbytes"]],
-            "memory": [readable(size) for size in sets["memory"]],
-            "disk": [readable(size) for size in sets["disk"]],
-            "durability": sets["durability"],
-            "operation": sets["operation"],
-            "users": sets["users"],
-        }
-    )
-    print(table.to_string(index=False))
+    sets.sort(key=lambda row: (row["name"] is None, row["name"] or "", row["set"]))
+    # What may be long comes last, so that only it is wrapped.
+    numbers = ("set", "pages", "rows", "size", "memory", "disk", "users")
+    rows = [
+        (
+            str(row["set"]),
+            f"{row['pages']:,}",
+            f"{row['rows']:,}",
+            *(readable(row[size]) if row[size] else "-" for size in ("nbytes", "memory", "disk")),
+            f"{row['users']:,}",
+            row["durability"],
+            "-" if row["name"] is None else row["name"],
+        )
+        for row in sets
+    ]
+    heads = (*numbers, "durability", "name")
+    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads) - 1)]
+    for row in (heads, *rows):
+        cells = [
+            f"{cell:>{width}}" if i < len(numbers) else f"{cell:<{width}}"
+            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        print("  ".join([*cells, row[-1]]))
     return 0
+
+
+#: What is told in bytes of a store, and of a set.
+_SIZES = {"slab_used", "slab_reserved", "page_memory", "page_disk", "reserved", "limit", "written", "read"}
+_SIZES |= {"copied", "shared"}
+_SIZES_OF_SET = {"nbytes", "memory", "disk"}
+
+
+def _said(value: Any, size: bool) -> str:
+    """A value that is told of a store or a set, for people."""
+    if value is None or value == b"":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, bytes):
+        text = value.decode(errors="replace")
+        return text if text.isprintable() and "\ufffd" not in text else value.hex()
+    if isinstance(value, int):
+        return readable(value) if size else f"{value:,}"
+    return str(value)
 
 
 def _stat(parsed: argparse.Namespace) -> int:
@@ -115,14 +157,10 @@ def _stat(parsed: argparse.Namespace) -> int:
         print(store.prometheus(), end="")
         return 0
     if parsed.name is None:
-        found = {name: int(value) for name, value in store.counters().items()}
-        sizes = {"slab_used", "slab_reserved", "page_memory", "page_disk", "reserved", "limit"}
-        sizes |= {"written", "read", "copied", "shared"}
-        rows = {name: readable(value) if name in sizes else f"{value:,}" for name, value in found.items()}
+        rows = {name: _said(int(value), name in _SIZES) for name, value in store.counters().items()}
     else:
         row = store.get_set(parsed.name).attributes()
-        sizes = {"nbytes", "memory", "disk"}
-        rows = {name: readable(value) if name in sizes else str(value) for name, value in row.items()}
+        rows = {name: _said(value, name in _SIZES_OF_SET) for name, value in row.items()}
     width = max(map(len, rows))
     print("\n".join(f"{name:<{width}}  {value}" for name, value in rows.items()))
     return 0
@@ -130,9 +168,14 @@ def _stat(parsed: argparse.Namespace) -> int:
 
 def _rm(parsed: argparse.Namespace) -> int:
     store = Store.connect(parsed.address)
+    missing = 0
     for name in parsed.names:
-        store.get_set(name).drop()
-    return 0
+        try:
+            store.get_set(name).drop()
+        except KeyError as error:
+            missing += 1
+            print(f"craton store rm: {error.args[0]}", file=sys.stderr)
+    return 1 if missing else 0
 
 
 def _gc(parsed: argparse.Namespace) -> int:
@@ -147,22 +190,38 @@ def _verify(parsed: argparse.Namespace) -> int:
     bad = 0
     for path in files:
         problem = _native.verify_page_file(path)
-        print(f"{path}: {(problem or 'sound').removeprefix(f'{path}: ')}")
+        print(f"{path}: {(problem or 'sound').removeprefix(f'{path}: ')}", flush=True)
         bad += problem is not None
     if names or not files:
         store = Store.connect(parsed.address)
-        for name in names or [name for name in store.describe()["name"] if name is not None]:
-            damaged = []
-            pages = store.get_set(name)
-            for info in pages.pages():
-                try:
-                    pages.pin(info).batch()
-                except _native.CorruptPage as error:
-                    damaged.append(str(error))
-            sound = "1 page sound" if len(pages) == 1 else f"{len(pages)} pages sound"
-            print(f"{name}: {'; '.join(damaged) or sound}")
+        every = sorted(row["name"] for row in store._native.describe() if row["name"] is not None)
+        for name in names or every:
+            try:
+                found, damaged = _verified(store.get_set(name))
+            except KeyError:
+                if names:
+                    raise
+                continue  # dropped since it was listed
+            print(f"{name}: {'; '.join([*damaged, found])}", flush=True)
             bad += bool(damaged)
     return 1 if bad else 0
+
+
+def _verified(pages: LocalitySet) -> tuple[str, list[str]]:
+    """How many pages of a set are sound, and what is wrong with the others."""
+    sound = gone = 0
+    damaged = []
+    for info in pages.pages():
+        try:
+            pages.pin(info).batch()
+        except (_native.CorruptPage, ValueError) as error:
+            damaged.append(str(error))
+        except KeyError:  # dropped by paging since, as pages may be that can be made again
+            gone += 1
+        else:
+            sound += 1
+    found = "1 page sound" if sound == 1 else f"{sound:,} pages sound"
+    return found + (f", {gone:,} dropped meanwhile" if gone else ""), damaged
 
 
 def _export(parsed: argparse.Namespace) -> int:
@@ -171,6 +230,8 @@ def _export(parsed: argparse.Namespace) -> int:
     first = next(batches, None)
     if first is None:
         raise ValueError(f"set {parsed.name!r} has no pages")
+    if parsed.name.startswith("object:") and first.schema.names == ["object"]:
+        raise ValueError(f"{parsed.name!r} is a Python object and no table; craton.cache reads it")
     partial = f"{parsed.file}.partial"
     try:
         with pa.OSFile(partial, "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
@@ -183,6 +244,13 @@ def _export(parsed: argparse.Namespace) -> int:
             os.unlink(partial)
         raise
     return 0
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def readable(size: float) -> str:

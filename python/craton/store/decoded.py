@@ -72,6 +72,113 @@ class Codes:
     parts: list[pl.Series]
 
 
+class DecodedPages:
+    """What the store has of a file: one look-up of its set, and one of the columns that are asked for.
+
+    Made by :meth:`DecodeCache.find`.
+    """
+
+    def __init__(self, pages: LocalitySet, file: DecodedFile) -> None:
+        self._pages, self._file = pages, file
+        self._found: dict[bytes, _native.PageInfo] = {}
+
+    def missing(self, columns: Sequence[tuple[str, str]]) -> list[str]:
+        """The columns, given as (name, type), that are not in the store, or not as a whole."""
+        keys = {name: [_key(chunk, name, dtype) for chunk in self._file.chunks()] for name, dtype in columns}
+        self._look_up([key for each in keys.values() for key in each])
+        return [name for name, each in keys.items() if not all(key in self._found for key in each)]
+
+    def read(self, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes]) -> pl.DataFrame | None:
+        """The columns as a frame over the store's memory, pinned while it lives; None if one is missing.
+
+        Parameters
+        ----------
+        columns
+            (name, type) of each.
+        beside
+            Codes to put beside them, by the name that they get.
+
+        Raises
+        ------
+        MemoryError
+            If they do not fit together.
+        """
+        chunks = self._file.chunks()
+        keys = [_key(chunk, name, dtype) for chunk in chunks for name, dtype in columns]
+        found = self._series(keys)
+        if found is None or not chunks:
+            return None
+        parts = []
+        for number in range(len(chunks)):
+            series = found[number * len(columns) : (number + 1) * len(columns)]
+            series += [codes.parts[number].alias(name) for name, codes in beside.items()]
+            parts.append(pl.DataFrame(series))
+        return pl.concat(parts, rechunk=False)
+
+    def codes(self, column: str) -> Codes | None:
+        """The codes of a text column that is in the store, made now if they are not there; None if it has too many values.
+
+        Raises
+        ------
+        KeyError
+            If they were dropped just now.
+        MemoryError
+            If they do not fit.
+        """
+        values_key = f"values {column}".encode()
+        keys = [_code_key(chunk, column) for chunk in self._file.chunks()]
+        self._look_up([values_key, *keys])
+        if values_key not in self._found:
+            values = self._encode(column)
+            (made,) = self._pages.append(_batch(pl.Series(column, values, pl.String)), key=values_key, rebuild=1.0)
+            self._found[values_key] = made
+            self._look_up(keys)
+        else:
+            values = _frame(self._pages.pin(self._found[values_key]).batch()).get_column(column).to_list()
+        if not values:
+            return None
+        parts = self._series(keys)
+        if parts is None:
+            self._pages.drop_key(values_key)
+            return None
+        return Codes(values, parts)
+
+    def _look_up(self, keys: Sequence[bytes]) -> None:
+        """Learn which pages have these keys."""
+        wanted = [key for key in keys if key not in self._found]
+        if wanted:
+            self._found.update((key, info) for key, info in zip(wanted, self._pages.find(wanted), strict=True) if info)
+
+    def _series(self, keys: Sequence[bytes]) -> list[pl.Series] | None:
+        """The columns with these keys, pinned together; None if one is not there any more."""
+        self._look_up(keys)
+        if not all(key in self._found for key in keys):
+            return None
+        try:
+            parts = self._pages.read([([self._found[key].number], None) for key in keys])
+        except KeyError:  # dropped by paging just now
+            return None
+        return [_frame(batches).to_series() for (batches,) in parts]
+
+    def _encode(self, column: str) -> list[str]:
+        """Leave the codes of a column in the store; the value of each code, or nothing if there are too many."""
+        values: list[str] = []
+        for chunk in self._file.chunks():
+            (info,) = self._pages.find([_key(chunk, column, "String")])
+            if info is None:
+                return []
+            text = _frame(self._pages.pin(info).batch()).get_column(column)
+            if text.head(_SAMPLED).n_unique() > MOST_CODES:
+                return []
+            started = time.perf_counter()
+            values += [value for value in text.unique() if value is not None and value not in values]
+            if len(values) > MOST_CODES:
+                return []
+            codes = text.cast(pl.Enum(values)).to_physical().cast(pl.UInt8)
+            self._pages.append(_batch(codes), key=_code_key(chunk, column), rebuild=time.perf_counter() - started)
+        return values
+
+
 class DecodeCache:
     """Decoded columns in a store.
 
@@ -84,52 +191,13 @@ class DecodeCache:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def missing(self, file: DecodedFile, columns: Sequence[tuple[str, str]]) -> list[str]:
-        """The columns, given as (name, type), that are not in the store, or not as a whole."""
-        pages = self._find(file)
-        if pages is None:
-            return [name for name, _ in columns]
-        keys = {name: [_key(chunk, name, dtype) for chunk in file.chunks()] for name, dtype in columns}
-        found = iter(pages.find([key for each in keys.values() for key in each]))
-        return [name for name, each in keys.items() if not _whole([next(found) for _ in each])]
-
-    def read(
-        self, file: DecodedFile, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes]
-    ) -> pl.DataFrame | None:
-        """The columns as a frame over the store's memory, pinned while it lives; None if one is missing.
-
-        Parameters
-        ----------
-        file
-            The file.
-        columns
-            (name, type) of each.
-        beside
-            Codes to put beside them, by the name that they get.
-
-        Raises
-        ------
-        MemoryError
-            If they do not fit together.
-        """
-        pages = self._find(file)
-        if pages is None:
+    def find(self, file: DecodedFile) -> DecodedPages | None:
+        """What the store has of a file as it is now; None if that is nothing."""
+        try:
+            pages = self._store.get_set(_set_name(file))
+        except KeyError:
             return None
-        parts = []
-        for number, chunk in enumerate(file.chunks()):
-            keys = [_key(chunk, name, dtype) for name, dtype in columns]
-            tables = []
-            for info in pages.find(keys):
-                if info is None:
-                    return None
-                try:
-                    tables.append(pages.pin(info).batch())
-                except KeyError:  # dropped by paging just now
-                    return None
-            series = [column for table in tables for column in _frame(table).get_columns()]
-            series += [codes.parts[number].alias(name) for name, codes in beside.items()]
-            parts.append(pl.DataFrame(series))
-        return pl.concat(parts, rechunk=False) if parts else None
+        return DecodedPages(pages, file) if _is_of(pages, file) else None
 
     def fill(
         self, file: DecodedFile, columns: Sequence[tuple[str, str]], decode: Callable[[int, int | None], pl.DataFrame]
@@ -159,58 +227,6 @@ class DecodeCache:
                 share = seconds * column.estimated_size() / max(frame.estimated_size(), 1)
                 pages.append(batch, key=_key(chunk, column.name, types[column.name]), rebuild=share)
 
-    def codes(self, file: DecodedFile, column: str) -> Codes | None:
-        """The codes of a text column that is in the store, made now if they are not there; None if it has too many values.
-
-        Raises
-        ------
-        MemoryError
-            If they do not fit.
-        """
-        pages = self._find(file)
-        if pages is None:
-            return None
-        values_key = f"values {column}".encode()
-        (found,) = pages.find([values_key])
-        if found is None:
-            values = self._encode(pages, file, column)
-            pages.append(_batch(pl.Series(column, values, pl.String)), key=values_key, rebuild=1.0)
-        else:
-            values = _frame(pages.pin(found).batch()).get_column(column).to_list()
-        if not values:
-            return None
-        infos = pages.find([_code_key(chunk, column) for chunk in file.chunks()])
-        if any(info is None for info in infos):
-            pages.drop_key(values_key)
-            return None
-        parts = [_frame(pages.pin(info).batch()).get_column(column) for info in infos if info is not None]
-        return Codes(values, parts)
-
-    def _encode(self, pages: LocalitySet, file: DecodedFile, column: str) -> list[str]:
-        """Leave the codes of a column in the store; the value of each code, or nothing if there are too many."""
-        values: list[str] = []
-        for chunk in file.chunks():
-            (info,) = pages.find([_key(chunk, column, "String")])
-            if info is None:
-                return []
-            text = _frame(pages.pin(info).batch()).get_column(column)
-            if text.head(_SAMPLED).n_unique() > MOST_CODES:
-                return []
-            started = time.perf_counter()
-            values += [value for value in text.unique() if value is not None and value not in values]
-            if len(values) > MOST_CODES:
-                return []
-            codes = text.cast(pl.Enum(values)).to_physical().cast(pl.UInt8)
-            pages.append(_batch(codes), key=_code_key(chunk, column), rebuild=time.perf_counter() - started)
-        return values
-
-    def _find(self, file: DecodedFile) -> LocalitySet | None:
-        try:
-            pages = self._store.get_set(_set_name(file))
-        except KeyError:
-            return None
-        return pages if pages.tag == file.state.encode() else None
-
     def _made(self, file: DecodedFile) -> LocalitySet:
         while True:
             try:
@@ -218,7 +234,7 @@ class DecodeCache:
             except FileExistsError:
                 try:
                     pages = self._store.get_set(_set_name(file))
-                    if pages.tag == file.state.encode():
+                    if _is_of(pages, file):
                         return pages
                     pages.drop()  # of another state of the file
                 except KeyError:
@@ -246,8 +262,11 @@ def _ahead(
             yield waiting.result()
 
 
-def _whole(pages: Sequence[_native.PageInfo | None]) -> bool:
-    return all(page is not None for page in pages)
+def _is_of(pages: LocalitySet, file: DecodedFile) -> bool:
+    try:
+        return pages.tag == file.state.encode()
+    except KeyError:  # dropped just now
+        return False
 
 
 def _batch(column: pl.Series) -> pa.RecordBatch:

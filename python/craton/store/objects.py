@@ -17,7 +17,7 @@ from craton import _native
 from craton.serialize import encode
 from craton.serialize.decoding import loaded
 from craton.store.process import default_store
-from craton.store.sets import LocalitySet, as_batches
+from craton.store.sets import LocalitySet, as_batches, one_table
 from craton.store.store import Store
 
 #: Columns smaller than this share a page.
@@ -172,8 +172,18 @@ def get(ref: Ref, *, columns: Sequence[str] | None = None, copy: bool = False) -
     return _read(ref._home()._native, ref.number, columns, copy, gone)
 
 
-def cache(name: str, obj: Any = None) -> Any:
-    """A named object: stored under `name` when `obj` is given, else what is stored there.
+class _Nothing:
+    """Says that no object was given, since None is one."""
+
+    def __repr__(self) -> str:
+        return "<nothing>"
+
+
+_NOTHING = _Nothing()
+
+
+def cache(name: str, obj: Any = _NOTHING) -> Any:
+    """A named object: stored under `name` when `obj` is given, be it None, else what is stored there.
 
     Every program that uses the same store finds it, in the set ``object:`` and the name. It lives as long as the store, or
     until it is stored again or its set is dropped; what was read of it stays valid.
@@ -192,7 +202,7 @@ def cache(name: str, obj: Any = None) -> Any:
     """
     home = default_store()
     gone = f"nothing is stored under {name!r}; craton.cache({name!r}, obj) stores it"
-    if obj is None:
+    if obj is _NOTHING:
         if f"object:{name}" not in home:
             raise KeyError(gone)
         return _read(home._native, home.get_set(f"object:{name}").number, None, False, gone)
@@ -224,9 +234,9 @@ def _write_table(native: _native.Store, number: int, kind: str, table: pa.Table)
     batches = [as_batches(table.select(columns)) for columns in groups]
     header = pickle.dumps((kind, table.schema, groups, [len(each) for each in batches]))
     native.write_object(number, [header], [], statistics=_TABLE)
-    for group, each in enumerate(batches):
+    for each in batches:
         for batch in each:
-            native.write(number, batch, statistics=_group_name(group))
+            native.write(number, batch)
 
 
 def _read(native: _native.Store, number: int, columns: Sequence[str] | None, copy: bool, gone: str) -> Any:
@@ -242,15 +252,23 @@ def _read(native: _native.Store, number: int, columns: Sequence[str] | None, cop
     names = schema.names
     wanted = list(range(len(names))) if columns is None else [_position(names, name) for name in columns]
     found: dict[int, pa.ChunkedArray] = {}
-    infos = native.pages(number)[1:]
-    for position, group in enumerate(groups):
+    chosen: list[tuple[list[int], list[int]]] = []
+    read: list[tuple[range, list[int]]] = []
+    following = 1  # the pages of each group follow those of the one before
+    for group, count in zip(groups, counts, strict=True):
         places = [place for place, column in enumerate(group) if column in wanted]
         if places:
-            mine = [info for info in infos if info.statistics == _group_name(position)]
-            if len(mine) != counts[position]:
-                raise KeyError(f"the table is still being written, or whoever wrote it died: set {number}")
-            read = pa.concat_tables([pa.table(native.pin(number, info.number).batch(places)) for info in mine])
-            found.update(zip((group[place] for place in places), read.columns, strict=True))
+            chosen.append((group, places))
+            read.append((range(following, following + count), places))
+        following += count
+    try:
+        parts = native.read(number, read)
+    except KeyError:
+        raise KeyError(
+            f"the table is still being written, or whoever wrote it died, or it was dropped just now: set {number}"
+        ) from None
+    for (group, places), part in zip(chosen, parts, strict=True):
+        found.update(zip((group[place] for place in places), one_table(part).columns, strict=True))
     fields = pa.schema([schema.field(column) for column in wanted], metadata=schema.metadata)
     table = pa.Table.from_arrays([found[column] for column in wanted], schema=fields)
     if copy:
@@ -280,10 +298,6 @@ def _stream(table: pa.Table) -> pa.Buffer:
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], schema=table.schema)
-
-
-def _group_name(number: int) -> bytes:
-    return f"group {number}".encode()
 
 
 def _position(names: list[str], name: str) -> int:

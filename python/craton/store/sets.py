@@ -143,6 +143,28 @@ class LocalitySet:
         """
         return self._native.pin(self.number, page if isinstance(page, int) else page.number)
 
+    def read(self, groups: Sequence[tuple[Sequence[int], Sequence[int] | None]]) -> list[list[_native.ArrowBatches]]:
+        """Pages, pinned together, as Arrow data over the store's memory.
+
+        Parameters
+        ----------
+        groups
+            Numbers of pages, and the positions of the columns that are wanted of them, None for all.
+
+        Returns
+        -------
+        list of list of ArrowBatches
+            For each group, its pages; those of one schema that follow each other together.
+
+        Raises
+        ------
+        KeyError
+            If there is no such page, or it was dropped; then none stays pinned.
+        MemoryError
+            If they do not fit together beside what is pinned.
+        """
+        return self._native.read(self.number, groups)
+
     def prefetch(self, pages: Iterable[int]) -> None:
         """Read these pages in the background, as far as there is room."""
         self._native.prefetch([(self.number, page) for page in pages])
@@ -170,11 +192,14 @@ class LocalitySet:
         ValueError
             If the set has no pages.
         """
-        with self.reader() as reader:
-            tables = [pa.table(page.batch(None if columns is None else list(columns))) for page in reader]
-        if not tables:
+        wanted = None if columns is None else list(columns)
+        parts = self._native.read_all(self.number, wanted)
+        if parts is None:  # page after page, read ahead
+            with self.reader() as reader:
+                parts = [page.batch(wanted) for page in reader]
+        if not parts:
             raise ValueError("the set has no pages, hence no columns")
-        return pa.concat_tables(tables)
+        return one_table(parts)
 
     # ---- life ----
 
@@ -213,6 +238,12 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     """A table as one record batch, of no rows if it has none."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else _no_rows(table.schema)
+
+
+def one_table(parts: Sequence[_native.ArrowBatches]) -> pa.Table:
+    """The pages that were read as one table."""
+    tables = [pa.table(part) for part in parts]
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 class PageReader:

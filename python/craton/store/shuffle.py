@@ -13,13 +13,26 @@ from craton.store.store import Durability, Store
 
 Key = int | str
 
+# What brings one table after another.
+_STREAMS = (LocalitySet, Iterator, pa.RecordBatchReader)
+
 
 class ShuffleWriter:
     """Appends tables to the sets of their rows' partitions.
 
-    Threads share one writer, and their rows share pages; another process makes a writer of its own to the same sets. Rows
-    that one thread writes keep their order. What is written is held, not copied, until it makes pages of a good size; it
-    is in the sets once :meth:`finish` has returned, or the ``with`` block has ended.
+    Each partition has an open page, to which all threads that share a writer append at the same time, each to a part of its
+    own; a page without room is sealed, and paging may take it. Another process makes a writer of its own to the same sets,
+    with pages of its own. A partition has the rows of every writer, those of each thread in the order in which it wrote them.
+
+    Rows are in a set for good when their page is sealed; all are once :meth:`finish` has returned, or the ``with`` block has
+    ended. A writer that ends otherwise, by an error in the block or with its process, loses its rows in pages that are not
+    sealed yet, and no others; pages that were sealed stay, so drop the sets where rows must be all there or not at all.
+
+    What a writer holds at the most does not depend on how much is written: the open pages, `page_bytes` a partition and never
+    more than a quarter of the store's limit; the tables that were written last, by reference, up to 64 MiB for all threads
+    and 16 for one; and a few bytes for each of their rows while these are appended. Lists, maps, unions, dictionaries,
+    run-end encoded columns and list views cannot be appended row by row: tables with such columns are held, as much of them
+    as all open pages would have, and become pages at once.
 
     Parameters
     ----------
@@ -36,9 +49,9 @@ class ShuffleWriter:
         For each key, how `boundaries` are sorted.
     seed
         Of the hash.
-    collect_bytes
-        How much is held before it is put into pages: by default 4 MiB a partition, 64 MiB at the least and 512 MiB at
-        the most; never more than a quarter of the store's limit.
+    page_bytes
+        How large a page becomes, in bytes: by default 4 MiB; more for few partitions, up to 16 MiB, and less for more
+        than 128, so that all open pages together have 512 MiB. The first two pages of a partition are smaller.
 
     Raises
     ------
@@ -71,7 +84,8 @@ class ShuffleWriter:
         descending: Sequence[bool] | None = None,
         nulls_first: Sequence[bool] | None = None,
         seed: int = 0,
-        collect_bytes: int | None = None,
+        page_bytes: int | None = None,
+        _whole: bool = False,
     ) -> None:
         if not sets:
             raise ValueError("expected one set a partition, got none")
@@ -82,8 +96,8 @@ class ShuffleWriter:
             raise ValueError(f"kind is 'hash' or 'range', not {kind!r}")
         if (kind == "range") != (boundaries is not None):
             raise ValueError("boundaries are given for kind='range', and only then")
-        if collect_bytes is not None and collect_bytes <= 0:
-            raise ValueError(f"collect_bytes is more than 0, not {collect_bytes}")
+        if page_bytes is not None and page_bytes <= 0:
+            raise ValueError(f"page_bytes is more than 0, not {page_bytes}")
         self.sets = list(sets)
         named = [keys] if isinstance(keys, int | str) else list(keys)
         if not named:
@@ -96,7 +110,8 @@ class ShuffleWriter:
             boundaries=None if boundaries is None else _one_batch(boundaries),
             descending=descending,
             nulls_first=nulls_first,
-            collect=collect_bytes,
+            page_bytes=page_bytes,
+            whole=_whole,
         )
 
     def write(self, data: Any) -> None:
@@ -177,17 +192,13 @@ def shuffle(
         descending=descending,
         nulls_first=nulls_first,
         seed=seed,
+        # What is there as a whole becomes pages of exactly its size, in one pass.
+        _whole=not isinstance(data, _STREAMS),
     )
     with writer:
-        for table in _tables(data):
+        for table in data if isinstance(data, _STREAMS) else [data]:
             writer.write(table)
     return sets
-
-
-def _tables(data: Any) -> Iterable[Any]:
-    if isinstance(data, LocalitySet | Iterator | pa.RecordBatchReader):
-        return data
-    return [data]
 
 
 def _arrow(data: Any) -> Any:

@@ -97,6 +97,11 @@ class Store:
         """Whether the store is another process's."""
         return self._native.connected
 
+    @property
+    def limit(self) -> int:
+        """Bytes of pages, unsealed pages and reservations that the store may have together."""
+        return self._native.counters()["limit"]
+
     def serve(self, address: str | None = None, *, quota: int | None = None) -> str:
         """Let other processes of this user connect, and return the address.
 
@@ -110,7 +115,12 @@ class Store:
         return self._native.serve(address, quota)
 
     def close(self) -> None:
-        """Drop every set and give memory and disk back. Views that were read stay valid. Closing twice is no error."""
+        """End the use of the store: every later call fails. Views that were read stay valid. Closing twice is no error.
+
+        A store in this process drops every set and gives memory and disk back; its later calls raise `ValueError`. From one
+        that was connected to, this process hangs up, as soon as the last view of its memory is gone; its later calls raise
+        `ConnectionError`.
+        """
         self._native.close()
 
     def __enter__(self) -> Store:

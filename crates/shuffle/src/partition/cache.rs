@@ -8,11 +8,31 @@ const LINE: usize = 64;
 
 /// A value of which a cache line holds a whole number.
 pub(super) trait Line: Copy {
-    /// Write past the cache, where the processor can.
+    /// Write a line of values, the first one that of place 0, past the cache, where the processor can.
     ///
     /// # Safety
-    /// As for `std::ptr::write`.
-    unsafe fn stream(out: *mut Self, value: Self);
+    /// The line can be written; `out` is a multiple of 64.
+    unsafe fn stream(out: *mut Self, value: impl FnMut(usize) -> Self);
+}
+
+/// Copy bytes past the cache, where the processor can: the whole lines among them. [`publish`] makes them visible.
+///
+/// # Safety
+/// As for `std::ptr::copy_nonoverlapping`.
+pub(super) unsafe fn stream_bytes(from: *const u8, out: *mut u8, bytes: usize) {
+    let head = out.align_offset(LINE).min(bytes);
+    let lines = (bytes - head) / LINE;
+    // SAFETY: places among the bytes; lines begin at multiples of their length.
+    unsafe {
+        out.copy_from_nonoverlapping(from, head);
+        let (lines_from, lines_out) = (from.add(head), out.add(head));
+        for line in 0..lines {
+            let from = lines_from.add(line * LINE).cast::<u128>();
+            u128::stream(lines_out.add(line * LINE).cast(), |place| from.add(place).read_unaligned());
+        }
+        let done = head + lines * LINE;
+        out.add(done).copy_from_nonoverlapping(from.add(done), bytes - done);
+    }
 }
 
 /// The lines that a leaf's runs end in, one a partition, kept until later runs make them whole.
@@ -67,9 +87,7 @@ impl Ends {
                 }
                 let out = out.add(at - each).cast::<u64>();
                 if open.first == 0 {
-                    for (place, word) in open.words.iter().enumerate() {
-                        u64::stream(out.add(place), *word);
-                    }
+                    u64::stream(out, |place| open.words[place]);
                 } else {
                     open.write(out.cast(), LINE);
                 }
@@ -77,8 +95,8 @@ impl Ends {
             open.first = 0;
             let (whole, tail) = rows.split_at(rows.len() / each * each);
             let out = out.add(at);
-            for (place, row) in whole.iter().enumerate() {
-                T::stream(out.add(place), value(*row));
+            for (number, rows) in whole.chunks_exact(each).enumerate() {
+                T::stream(out.add(number * each), |place| value(rows[place]));
             }
             for (place, row) in tail.iter().enumerate() {
                 line.add(place).write(value(*row));
@@ -115,33 +133,41 @@ impl Open {
 
 #[cfg(target_arch = "x86_64")]
 mod machine {
-    use std::arch::x86_64::{
-        _MM_HINT_T1, _mm_prefetch, _mm_set_epi64x, _mm_sfence, _mm_stream_si32, _mm_stream_si64, _mm_stream_si128,
-    };
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch, _mm_set_epi32, _mm_set_epi64x, _mm_sfence, _mm_stream_si128};
 
     use super::Line;
 
+    // Every processor of this kind has the instructions. Values are made in order, so before the calls that take them.
     impl Line for u32 {
         #[inline(always)]
-        unsafe fn stream(out: *mut Self, value: Self) {
-            // SAFETY: the caller may write there; every processor of this kind has the instruction.
-            unsafe { _mm_stream_si32(out.cast(), value as _) };
+        unsafe fn stream(out: *mut Self, mut value: impl FnMut(usize) -> Self) {
+            for place in (0..16).step_by(4) {
+                let [a, b, c, d] = std::array::from_fn(|next| value(place + next) as i32);
+                // SAFETY: the caller's promise.
+                unsafe { _mm_stream_si128(out.add(place).cast(), _mm_set_epi32(d, c, b, a)) };
+            }
         }
     }
 
     impl Line for u64 {
         #[inline(always)]
-        unsafe fn stream(out: *mut Self, value: Self) {
-            // SAFETY: as above.
-            unsafe { _mm_stream_si64(out.cast(), value as _) };
+        unsafe fn stream(out: *mut Self, mut value: impl FnMut(usize) -> Self) {
+            for place in (0..8).step_by(2) {
+                let [a, b] = [value(place) as i64, value(place + 1) as i64];
+                // SAFETY: the caller's promise.
+                unsafe { _mm_stream_si128(out.add(place).cast(), _mm_set_epi64x(b, a)) };
+            }
         }
     }
 
     impl Line for u128 {
         #[inline(always)]
-        unsafe fn stream(out: *mut Self, value: Self) {
-            // SAFETY: as above; the place is a multiple of 16, as `fill` asks for.
-            unsafe { _mm_stream_si128(out.cast(), _mm_set_epi64x((value >> 64) as i64, value as i64)) };
+        unsafe fn stream(out: *mut Self, mut value: impl FnMut(usize) -> Self) {
+            for place in 0..4 {
+                let value = value(place);
+                // SAFETY: the caller's promise.
+                unsafe { _mm_stream_si128(out.add(place).cast(), _mm_set_epi64x((value >> 64) as i64, value as i64)) };
+            }
         }
     }
 
@@ -168,9 +194,11 @@ mod machine {
         ($($value:ty)*) => {$(
             impl Line for $value {
                 #[inline(always)]
-                unsafe fn stream(out: *mut Self, value: Self) {
-                    // SAFETY: the caller's promise.
-                    unsafe { out.write(value) };
+                unsafe fn stream(out: *mut Self, mut value: impl FnMut(usize) -> Self) {
+                    for place in 0..super::LINE / size_of::<Self>() {
+                        // SAFETY: the caller's promise.
+                        unsafe { out.add(place).write(value(place)) };
+                    }
                 }
             }
         )*};
@@ -196,7 +224,11 @@ impl Ahead {
     /// As many bytes as the values have, in so many steps.
     pub(super) fn new<T>(values: &[T], steps: usize) -> Self {
         let bytes = size_of_val(values);
-        let at = values.as_ptr().cast::<u8>().wrapping_add(bytes);
+        Self::range(values.as_ptr().cast::<u8>().wrapping_add(bytes), bytes, steps)
+    }
+
+    /// So many bytes from an address on, which need not be anybody's, in so many steps.
+    pub(super) fn range(at: *const u8, bytes: usize, steps: usize) -> Self {
         Self { at, end: at.wrapping_add(bytes), step: bytes.div_ceil(steps.max(1)).next_multiple_of(LINE) }
     }
 

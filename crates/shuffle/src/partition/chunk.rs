@@ -10,13 +10,13 @@ use super::scatter;
 use crate::error::Result;
 
 /// The least and most rows of a chunk. At the least, a column of 8 bytes takes 32 KiB, which fits the first cache; rows are
-/// numbered with 16 bits.
+/// numbered with 16 bits, and at the most a column of 16 bytes takes 1 MiB, which fits the second one.
 const LEAST: usize = 1 << 12;
 const MOST: usize = 1 << 16;
 
-/// Rows that a chunk has for each partition, if that is more than the least: a run shorter than this costs more to find
-/// than to copy.
-const RUN: usize = 16;
+/// Rows that a chunk has for each partition, within these bounds: the shorter runs are, the more of the time goes to finding them
+/// and to the lines that they share.
+const RUN: usize = 128;
 
 /// Rows of one batch.
 pub(super) struct Piece {

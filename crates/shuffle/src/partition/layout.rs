@@ -14,12 +14,12 @@ use super::cache::Ends;
 use super::chunk::Chunk;
 use super::foreign;
 use super::plan::{Layout, Leaf, Plan, Sharing};
-use super::scatter::{Target, scatter};
+use super::scatter::{Stage, Target, scatter};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGNMENT, Memory, Region};
 
-/// So many blocks keep all threads busy to the end; and the least and most rows of one.
-const BLOCKS: usize = 16;
+/// So many tasks a thread keep all threads busy to the end; and the least and most rows of a block.
+const TASKS: usize = 8;
 const LEAST: usize = 1 << 13;
 const MOST: usize = 1 << 17;
 
@@ -118,7 +118,7 @@ impl Room {
 }
 
 /// Pointers into the regions, one a partition; each task writes to places of its own.
-struct Starts(Vec<*mut u8>);
+pub(super) struct Starts(pub Vec<*mut u8>);
 
 // SAFETY: the pointers are only handed out; who writes where is said by `scatter`.
 unsafe impl Send for Starts {}
@@ -128,22 +128,52 @@ unsafe impl Sync for Starts {}
 /// How many buffers of its own a leaf has in a partition.
 pub(super) fn buffers_of(leaf: &Leaf) -> usize {
     match &leaf.layout {
-        Layout::Fixed(_) | Layout::Bits | Layout::Views(Sharing::Shared(_)) => 1,
+        Layout::Fixed(_) | Layout::Bits | Layout::Valid | Layout::Views(Sharing::Shared(_)) => 1,
         Layout::Ranges { .. } | Layout::Views(_) => 2,
     }
 }
 
-impl<'a> Group<'a> {
-    /// Sum up the chunks: what comes before each.
-    fn new(plan: &'a Plan, chunks: &'a mut [Chunk], partitions: usize) -> Self {
-        let mut rows = vec![0_u64; partitions];
-        let mut varying = Vec::with_capacity(plan.leaves.len());
-        let mut count = 0;
-        for leaf in &plan.leaves {
-            varying.push(leaf.varies().then_some(count));
-            count += usize::from(leaf.varies());
+/// For each leaf its place among those of varying size, and how many of these there are.
+pub(super) fn varying(plan: &Plan) -> (Vec<Option<usize>>, usize) {
+    let mut count = 0;
+    let place = |leaf: &Leaf| {
+        count += usize::from(leaf.varies());
+        leaf.varies().then(|| count - 1)
+    };
+    (plan.leaves.iter().map(place).collect(), count)
+}
+
+impl Leaf {
+    /// Bytes of its buffers for so many rows and units; the second one only where it has two.
+    pub(super) fn lengths(&self, rows: usize, units: usize) -> (usize, Option<usize>) {
+        match &self.layout {
+            Layout::Fixed(width) => (rows * width, None),
+            Layout::Bits | Layout::Valid => (rows.div_ceil(64) * 8, None),
+            Layout::Ranges { wide, unit } => ((rows + 1) * if *wide { 8 } else { 4 }, Some(units * unit)),
+            Layout::Views(Sharing::Each) => (rows * 16, Some(units)),
+            Layout::Views(Sharing::Whole(bytes)) => (rows * 16, Some(bytes.len())),
+            Layout::Views(Sharing::Shared(_)) => (rows * 16, None),
         }
-        let mut totals = vec![vec![0_u64; partitions]; count];
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Chunks whose rows are the first ones.
+    fn new(plan: &'a Plan, chunks: &'a mut [Chunk], partitions: usize) -> Self {
+        let (_, count) = varying(plan);
+        Self::after(plan, chunks, vec![0; partitions], vec![vec![0; partitions]; count])
+    }
+
+    /// Chunks whose rows come after so many `rows` of each partition, and so many units (`totals`) of each leaf of varying size.
+    /// Sums up the chunks: what comes before each.
+    pub(super) fn after(
+        plan: &'a Plan,
+        chunks: &'a mut [Chunk],
+        mut rows: Vec<u64>,
+        mut totals: Vec<Vec<u64>>,
+    ) -> Self {
+        let partitions = rows.len();
+        let (varying, _) = varying(plan);
         for chunk in chunks.iter_mut() {
             chunk.before = rows.clone();
             for (partition, rows) in rows.iter_mut().enumerate() {
@@ -163,7 +193,7 @@ impl<'a> Group<'a> {
     fn fill(&self, schema: &SchemaRef, memory: &dyn Memory) -> Result<Vec<(RecordBatch, usize)>> {
         let rooms =
             (0..self.partitions).into_par_iter().map(|p| self.make_room(p, memory)).collect::<Result<Vec<_>>>()?;
-        self.scatter(&rooms);
+        self.scatter(|buffer| starts(&rooms, buffer));
         let finish = |(partition, room): (usize, Room)| {
             let bytes = room.bytes;
             let rows = self.rows[partition] as usize;
@@ -187,21 +217,10 @@ impl<'a> Group<'a> {
         }
         for (leaf, varying) in self.plan.leaves.iter().zip(&self.varying) {
             let units = varying.map_or(0, |number| self.totals[number][partition] as usize);
-            match &leaf.layout {
-                Layout::Fixed(width) => room.reserve(rows * width),
-                Layout::Bits => room.reserve(rows.div_ceil(64) * 8),
-                Layout::Ranges { wide, unit } => {
-                    room.reserve((rows + 1) * if *wide { 8 } else { 4 });
-                    room.reserve(units * unit);
-                }
-                Layout::Views(sharing) => {
-                    room.reserve(rows * 16);
-                    match sharing {
-                        Sharing::Each => room.reserve(units),
-                        Sharing::Whole(bytes) => room.reserve(bytes.len()),
-                        Sharing::Shared(_) => {}
-                    }
-                }
+            let (items, payload) = leaf.lengths(rows, units);
+            room.reserve(items);
+            if let Some(payload) = payload {
+                room.reserve(payload);
             }
         }
         let scattered = room.buffers.len();
@@ -249,6 +268,7 @@ impl<'a> Group<'a> {
                 let (at, bytes) = room.buffers[next];
                 match &leaf.layout {
                     Layout::Bits => start.add(at).write_bytes(0, bytes),
+                    Layout::Valid => start.add(at).write_bytes(0xff, bytes),
                     Layout::Ranges { wide, .. } => start.add(at).write_bytes(0, if *wide { 8 } else { 4 }),
                     Layout::Views(Sharing::Whole(whole)) => {
                         start.add(room.buffers[next + 1].0).copy_from_nonoverlapping(whole.as_ptr(), whole.len());
@@ -260,13 +280,14 @@ impl<'a> Group<'a> {
         }
     }
 
-    fn scatter(&self, rooms: &[Room]) {
+    /// Copy all rows. `starts` says where the buffer of a number, counted over all leaves, begins in each partition.
+    pub(super) fn scatter(&self, starts: impl Fn(usize) -> Starts) {
         let mut targets = Vec::with_capacity(self.plan.leaves.len());
         let mut next = 0;
         for leaf in &self.plan.leaves {
             let count = buffers_of(leaf);
-            let items = starts(rooms, next);
-            let payload = if count > 1 { starts(rooms, next + 1) } else { Starts(Vec::new()) };
+            let items = starts(next);
+            let payload = if count > 1 { starts(next + 1) } else { Starts(Vec::new()) };
             targets.push((items, payload));
             next += count;
         }
@@ -282,7 +303,10 @@ impl<'a> Group<'a> {
     /// Chunks that one thread works on, one after another: it keeps their runs' last lines.
     fn blocks(&self) -> Vec<Range<usize>> {
         let all: usize = self.chunks.iter().map(|chunk| chunk.order.len()).sum();
-        let block = (all / BLOCKS).clamp(LEAST, MOST);
+        // Each leaf of a block is a task of its own. A block's first and last cache lines cost more than others, so no more blocks
+        // than keep all threads busy.
+        let tasks = TASKS * rayon::current_num_threads();
+        let block = (all / tasks.div_ceil(self.plan.leaves.len().max(1))).clamp(LEAST, MOST);
         let mut blocks = Vec::new();
         let (mut start, mut rows) = (0, 0);
         for (number, chunk) in self.chunks.iter().enumerate() {
@@ -299,6 +323,7 @@ impl<'a> Group<'a> {
         let (varying, leaf) = (self.varying[leaf], &self.plan.leaves[leaf]);
         let size = leaf.streamed();
         let mut ends = Ends::new(size.map_or(&[], |_| &self.chunks[block.start].before), size.unwrap_or(1));
+        let mut stage = Stage::default();
         for number in block.clone() {
             let chunk = &self.chunks[number];
             let (before, after): (&[u64], &[u64]) = match varying {
@@ -311,7 +336,7 @@ impl<'a> Group<'a> {
             let target = Target { items, payload, before, after };
             // SAFETY: `make_room` reserved what the sums over the chunks say and zeroed bits; the parts of chunks, as the sums
             // before them say, do not overlap. All chunks of the block go through `ends`.
-            unsafe { scatter(leaf, chunk, &target, &mut ends) };
+            unsafe { scatter(leaf, chunk, &target, &mut ends, &mut stage) };
         }
         if let Some(size) = size {
             let next = self.chunks.get(block.end).map_or(&self.rows, |chunk| &chunk.before);
@@ -336,12 +361,17 @@ impl Room {
     }
 }
 
+/// For partitions without rows: nothing is written there.
+pub(super) fn nowhere() -> *mut u8 {
+    std::ptr::NonNull::<u128>::dangling().as_ptr().cast()
+}
+
 /// Where a buffer starts in each partition. Partitions without rows have none, and nothing is written there.
 fn starts(rooms: &[Room], number: usize) -> Starts {
     let start = |room: &Room| match &room.region {
         // SAFETY: the buffer was reserved in the region.
         Some(region) if number < room.buffers.len() => unsafe { region.as_mut_ptr().add(room.buffers[number].0) },
-        _ => std::ptr::NonNull::<u128>::dangling().as_ptr().cast(),
+        _ => nowhere(),
     };
     Starts(rooms.iter().map(start).collect())
 }

@@ -11,6 +11,7 @@
 //!
 //! Beside the partitions themselves it takes two bytes a row, and four to twelve bytes a chunk, partition and string column.
 
+mod append;
 mod assemble;
 mod cache;
 mod chunk;
@@ -30,6 +31,8 @@ use crate::memory::Memory;
 use crate::range::{Ranges, plain};
 use chunk::{Chunk, Piece};
 use plan::Plan;
+
+pub use append::{Form, Granted, Lost, Pages, append};
 
 /// The most partitions that rows are distributed over at once.
 pub const MOST_PARTITIONS: usize = 1 << 16;

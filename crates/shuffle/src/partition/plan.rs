@@ -18,6 +18,8 @@ pub(super) struct Plan {
     pub leaves: Vec<Leaf>,
     /// Columns that Arrow's routines gather: one array a batch each.
     pub foreign: Vec<Vec<ArrayData>>,
+    /// Rows of other batches are to follow: leaves are those that the types ask for, whatever the values are.
+    appends: bool,
 }
 
 /// A column, or a field of one.
@@ -52,6 +54,8 @@ pub(super) enum Layout {
     Fixed(usize),
     /// A bit a row.
     Bits,
+    /// A bit a row, set where its value is not null; all bits are set beforehand.
+    Valid,
     /// Offsets, of 64 bits if `wide`, to units of `unit` bytes.
     Ranges { wide: bool, unit: usize },
     /// Views of 16 bytes.
@@ -88,7 +92,12 @@ pub(super) struct Views {
     pub nulls: Option<NullBuffer>,
     /// For each buffer, where it went: its start in the whole, or its number among the shared ones.
     pub moved: Vec<u32>,
+    /// The bytes of all buffers, where they are few: whoever has more than that many to copy copies these.
+    pub few: Option<Buffer>,
 }
+
+/// So many bytes are few.
+const FEW: usize = 4096;
 
 impl Leaf {
     /// Whether rows take different numbers of bytes, which have to be added up.
@@ -109,7 +118,17 @@ impl Leaf {
 
 impl Plan {
     pub fn new(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Self> {
-        let mut plan = Self { nodes: Vec::new(), leaves: Vec::new(), foreign: Vec::new() };
+        Self::of(schema, batches, false)
+    }
+
+    /// The same leaves for all batches of a schema, so that rows of one can follow those of another. Columns for which that is
+    /// not possible are foreign ones.
+    pub fn appending(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Self> {
+        Self::of(schema, batches, true)
+    }
+
+    fn of(schema: &SchemaRef, batches: &[RecordBatch], appends: bool) -> Result<Self> {
+        let mut plan = Self { nodes: Vec::new(), leaves: Vec::new(), foreign: Vec::new(), appends };
         for (column, field) in schema.fields().iter().enumerate() {
             let arrays = batches.iter().map(|batch| batch.column(column).to_data()).collect();
             let node = plan.lower(field.data_type(), arrays, 0)?;
@@ -139,7 +158,9 @@ impl Plan {
             DataType::Utf8 | DataType::Binary => Body::Buffers(self.ranges(false, &arrays)),
             DataType::LargeUtf8 | DataType::LargeBinary => Body::Buffers(self.ranges(true, &arrays)),
             DataType::Utf8View | DataType::BinaryView => Body::Buffers(self.views(&arrays)),
-            DataType::List(item) | DataType::LargeList(item) if plain_items(item.data_type(), &arrays) => {
+            DataType::List(item) | DataType::LargeList(item)
+                if !self.appends && plain_items(item.data_type(), &arrays) =>
+            {
                 let unit = item.data_type().primitive_width().unwrap_or(1);
                 let wide = matches!(data_type, DataType::LargeList(_));
                 let sources = arrays.iter().map(|array| Source::Ranges {
@@ -148,7 +169,7 @@ impl Plan {
                 });
                 Body::List(self.leaf(Layout::Ranges { wide, unit }, sources.collect()), unit)
             }
-            DataType::FixedSizeList(item, count) if plain_items(item.data_type(), &arrays) => {
+            DataType::FixedSizeList(item, count) if !self.appends && plain_items(item.data_type(), &arrays) => {
                 let unit = item.data_type().primitive_width().unwrap_or(1);
                 let width = *count as usize * unit;
                 let sources =
@@ -163,7 +184,7 @@ impl Plan {
                 }
                 Body::Struct(nodes)
             }
-            DataType::Dictionary(key_type, value_type) => {
+            DataType::Dictionary(key_type, value_type) if !self.appends => {
                 let (keys, values) = dictionary::unite(key_type, value_type, &arrays)?;
                 let width = key_type.primitive_width().unwrap_or(1);
                 let sources = keys.into_iter().map(Source::Fixed).collect();
@@ -178,9 +199,12 @@ impl Plan {
                 }
             },
         };
-        let nulls = arrays.iter().any(|array| array.null_count() > 0).then(|| {
+        let any = arrays.iter().any(|array| array.null_count() > 0);
+        let always = self.appends && !matches!(body, Body::Null);
+        let nulls = (any || always).then(|| {
             let bits = |array: &ArrayData| Source::Bits(array.nulls().map(|nulls| nulls.inner().clone()));
-            self.leaf(Layout::Bits, arrays.iter().map(bits).collect())
+            let layout = if self.appends { Layout::Valid } else { Layout::Bits };
+            self.leaf(layout, arrays.iter().map(bits).collect())
         });
         Ok(Node { data_type: data_type.clone(), nulls, body })
     }
@@ -199,12 +223,24 @@ impl Plan {
     }
 
     fn views(&mut self, arrays: &[ArrayData]) -> usize {
+        let appends = self.appends;
         let source = |array: &ArrayData| {
+            let buffers = array.buffers()[1..].to_vec();
+            let (mut moved, mut few) = (Vec::new(), None);
+            if appends && (1..=FEW).contains(&buffers.iter().map(Buffer::len).sum()) {
+                let mut bytes = Vec::new();
+                for buffer in &buffers {
+                    moved.push(bytes.len() as u32);
+                    bytes.extend_from_slice(buffer);
+                }
+                few = Some(bytes.into());
+            }
             Source::Views(Views {
                 views: from(&array.buffers()[0], array.offset() * 16),
-                buffers: array.buffers()[1..].to_vec(),
+                buffers,
                 nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned(),
-                moved: Vec::new(),
+                moved,
+                few,
             })
         };
         self.leaf(Layout::Views(Sharing::Each), arrays.iter().map(source).collect())

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-use super::cache::{Ahead, Ends, Line, prefetch};
+use super::cache::{Ahead, Ends, Line, prefetch, stream_bytes};
 use super::chunk::Chunk;
 use super::plan::{Layout, Leaf, Sharing, Source, Views};
 
@@ -23,7 +23,7 @@ pub(super) struct Target<'a> {
 }
 
 /// So many rows before a string is copied, its bytes are asked for.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// Units of the rows from `start` on in each of so many partitions; `numbers` are the rows' partitions. Rows are read one
 /// after another, as memory likes it.
@@ -51,6 +51,9 @@ pub(super) fn sizes(leaf: &Leaf, source: &Source, start: usize, numbers: &[u16],
                 let long = length > INLINE && source.is_valid(start + row);
                 sizes[usize::from(*number)] += if long { u64::from(length) } else { 0 };
             }
+            if let Some(few) = &source.few {
+                sizes.iter_mut().for_each(|size| *size = (*size).min(few.len() as u64));
+            }
         }
         Source::Fixed(_) | Source::Bits(_) => sizes.clear(),
     }
@@ -76,13 +79,13 @@ impl Leaf {
 }
 
 /// Write a chunk's rows of one leaf to where they belong. `ends` are for leaves that are streamed: they go from chunk to
-/// chunk, and are finished by the caller.
+/// chunk, and are finished by the caller. `stage` is scratch memory.
 ///
 /// # Safety
 /// The target's buffers have room for the rows (and units) that come before the chunk's and the chunk's own, those of bits
-/// are zeroed and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
+/// are zeroed (those of validity set) and a multiple of 8 bytes, and nobody else writes to the chunk's part of them. `ends` were made for a chunk, and
 /// went through all from that to this one.
-pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: &mut Ends) {
+pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: &mut Ends, stage: &mut Stage) {
     // SAFETY: the caller's promise is what each of them needs.
     unsafe {
         match (&leaf.layout, &leaf.sources[chunk.batch]) {
@@ -96,6 +99,8 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
             (Layout::Fixed(width), Source::Fixed(values)) => any_fixed(*width, values, chunk, target),
             (Layout::Bits, Source::Bits(Some(bits))) => scatter_bits(bits, chunk, target),
             (Layout::Bits, Source::Bits(None)) => set_bits(chunk, target),
+            (Layout::Valid, Source::Bits(Some(bits))) => clear_bits(bits, chunk, target),
+            (Layout::Valid, Source::Bits(None)) => {}
             (Layout::Ranges { wide: false, unit }, Source::Ranges { offsets, payload }) => {
                 ranges(offsets.typed_data::<i32>(), payload, *unit, chunk, target);
             }
@@ -107,13 +112,10 @@ pub(super) unsafe fn scatter(leaf: &Leaf, chunk: &Chunk, target: &Target, ends: 
                 lines::<u128>(&source.views, chunk, target, ends);
             }
             (Layout::Views(Sharing::Each), Source::Views(source)) if !source.buffers.is_empty() => {
-                copied_views(source, chunk, target, ends);
+                copied_views(source, chunk, target, ends, stage);
             }
             (Layout::Views(Sharing::Whole(_)), Source::Views(source)) => {
-                moved_views(source, chunk, target, ends, |view, to| {
-                    // The new place is in buffer 0; the sum stays below 2³¹, as the whole does.
-                    u128::from(view as u64) | (u128::from((view >> 96) as u32 + to) << 96)
-                })
+                moved_views(source, chunk, target, ends, rebased)
             }
             (Layout::Views(_), Source::Views(source)) => moved_views(source, chunk, target, ends, |view, to| {
                 view & !(u128::from(u32::MAX) << 64) | (u128::from(to) << 64)
@@ -204,6 +206,32 @@ unsafe fn scatter_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
     }
 }
 
+/// Clear the bits of a word for rows whose values are null; the word's others may be changed by another thread.
+unsafe fn clear_bits(bits: &BooleanBuffer, chunk: &Chunk, target: &Target) {
+    let (bytes, first) = (bits.values(), bits.offset() + chunk.start);
+    for (partition, items) in target.items.iter().enumerate() {
+        let mut place = chunk.before[partition] as usize;
+        let mut word = 0_u64;
+        let clear = |number: usize, word: u64| {
+            if word != 0 {
+                // SAFETY: as for `add_bits`; the target has room for the rows before and the run.
+                let place = unsafe { AtomicU64::from_ptr(items.cast::<u64>().add(number)) };
+                place.fetch_and(!word.to_le(), Ordering::Relaxed);
+            }
+        };
+        for row in chunk.run(partition) {
+            let bit = first + usize::from(*row);
+            word |= u64::from(!bytes[bit / 8] >> (bit % 8) & 1) << (place % 64);
+            place += 1;
+            if place % 64 == 0 {
+                clear(place / 64 - 1, word);
+                word = 0;
+            }
+        }
+        clear(place / 64, word);
+    }
+}
+
 unsafe fn set_bits(chunk: &Chunk, target: &Target) {
     for (partition, items) in target.items.iter().enumerate() {
         let mut place = chunk.before[partition] as usize;
@@ -269,6 +297,9 @@ unsafe fn ranges<O: Offset>(offsets: &[O], payload: &Buffer, unit: usize, chunk:
     }
 }
 
+/// Bytes of short strings, at the most.
+const SHORT: usize = 64;
+
 /// Copy a value. Short ones are copied as 64 bytes where that stays inside both buffers: a guess at the length that is wrong
 /// costs more than bytes that are not needed.
 ///
@@ -280,53 +311,94 @@ unsafe fn copy(value: &[u8], behind: usize, out: *mut u8, room: usize) {
     let least = behind.min(room);
     // SAFETY: both lengths are within what the caller says may be read and written.
     unsafe {
-        if value.len() <= 64 && least >= 64 {
-            out.copy_from_nonoverlapping(value.as_ptr(), 64);
+        if value.len() <= SHORT && least >= SHORT {
+            out.copy_from_nonoverlapping(value.as_ptr(), SHORT);
         } else {
             out.copy_from_nonoverlapping(value.as_ptr(), value.len());
         }
     }
 }
 
-/// Views whose long strings are copied one by one.
-unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mut Ends) {
+/// Scratch memory.
+#[derive(Default)]
+pub(super) struct Stage {
+    views: Vec<u128>,
+    bytes: Vec<u8>,
+}
+
+/// Runs whose long strings have at most so many bytes are put together in the cache, and written past it then.
+const STAGED: usize = 1 << 16;
+
+/// Views whose long strings are copied one by one, or all that there are where these are fewer.
+unsafe fn copied_views(source: &Views, chunk: &Chunk, target: &Target, ends: &mut Ends, stage: &mut Stage) {
     let views = &source.views.typed_data::<u128>()[chunk.start..chunk.start + chunk.order.len()];
     let mut next = Ahead::new(views, target.items.len());
+    let mut later = chunk.order.get(AHEAD..).unwrap_or_default().iter();
     for (partition, items) in target.items.iter().enumerate() {
         next.step();
-        let (mut position, end) = (target.before[partition], target.after[partition]);
+        let (before, end) = (target.before[partition], target.after[partition]);
+        let (at, run) = (chunk.before[partition] as usize, chunk.run(partition));
+        let length = (end - before) as usize;
         // SAFETY: the target has room for the views, and for as many bytes as sizes said, by the same rule.
         unsafe {
-            let at = chunk.before[partition] as usize;
-            let run = chunk.run(partition);
-            let mut place = 0;
-            ends.fill(partition, items.cast::<u128>(), at, run, |row| {
-                if let Some(next) = run.get(place + AHEAD) {
-                    let view = views[usize::from(*next)];
-                    // What a null's view says may be nonsense.
-                    if let Some(buffer) = source.buffers.get((view >> 64) as u32 as usize) {
-                        prefetch(buffer.as_ptr().wrapping_add((view >> 96) as usize));
-                    }
+            let bytes = target.payload[partition].add(before as usize);
+            if let Some(few) = source.few.as_ref().filter(|few| few.len() == length) {
+                bytes.copy_from_nonoverlapping(few.as_ptr(), few.len());
+                ends.fill(partition, items.cast::<u128>(), at, run, |row| {
+                    moved_view(source, chunk, views, row, |view, to| rebased(view, before as u32 + to))
+                });
+                later.by_ref().take(run.len()).for_each(drop);
+                continue;
+            }
+            let staged = length <= STAGED;
+            let (out, room) = if staged {
+                // One string may be followed by as much as is copied of short ones.
+                stage.bytes.resize(STAGED + SHORT, 0);
+                (stage.bytes.as_mut_ptr(), length + SHORT)
+            } else {
+                (bytes, length)
+            };
+            stage.views.resize(chunk.order.len(), 0);
+            let mut done = 0;
+            for (row, moved) in run.iter().zip(&mut stage.views) {
+                if let Some(row) = later.next() {
+                    ask(source, views, *row);
                 }
-                place += 1;
-                let view = views[usize::from(row)];
+                let view = views[usize::from(*row)];
                 let length = view as u32;
-                if !source.is_valid(chunk.start + usize::from(row)) {
-                    return 0;
+                *moved = view;
+                if !source.is_valid(chunk.start + usize::from(*row)) {
+                    *moved = 0;
+                } else if length > INLINE {
+                    let buffer = source.buffers[(view >> 64) as u32 as usize].as_slice();
+                    let from = &buffer[(view >> 96) as u32 as usize..];
+                    let value = &from[..length as usize];
+                    copy(value, from.len(), out.add(done), room - done);
+                    *moved = u128::from(view as u64) | (u128::from(before + done as u64) << 96);
+                    done += length as usize;
                 }
-                if length <= INLINE {
-                    return view;
-                }
-                let buffer = source.buffers[(view >> 64) as u32 as usize].as_slice();
-                let from = &buffer[(view >> 96) as u32 as usize..];
-                let value = &from[..length as usize];
-                let bytes = target.payload[partition].add(position as usize);
-                copy(value, from.len(), bytes, (end - position) as usize);
-                let moved = u128::from(view as u64) | (u128::from(position) << 96);
-                position += u64::from(length);
-                moved
-            });
+            }
+            let mut moved = stage.views.iter();
+            ends.fill(partition, items.cast::<u128>(), at, run, |_| moved.next().copied().unwrap_or_default());
+            if staged {
+                stream_bytes(out, bytes, done);
+            }
         }
+    }
+}
+
+/// Ask for the bytes of a row's long string: strings may lie anywhere, as those of a dictionary do.
+#[inline(always)]
+fn ask(source: &Views, views: &[u128], row: u16) {
+    let view = views[usize::from(row)];
+    let length = view as u32;
+    // What a null's view says may be nonsense.
+    if length > INLINE
+        && let Some(buffer) = source.buffers.get((view >> 64) as u32 as usize)
+    {
+        let start = buffer.as_ptr().wrapping_add((view >> 96) as usize);
+        prefetch(start);
+        prefetch(start.wrapping_add(length as usize - 1));
     }
 }
 
@@ -347,15 +419,29 @@ unsafe fn moved_views(
         unsafe {
             let at = chunk.before[partition] as usize;
             ends.fill(partition, items.cast::<u128>(), at, chunk.run(partition), |row| {
-                let view = views[usize::from(row)];
-                if !source.is_valid(chunk.start + usize::from(row)) {
-                    0
-                } else if view as u32 > INLINE {
-                    moved(view, source.moved[(view >> 64) as u32 as usize])
-                } else {
-                    view
-                }
+                moved_view(source, chunk, views, row, &moved)
             });
         }
     }
+}
+
+/// A row's view, given where its buffer went. Whether a string is long is hard to guess, so nothing is left to a guess.
+#[inline(always)]
+fn moved_view(source: &Views, chunk: &Chunk, views: &[u128], row: u16, moved: impl Fn(u128, u32) -> u128) -> u128 {
+    let view = views[usize::from(row)];
+    if !source.is_valid(chunk.start + usize::from(row)) {
+        return 0;
+    }
+    let long = view as u32 > INLINE;
+    let buffer = if long { (view >> 64) as u32 as usize } else { 0 };
+    let to = if source.moved.is_empty() { &[0][..] } else { &source.moved[..] };
+    let mask = u128::from(long).wrapping_neg();
+    moved(view, to[buffer]) & mask | view & !mask
+}
+
+/// A view of bytes that lie in buffer 0 from `to` on, which stays below 2³¹, as all its bytes do. Of a view without bytes
+/// elsewhere it makes nothing of use.
+#[inline(always)]
+fn rebased(view: u128, to: u32) -> u128 {
+    u128::from(view as u64) | (u128::from(((view >> 96) as u32).wrapping_add(to)) << 96)
 }

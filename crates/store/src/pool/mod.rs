@@ -22,6 +22,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::api::{
     Attributes, Counters, DataInfo, Home, PageId, PageSpec, Pinned, Reservation, SetId, SetInfo, SetOptions,
 };
+use crate::bounce::Bounces;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::images::Compression;
@@ -79,6 +80,7 @@ struct Shared {
     loaded: Condvar,
     jobs: Jobs,
     folder: Folder,
+    bounces: Bounces,
     nothing: Mutex<Option<Arc<Extent>>>,
 }
 
@@ -87,8 +89,8 @@ impl Shared {
         self.folder.path().join(page.set.to_string()).join(format!("{}.arrow", page.number))
     }
 
-    fn access(&self) -> Access {
-        if self.options.direct_io { Access::Direct } else { Access::Buffered }
+    fn access(&self) -> Access<'_> {
+        if self.options.direct_io { Access::Direct(&self.bounces) } else { Access::Buffered }
     }
 
     /// Extents in `slab` for pages of `set`; evicts what it must.
@@ -145,6 +147,7 @@ impl Pool {
             loaded: Condvar::new(),
             jobs: Jobs::default(),
             folder: Folder::new(&parent),
+            bounces: Bounces::new(options.io_threads.max(1) + 1),
             nothing: Mutex::new(None),
             options,
         });

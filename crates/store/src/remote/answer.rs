@@ -9,7 +9,9 @@ use craton_slab::{Extent, Segment, SegmentId};
 
 use super::Result;
 use super::descriptors::{Channel, readable, refused, writable};
-use super::protocol::{Announced, Answer, Broken, Bytes, Call, MOST, MOST_DESCRIPTORS, Release, Reply, Request};
+use super::protocol::{
+    Announced, Answer, Broken, Bytes, Call, MOST, MOST_DESCRIPTORS, PinnedPage, Release, Reply, Request,
+};
 use super::session::Session;
 use crate::api::{DataInfo, PageId, Reference, SetId, SetInfo};
 use crate::error::Error;
@@ -29,11 +31,13 @@ pub(super) struct Connection {
     patience: Duration,
 }
 
-// A reply and the segments that it speaks of.
-type Spoken = (Reply, Vec<Arc<Segment>>);
-
-fn plain(reply: Reply) -> Spoken {
-    (reply, Vec::new())
+// What belongs to an answer beside its words.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    // What it speaks of.
+    segments: &'a [Arc<Segment>],
+    // What the client must be taken to have given back when it does not get the whole answer.
+    undo: &'a [Release],
 }
 
 impl Connection {
@@ -60,30 +64,35 @@ impl Connection {
         self.session.release(&call.releases);
         self.session.wait_released(call.before, self.patience);
         let sweep = matches!(call.request, Request::Nothing);
-        let (reply, segments) = match call.request {
+        let outcome = match call.request {
             Request::Pages(set) => match self.session.home().pages(set) {
-                Ok(pages) => return self.in_parts(pages, page_bytes, Reply::Pages),
-                Err(e) => plain(Reply::Failed(e)),
+                Ok(pages) => return self.in_parts(pages, Beside::default(), page_bytes, Reply::Pages),
+                Err(e) => Err(e),
             },
             Request::Describe => match self.session.home().describe() {
-                Ok(sets) => return self.in_parts(sets, set_bytes, Reply::Sets),
-                Err(e) => plain(Reply::Failed(e)),
+                Ok(sets) => return self.in_parts(sets, Beside::default(), set_bytes, Reply::Sets),
+                Err(e) => Err(e),
             },
-            Request::Allocate { set, lengths } => match self.allocate(set, &lengths)? {
-                Ok(reply) => plain(reply),
-                Err(e) => plain(Reply::Failed(e)),
+            Request::Pin(pages) => match self.pin(&pages) {
+                Ok((pinned, segments)) => {
+                    let undo: Vec<Release> = pinned.iter().map(|page| Release::Pin(page.pin)).collect();
+                    let beside = Beside { segments: &segments, undo: &undo };
+                    return self.in_parts(pinned, beside, pinned_bytes, Reply::Pinned);
+                }
+                Err(e) => Err(e),
             },
+            Request::Allocate { set, lengths } => self.allocate(set, &lengths)?,
             Request::Granted(_) => {
                 return Err(Broken::Malformed("a segment is acknowledged that was not given".into()));
             }
-            request => self.perform(request).unwrap_or_else(|e| plain(Reply::Failed(e))),
+            request => self.perform(request),
         };
-        self.reply(reply, &segments, sweep)
+        self.reply(outcome.unwrap_or_else(Reply::Failed), Beside::default(), sweep).map(drop)
     }
 
-    fn perform(&self, request: Request) -> Result<Spoken> {
+    fn perform(&self, request: Request) -> Result<Reply> {
         let (session, home) = (&self.session, self.session.home());
-        Ok(plain(match request {
+        Ok(match request {
             Request::CreateSet(options) => {
                 let set = home.create_set(options)?;
                 session.hold_set(set)?;
@@ -104,7 +113,6 @@ impl Connection {
                 Reply::Done
             }
             Request::Seal(sealing) => Reply::Page(session.seal(*sealing)?),
-            Request::Pin(page) => return self.pin(page),
             Request::Prefetch(pages) => {
                 home.prefetch(&pages);
                 Reply::Done
@@ -127,27 +135,34 @@ impl Connection {
             Request::Nothing
             | Request::Pages(_)
             | Request::Describe
+            | Request::Pin(_)
             | Request::Allocate { .. }
             | Request::Granted(_) => Reply::Done,
-        }))
+        })
     }
 
-    fn pin(&self, page: PageId) -> Result<Spoken> {
-        let pinned = self.session.home().pin(page)?;
-        let (info, header) = (pinned.info.clone(), Bytes(pinned.header.to_vec()));
+    // Pin pages for the client, all or none; what it is told of them, and the segments that they lie in.
+    fn pin(&self, pages: &[PageId]) -> Result<(Vec<PinnedPage>, Vec<Arc<Segment>>)> {
+        let pinned = self.session.home().pin_many(pages)?;
         let mut segments: Vec<Arc<Segment>> = Vec::new();
-        let mut buffers = Vec::with_capacity(pinned.buffers.len());
-        for buffer in pinned.buffers.iter() {
-            let segment = buffer.extent.segment();
-            // Neighbours mostly lie in one segment.
-            if !segments.iter().rev().take(4).any(|known| known.id() == segment.id()) {
-                segments.push(Arc::clone(segment));
+        let mut told = Vec::with_capacity(pinned.len());
+        for page in &pinned {
+            let mut buffers = Vec::with_capacity(page.buffers.len());
+            for buffer in page.buffers.iter() {
+                let segment = buffer.extent.segment();
+                // Neighbours mostly lie in one segment.
+                if !segments.iter().rev().take(4).any(|known| known.id() == segment.id()) {
+                    segments.push(Arc::clone(segment));
+                }
+                let offset = (buffer.extent.offset() + buffer.range.start) as u64;
+                buffers.push(Reference { segment: segment.id(), offset, length: buffer.range.len() as u64 });
             }
-            let offset = (buffer.extent.offset() + buffer.range.start) as u64;
-            buffers.push(Reference { segment: segment.id(), offset, length: buffer.range.len() as u64 });
+            let (info, header) = (page.info.clone(), Bytes(page.header.to_vec()));
+            told.push(PinnedPage { pin: 0, info, header, buffers });
         }
-        let pin = self.session.hold_pin(pinned)?;
-        Ok((Reply::Pinned { pin, info, header, buffers }, segments))
+        let pins = self.session.hold_pins(pinned)?;
+        told.iter_mut().zip(pins).for_each(|(page, pin)| page.pin = pin);
+        Ok((told, segments))
     }
 
     fn allocate(&mut self, set: SetId, lengths: &[u64]) -> Result<Result<Reply>, Broken> {
@@ -201,9 +216,12 @@ impl Connection {
         Ok(Ok(()))
     }
 
+    // Answer with a list, in parts; the segments that it speaks of come with the first. A part that cannot be sent ends the answer, with an
+    // error in its place.
     fn in_parts<T>(
         &mut self,
         values: Vec<T>,
+        mut beside: Beside<'_>,
         weigh: impl Fn(&T) -> usize,
         reply: impl Fn(Vec<T>, bool) -> Reply,
     ) -> Result<(), Broken> {
@@ -216,21 +234,25 @@ impl Connection {
                 part.push(value);
             }
             let more = values.peek().is_some();
-            self.reply(reply(part, more), &[], false)?;
-            if !more {
+            let told = self.reply(reply(part, more), beside, false)?;
+            if !more || !told {
                 return Ok(());
             }
+            beside.segments = &[];
         }
     }
 
-    fn reply(&mut self, reply: Reply, segments: &[Arc<Segment>], sweep: bool) -> Result<(), Broken> {
+    // Send a reply, or an error when that cannot be sent; whether it was the reply.
+    fn reply(&mut self, reply: Reply, beside: Beside<'_>, sweep: bool) -> Result<bool, Broken> {
         let mut unknown: Vec<&Arc<Segment>> = Vec::new();
-        for segment in segments {
+        for segment in beside.segments {
             let id = segment.id();
             if !self.announced.contains_key(&id) && !self.session.granted.lock().contains_key(&id) {
                 if let Err(e) = readable(segment) {
-                    self.session.give_back(undo(&reply).as_slice());
-                    return self.reply(Reply::Failed(e), &[], sweep);
+                    unknown.iter().for_each(|segment| drop(self.announced.remove(&segment.id())));
+                    self.session.give_back(beside.undo);
+                    self.send(Reply::Failed(e), &[], Vec::new())?;
+                    return Ok(false);
                 }
                 self.announced.insert(id, Arc::downgrade(segment));
                 unknown.push(segment);
@@ -242,17 +264,17 @@ impl Connection {
             unknown = rest;
         }
         let gone = self.gone(sweep);
-        let undo = undo(&reply);
         match self.send(reply, &unknown, gone) {
             Err(Broken::Oversize { length, most }) => {
-                self.session.give_back(undo.as_slice());
                 for segment in unknown {
                     self.announced.remove(&segment.id());
                 }
+                self.session.give_back(beside.undo);
                 let why = format!("the answer has {length} bytes; the most is {most}");
-                self.send(Reply::Failed(Error::Invalid(why)), &[], Vec::new())
+                self.send(Reply::Failed(Error::Invalid(why)), &[], Vec::new())?;
+                Ok(false)
             }
-            outcome => outcome,
+            outcome => outcome.map(|()| true),
         }
     }
 
@@ -282,12 +304,8 @@ impl Connection {
     }
 }
 
-// What a client must be taken to have given back when it does not get this reply.
-fn undo(reply: &Reply) -> Option<Release> {
-    match reply {
-        Reply::Pinned { pin, .. } => Some(Release::Pin(*pin)),
-        _ => None,
-    }
+fn pinned_bytes(page: &PinnedPage) -> usize {
+    page_bytes(&page.info) + page.header.0.len() + page.buffers.len() * 20
 }
 
 fn page_bytes(page: &DataInfo) -> usize {

@@ -8,8 +8,8 @@ use craton_slab::Extent;
 
 use super::Result;
 use super::address::Address;
-use super::link::Link;
-use super::protocol::{Bytes, MOST_EXTENTS, MOST_VALUES, Release, Reply, Request, Sealing};
+use super::link::{Link, Using};
+use super::protocol::{Bytes, MOST_EXTENTS, MOST_PINS, MOST_VALUES, PinnedPage, Release, Reply, Request, Sealing};
 use super::serving::ClientId;
 use crate::api::{
     Attributes, Counters, DataInfo, Home, PageBuffer, PageId, PageSpec, Pinned, Reservation, SetId, SetInfo, SetOptions,
@@ -55,17 +55,30 @@ impl Client {
         Ok(self.link()?.client)
     }
 
-    fn link(&self) -> Result<Arc<Link>> {
+    /// Ask nothing any more: from now on every call fails. The server hears of it at once, or, where pages that were read here are still
+    /// looked at or extents are still written, when the last of them is given up; until then they stay as they are. Closing twice is no error.
+    pub fn close(&self) {
+        self.current().1.close();
+    }
+
+    // The link, maybe of the process that this one was forked from, and where it is.
+    fn current(&self) -> (*mut Link, Arc<Link>) {
+        let found = self.link.load(Ordering::Acquire);
+        // SAFETY: the pointer is of an `Arc` that this value owns; it gives up none before it is dropped.
+        let link = unsafe {
+            Arc::increment_strong_count(found);
+            Arc::from_raw(found)
+        };
+        (found, link)
+    }
+
+    fn link(&self) -> Result<Using> {
         loop {
-            let found = self.link.load(Ordering::Acquire);
-            // SAFETY: the pointer is of an `Arc` that this value owns; it gives up none before it is dropped.
-            let link = unsafe {
-                Arc::increment_strong_count(found);
-                Arc::from_raw(found)
-            };
+            let (found, link) = self.current();
             if link.is_here() {
-                return Ok(link);
+                return Using::new(link);
             }
+            link.open()?;
             let fresh = Arc::into_raw(Link::connect(&self.address)?).cast_mut();
             // The link of the process that this one was forked from is not dropped: it is not ours to end.
             if self.link.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -97,6 +110,30 @@ impl Drop for Client {
             std::mem::forget(link);
         }
     }
+}
+
+// Pin as many pages as one call may.
+fn pin_some(link: &Using, pages: &[PageId]) -> Result<Vec<Pinned>> {
+    match link.call(Request::Pin(pages.to_vec()))? {
+        Reply::Pinned(pinned, _) if pinned.len() == pages.len() => {
+            pinned.into_iter().map(|page| mapped(link, page)).collect()
+        }
+        other => Err(strange(link, &other)),
+    }
+}
+
+// A page that the server has pinned, where this process has it.
+fn mapped(link: &Using, page: PinnedPage) -> Result<Pinned> {
+    let PinnedPage { pin, info, header, buffers: references } = page;
+    let mut buffers = Vec::with_capacity(references.len());
+    for reference in references {
+        let extent = link.mapped().extent(reference, None).map_err(|why| link.lost(&why))?;
+        let range = 0..extent.len();
+        buffers.push(PageBuffer { extent: Arc::new(extent), range });
+    }
+    let owner = link.clone();
+    let unpin = Box::new(move || owner.give_back(Release::Pin(pin)));
+    Ok(Pinned { info, header: header.0.into(), buffers: buffers.into(), unpin: Some(unpin) })
 }
 
 fn strange(link: &Link, reply: &Reply) -> Error {
@@ -154,7 +191,7 @@ impl Home for Client {
             };
             for (token, reference) in granted {
                 let place = (reference.segment, reference.offset as usize);
-                let owner = Arc::clone(&link);
+                let owner = link.clone();
                 let release = move || {
                     if let Some(token) = owner.take_extent(place) {
                         owner.give_back(Release::Extent(token));
@@ -193,18 +230,17 @@ impl Home for Client {
 
     fn pin(&self, page: PageId) -> Result<Pinned> {
         let link = self.link()?;
-        let (pin, info, header, references) = match link.call(Request::Pin(page))? {
-            Reply::Pinned { pin, info, header, buffers } => (pin, info, header, buffers),
-            other => return Err(strange(&link, &other)),
-        };
-        let mut buffers = Vec::with_capacity(references.len());
-        for reference in references {
-            let extent = link.mapped().extent(reference, None).map_err(|why| link.lost(&why))?;
-            let range = 0..extent.len();
-            buffers.push(PageBuffer { extent: Arc::new(extent), range });
+        let mut pinned = pin_some(&link, &[page])?;
+        pinned.pop().ok_or_else(|| link.lost("it pinned nothing"))
+    }
+
+    fn pin_many(&self, pages: &[PageId]) -> Result<Vec<Pinned>> {
+        let link = self.link()?;
+        let mut pinned = Vec::with_capacity(pages.len());
+        for some in pages.chunks(MOST_PINS) {
+            pinned.append(&mut pin_some(&link, some)?);
         }
-        let unpin = Box::new(move || link.give_back(Release::Pin(pin)));
-        Ok(Pinned { info, header: header.0.into(), buffers: buffers.into(), unpin: Some(unpin) })
+        Ok(pinned)
     }
 
     fn prefetch(&self, pages: &[PageId]) {

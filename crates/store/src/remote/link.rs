@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::net::Shutdown;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -22,6 +24,8 @@ use crate::error::Error;
 
 // Connections of one client: as many calls may wait for the server at once.
 const MOST_WAYS: usize = 8;
+// Why a link that was closed does nothing any more.
+const CLOSED: &str = "this process has closed its connection to it";
 // How long a server may take to greet.
 const GREETING: Duration = Duration::from_secs(10);
 // How long releases may wait for more of them, and how often an idle client asks which segments are gone.
@@ -35,11 +39,15 @@ pub(super) struct Link {
     // The process that it belongs to. A process that was forked from it has a copy, and must not touch that: threads that held its locks
     // are not there any more, and its sockets are the other process's.
     pid: u32,
+    // Set once nothing new may be asked. It is all that a forked process reads of its parent's link.
+    closed: AtomicBool,
     own: ManuallyDrop<Own>,
 }
 
 struct Own {
     key: u64,
+    // Uses that are alive: calls under way, and what was handed out.
+    uses: AtomicUsize,
     ways: Mutex<Ways>,
     free: Condvar,
     mapped: Mapped,
@@ -112,6 +120,44 @@ impl Queue {
     }
 }
 
+/// A use of a link: while one lives, the link's connections stay open.
+pub(super) struct Using(Arc<Link>);
+
+impl Using {
+    /// Use a link of this process that is open.
+    pub(super) fn new(link: Arc<Link>) -> Result<Self> {
+        // Counted first: whoever closes it meanwhile sees the count, or is seen here.
+        link.own.uses.fetch_add(1, Ordering::SeqCst);
+        let using = Self(link);
+        using.open().map(|()| using)
+    }
+}
+
+impl Clone for Using {
+    fn clone(&self) -> Self {
+        if self.is_here() {
+            self.own.uses.fetch_add(1, Ordering::SeqCst);
+        }
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Deref for Using {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.0
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        if self.is_here() && self.own.uses.fetch_sub(1, Ordering::SeqCst) == 1 && self.open().is_err() {
+            self.end();
+        }
+    }
+}
+
 // Why a call has no reply: the server said no, or the connection cannot go on.
 enum Failure {
     Refused(Error),
@@ -132,6 +178,7 @@ impl Link {
         let queue = Arc::new(Queue::default());
         let own = Own {
             key,
+            uses: AtomicUsize::new(0),
             ways,
             free: Condvar::new(),
             mapped: Mapped::default(),
@@ -140,7 +187,7 @@ impl Link {
             flusher: Mutex::default(),
         };
         let (address, pid) = (address.clone(), std::process::id());
-        let link = Arc::new(Self { address, client, pid, own: ManuallyDrop::new(own) });
+        let link = Arc::new(Self { address, client, pid, closed: AtomicBool::new(false), own: ManuallyDrop::new(own) });
         let weak = Arc::downgrade(&link);
         let flusher = std::thread::Builder::new()
             .name("craton-store".into())
@@ -153,6 +200,25 @@ impl Link {
     /// Whether this process is the one that connected.
     pub(super) fn is_here(&self) -> bool {
         self.pid == std::process::id()
+    }
+
+    /// Ask nothing new. The connections are hung up when nothing uses them any more: at once, or when the last pin, extent or reservation is
+    /// given back.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        if self.is_here() && self.own.uses.load(Ordering::SeqCst) == 0 {
+            self.end();
+        }
+    }
+
+    /// The error of a call after [`Link::close`], when it was called.
+    pub(super) fn open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) { Err(self.address.error(CLOSED)) } else { Ok(()) }
+    }
+
+    fn end(&self) {
+        let _ = self.lost(CLOSED);
+        self.own.queue.shut();
     }
 
     pub(super) fn mapped(&self) -> &Mapped {
@@ -254,7 +320,7 @@ impl Link {
             }
             outcome => outcome?,
         }
-        let (mut pages, mut sets) = (Vec::new(), Vec::new());
+        let (mut pages, mut sets, mut pinned) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let answer: Answer = channel.receive(MOST)?;
             let descriptors = channel.descriptors(answer.segments.len())?;
@@ -280,6 +346,12 @@ impl Link {
                     sets.extend(part);
                     if !more {
                         return Ok(Reply::Sets(sets, false));
+                    }
+                }
+                Reply::Pinned(part, more) => {
+                    pinned.extend(part);
+                    if !more {
+                        return Ok(Reply::Pinned(pinned, false));
                     }
                 }
                 reply => return Ok(reply),

@@ -17,7 +17,7 @@ use crate::error::Error;
 /// What every frame begins with.
 pub const MAGIC: [u8; 4] = *b"CrSt";
 /// The version of this protocol; both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a frame before its value.
 pub const HEADER: usize = 8;
 /// The most bytes that the value of a frame may have.
@@ -28,6 +28,9 @@ pub const MOST_HELLO: usize = 4096;
 pub const MOST_DESCRIPTORS: usize = 128;
 /// The most extents that one call may ask for.
 pub const MOST_EXTENTS: usize = 1 << 16;
+
+/// The most pages that one call may pin; a client cuts longer lists.
+pub const MOST_PINS: usize = 1 << 12;
 
 /// The name that a server gives to something that a client holds; unique for a client.
 pub type Token = u64;
@@ -171,8 +174,8 @@ pub enum Request {
     Granted(Result<(), String>),
     /// Make a page: [`Reply::Page`].
     Seal(Box<Sealing>),
-    /// Pin a page: [`Reply::Pinned`].
-    Pin(PageId),
+    /// Pin pages, all of them or none: [`Reply::Pinned`], in parts.
+    Pin(#[serde(deserialize_with = "bounded::<_, _, MOST_PINS>")] Vec<PageId>),
     /// Read pages soon: [`Reply::Done`].
     Prefetch(#[serde(deserialize_with = "bounded::<_, _, MOST_VALUES>")] Vec<PageId>),
     /// The pages of a set: [`Reply::Pages`], in parts.
@@ -241,6 +244,19 @@ impl Sealing {
     }
 }
 
+/// A page that is pinned for a client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PinnedPage {
+    /// The pin.
+    pub pin: Token,
+    /// What it is.
+    pub info: DataInfo,
+    /// The header of `craton_wire`.
+    pub header: Bytes,
+    /// Its buffers.
+    pub buffers: Vec<Reference>,
+}
+
 /// A segment whose descriptor comes with the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announced {
@@ -281,17 +297,9 @@ pub enum Reply {
     Extents(Vec<(Token, Reference)>),
     /// The page that was made or found.
     Page(DataInfo),
-    /// A page that is pinned.
-    Pinned {
-        /// The pin.
-        pin: Token,
-        /// What it is.
-        info: DataInfo,
-        /// The header of `craton_wire`.
-        header: Bytes,
-        /// Its buffers.
-        buffers: Vec<Reference>,
-    },
+    /// Pages that are pinned, in the order that they were asked for, and whether the answer goes on. When it goes on with
+    /// [`Reply::Failed`], none of them is.
+    Pinned(Vec<PinnedPage>, bool),
     /// Pages, and whether the answer goes on.
     Pages(Vec<DataInfo>, bool),
     /// The pages with these keys.

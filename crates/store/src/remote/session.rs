@@ -1,6 +1,6 @@
 //! What a client holds, as its server sees it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -278,18 +278,21 @@ impl Session {
         self.home.seal(set, spec, extents)
     }
 
-    /// Keep a pinned page for the client.
-    pub(super) fn hold_pin(&self, pinned: Pinned) -> Result<Token> {
-        let (page, bytes) = (pinned.info.page, pinned.info.bytes);
+    /// Keep pinned pages for the client: all of them, or none when they pass its quota together.
+    pub(super) fn hold_pins(&self, pinned: Vec<Pinned>) -> Result<Vec<Token>> {
         let quota = self.quota.load(Ordering::Relaxed);
         let mut held = self.alive()?;
-        if !held.pages.contains_key(&page) {
-            held.charge(bytes, quota)?;
-        }
-        *held.pages.entry(page).or_default() += 1;
-        let token = held.token();
-        held.pins.insert(token, pinned);
-        Ok(token)
+        let mut seen = HashSet::new();
+        let new = pinned.iter().map(|page| &page.info).filter(|info| !held.pages.contains_key(&info.page));
+        let bytes = new.filter(|info| seen.insert(info.page)).fold(0u64, |sum, info| sum.saturating_add(info.bytes));
+        held.charge(bytes, quota)?;
+        let hold = |page: Pinned| {
+            *held.pages.entry(page.info.page).or_default() += 1;
+            let token = held.token();
+            held.pins.insert(token, page);
+            token
+        };
+        Ok(pinned.into_iter().map(hold).collect())
     }
 
     /// Keep a reservation for the client.

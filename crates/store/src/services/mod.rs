@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 
 pub use sequential::{SequentialReader, SequentialWriter};
-pub use sub_pages::{Part, SubPageWriter, SubPages};
+pub use sub_pages::{Shape, SubPage, SubPages, Written};
 
 use crate::api::{Attributes, Home, Operation, SetId};
 use crate::error::Result;

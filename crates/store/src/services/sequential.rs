@@ -33,6 +33,10 @@ impl SequentialWriter {
         Ok(Self { using: Use::begin(home, set, true, attributes)? })
     }
 
+    pub(super) fn into_use(self) -> Use {
+        self.using
+    }
+
     /// The set.
     #[must_use]
     pub fn set(&self) -> SetId {

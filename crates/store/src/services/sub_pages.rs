@@ -1,270 +1,324 @@
-//! One page, many writers: each appends to a small part of it, so that all data of a partition lies in few large pages.
+//! Pages that many writers append to at the same time, so that all data of a partition lies in few large pages.
+//!
+//! A page has *lanes*: rows, and whatever else is counted apart from them, such as the bytes of a column of strings. A writer is
+//! given a sub-page: a range of each lane, all at once, so that what it writes lies side by side in all of them. It fills the
+//! sub-page without a lock. A page without room is closed, and sealed when the last of its sub-pages is written; pages are
+//! sealed in the order in which they were begun, so what one thread wrote later is never in an earlier page.
+//!
+//! What the lanes mean is a [`Shape`]'s to say.
 
-use std::ops::Range;
+use std::collections::VecDeque;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-use craton_slab::{ALIGNMENT, Extent};
+use craton_slab::Extent;
 use parking_lot::Mutex;
 
-use super::Use;
-use crate::api::{Attributes, DataInfo, Home, PageSpec, Reference, SetId, Writing};
+use super::{SequentialWriter, Use};
+use crate::api::{DataInfo, Home, PageSpec, SetId};
 use crate::error::{Error, Result};
 
-/// What was written to one sub-page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    /// Where it is.
-    pub place: Reference,
-    /// Rows, or whatever the writer counts as such.
-    pub rows: u64,
+/// What pages are made of.
+pub trait Shape: Send + Sync {
+    /// Bytes of a page, and the room in each of its lanes, which is `least` or more. It is the `number`-th of its set that is made
+    /// here, from 0.
+    ///
+    /// # Errors
+    /// When no page can have that much.
+    fn room(&self, least: &[u64], number: u64) -> Result<(usize, Vec<u64>)>;
+
+    /// Write what writers of sub-pages do not.
+    fn prepare(&self, memory: &mut [u8], room: &[u64]);
+
+    /// Make a page of what was written: what it consists of, and its extents; `None` where nothing is worth a page.
+    ///
+    /// # Errors
+    /// Whatever stands against it. What was written is lost then.
+    fn close(&self, home: &dyn Home, set: SetId, written: Written) -> Result<Option<(PageSpec, Vec<Extent>)>>;
 }
 
-type Describe = Box<dyn Fn(&[Part]) -> Result<PageSpec> + Send + Sync>;
+/// A page that nobody writes to any more.
+pub struct Written {
+    /// Its memory.
+    pub extent: Extent,
+    /// The room in each lane.
+    pub room: Vec<u64>,
+    /// How much of each lane was given out.
+    pub used: Vec<u64>,
+    /// Sub-pages that were given up, so that their bytes are anything: for each, what comes before it in the lanes, and its length in
+    /// each.
+    pub lost: Vec<(Vec<u64>, Vec<u64>)>,
+}
 
 /// The shared end of a set that many threads append to.
-///
-/// Memory comes in pages; a writer takes a sub-page of the open one at a time, and fills it without a lock. A page is sealed by whoever
-/// finishes the last of its sub-pages, once all of them were given out.
 pub struct SubPages {
     using: Use,
-    page_bytes: usize,
-    sub_bytes: usize,
-    describe: Describe,
+    shape: Arc<dyn Shape>,
     state: Mutex<State>,
     // Held by the one who gets the next page from the store, so that the others wait for that one instead of getting their own.
     refill: Mutex<()>,
+    // Held while pages are sealed, so that this happens in their order.
+    sealing: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    open: Option<Arc<Page>>,
+    // In the order in which they were begun; all but the last one are closed.
+    pages: VecDeque<Page>,
+    begun: u64,
     sealed: Vec<DataInfo>,
+    // Why a page was lost when there was nobody to be told.
+    failed: Option<Error>,
 }
 
 struct Page {
-    // Where the extent's bytes are; they are written through this while the extent is held below.
-    base: *mut u8,
-    state: Mutex<PageState>,
-}
-
-struct PageState {
-    extent: Option<Extent>,
-    // The start of what was not given out.
-    next: usize,
-    // Where each sub-page begins, and bytes and rows that were written to it; in the order in which they were given out.
-    parts: Vec<(usize, usize, u64)>,
+    number: u64,
+    // Where the extent's bytes are; they are written through this.
+    base: NonNull<u8>,
+    extent: Extent,
+    room: Vec<u64>,
+    used: Vec<u64>,
+    lost: Vec<(Vec<u64>, Vec<u64>)>,
     // Sub-pages that are being written.
     writing: usize,
     // No more is given out.
     closed: bool,
 }
 
-// SAFETY: `base` points into the extent that `state` holds, and each byte is written by the one writer that its sub-page was given to; nobody
-// reads any before the page is sealed, which the lock around `state` orders after all writes.
+// SAFETY: `base` points into `extent`, which may be sent; each byte is written by the one writer that its sub-page was given to, and read
+// once all of them have given theirs back, which the lock around the page orders after their writes.
 unsafe impl Send for Page {}
-// SAFETY: as above.
-unsafe impl Sync for Page {}
-
-/// A piece of a page that one writer fills.
-struct SubPage {
-    page: Arc<Page>,
-    range: Range<usize>,
-    filled: usize,
-    rows: u64,
-    index: usize,
-}
 
 impl SubPages {
-    /// Pages of `page_bytes` bytes for that set, given out in pieces of `sub_bytes` bytes. `describe` says of what was written to the sub-pages of
-    /// a page, in the order in which they were given out, what page that makes.
+    /// Pages of that shape for that set.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when a sub-page is empty or larger than a page; [`NoSet`](Error::NoSet).
-    pub fn new(
-        home: &Arc<dyn Home>,
-        set: SetId,
-        page_bytes: usize,
-        sub_bytes: usize,
-        describe: impl Fn(&[Part]) -> Result<PageSpec> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        if sub_bytes == 0 || sub_bytes > page_bytes {
-            return Err(Error::Invalid(format!("sub-pages of {sub_bytes} bytes in pages of {page_bytes} bytes")));
-        }
-        let attributes = Attributes { writing: Some(Writing::Concurrent), ..Attributes::default() };
-        let using = Use::begin(home, set, true, attributes)?;
-        let sub_bytes = sub_bytes.next_multiple_of(ALIGNMENT).min(page_bytes);
-        Ok(Self {
-            using,
-            page_bytes,
-            sub_bytes,
-            describe: Box::new(describe),
+    /// [`NoSet`](Error::NoSet).
+    pub fn new(home: &Arc<dyn Home>, set: SetId, shape: Arc<dyn Shape>) -> Result<Self> {
+        Ok(Self::within(SequentialWriter::beside_others(home, set)?, shape))
+    }
+
+    /// The same for a set of which there is a writer already.
+    #[must_use]
+    pub fn within(writer: SequentialWriter, shape: Arc<dyn Shape>) -> Self {
+        Self {
+            using: writer.into_use(),
+            shape,
             state: Mutex::default(),
             refill: Mutex::default(),
+            sealing: Mutex::default(),
+        }
+    }
+
+    /// A sub-page of these lengths, one a lane.
+    ///
+    /// # Errors
+    /// Those of [`Shape::room`], [`Home::allocate`], and of [`Shape::close`] and [`Home::seal`] for pages that this finds full.
+    pub fn take(self: &Arc<Self>, lengths: &[u64]) -> Result<SubPage> {
+        loop {
+            if let Some(sub) = self.grant(lengths) {
+                return Ok(sub);
+            }
+            self.settle()?;
+            let _refill = self.refill.lock();
+            let number = {
+                let state = self.state.lock();
+                if state.pages.back().is_some_and(|page| !page.closed) {
+                    continue;
+                }
+                state.begun
+            };
+            let (bytes, room) = self.shape.room(lengths, number)?;
+            let fits = room.len() == lengths.len() && room.iter().zip(lengths).all(|(room, length)| room >= length);
+            if !fits {
+                return Err(Error::Invalid(format!("a page has room for {room:?}, and {lengths:?} was asked for")));
+            }
+            let mut extents = self.using.home.allocate(self.using.set, &[bytes])?;
+            let mut extent = extents.pop().ok_or_else(|| Error::Invalid("the store gave no extent".into()))?;
+            let memory = extent.as_mut_slice().ok_or_else(|| Error::Invalid("the extent is read-only".into()))?;
+            self.shape.prepare(memory, &room);
+            let base = NonNull::from(memory).cast::<u8>();
+            let used = vec![0; room.len()];
+            let page = Page { number, base, extent, room, used, lost: Vec::new(), writing: 0, closed: false };
+            let mut state = self.state.lock();
+            state.begun += 1;
+            state.pages.push_back(page);
+        }
+    }
+
+    /// A part of the open page; `None` if there is none, or it has no room, upon which it is closed.
+    fn grant(self: &Arc<Self>, lengths: &[u64]) -> Option<SubPage> {
+        let mut state = self.state.lock();
+        let page = state.pages.back_mut().filter(|page| !page.closed)?;
+        let ends: Option<Vec<u64>> =
+            page.used.iter().zip(lengths).map(|(used, length)| used.checked_add(*length)).collect();
+        let fits = |ends: &Vec<u64>| {
+            ends.len() == page.room.len() && ends.iter().zip(&page.room).all(|(end, room)| end <= room)
+        };
+        let Some(ends) = ends.filter(fits) else {
+            page.closed = true;
+            return None;
+        };
+        let before = std::mem::replace(&mut page.used, ends);
+        page.writing += 1;
+        Some(SubPage {
+            pages: Arc::clone(self),
+            number: page.number,
+            base: page.base,
+            room: page.room.clone(),
+            before,
+            lengths: lengths.to_vec(),
+            given_back: false,
         })
     }
 
-    /// A writer; each thread has its own.
-    #[must_use]
-    pub fn writer(self: &Arc<Self>) -> SubPageWriter {
-        SubPageWriter { pages: Arc::clone(self), sub: None }
-    }
-
-    /// Seal the open page. All writers have to be finished.
+    /// Give out no more of the open page. It is sealed now, or when the last of its sub-pages is given back.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when a writer is not finished; those of [`Home::seal`].
-    pub fn finish(&self) -> Result<Vec<DataInfo>> {
-        let open = self.state.lock().open.take();
-        if let Some(page) = open {
-            let mut state = page.state.lock();
-            state.closed = true;
-            if state.writing > 0 {
-                return Err(Error::Invalid(format!("{} writers of the set are not finished", state.writing)));
-            }
-            drop(state);
-            self.seal(&page)?;
+    /// Those of [`Shape::close`] and [`Home::seal`].
+    pub fn close(&self) -> Result<()> {
+        if let Some(page) = self.state.lock().pages.back_mut() {
+            page.closed = true;
         }
-        Ok(std::mem::take(&mut self.state.lock().sealed))
+        self.settle()
     }
 
-    /// A sub-page with room for at least `least` bytes.
-    fn take(&self, least: usize) -> Result<SubPage> {
-        if least > self.page_bytes {
-            return Err(Error::Invalid(format!("{least} bytes in one piece, in pages of {} bytes", self.page_bytes)));
+    /// Seal what was written. All sub-pages have to be given back.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when a sub-page is not; those of [`close`](Self::close).
+    pub fn finish(&self) -> Result<Vec<DataInfo>> {
+        self.close()?;
+        let mut state = self.state.lock();
+        let writing: usize = state.pages.iter().map(|page| page.writing).sum();
+        if writing > 0 {
+            return Err(Error::Invalid(format!("{writing} sub-pages of the set are being written")));
+        }
+        Ok(std::mem::take(&mut state.sealed))
+    }
+
+    /// Seal the closed pages that nobody writes to, up to the first one that somebody does.
+    fn settle(&self) -> Result<()> {
+        let _sealing = self.sealing.lock();
+        if let Some(error) = self.state.lock().failed.take() {
+            return Err(error);
         }
         loop {
-            let open = self.state.lock().open.clone();
-            if let Some(page) = open {
-                if let Some(sub) = self.grant(&page, least) {
-                    return Ok(sub);
+            let page = {
+                let mut state = self.state.lock();
+                if !state.pages.front().is_some_and(|page| page.closed && page.writing == 0) {
+                    return Ok(());
                 }
-                self.retire(&page)?;
+                state.pages.pop_front()
+            };
+            let Some(Page { extent, room, used, lost, .. }) = page else { return Ok(()) };
+            if used.iter().all(|used| *used == 0) {
                 continue;
             }
-            let _refill = self.refill.lock();
-            if self.state.lock().open.is_some() {
-                continue;
-            }
-            let mut extents = self.using.home.allocate(self.using.set, &[self.page_bytes])?;
-            let mut extent = extents.pop().ok_or_else(|| Error::Invalid("the store gave no extent".into()))?;
-            let base = extent.as_mut_slice().ok_or_else(|| Error::Invalid("the extent is read-only".into()))?;
-            let base = base.as_mut_ptr();
-            let state = PageState { extent: Some(extent), next: 0, parts: Vec::new(), writing: 0, closed: false };
-            let fresh = Arc::new(Page { base, state: Mutex::new(state) });
-            self.state.lock().open = Some(fresh);
-        }
-    }
-
-    fn grant(&self, page: &Arc<Page>, least: usize) -> Option<SubPage> {
-        let mut state = page.state.lock();
-        let left = self.page_bytes.saturating_sub(state.next);
-        if state.closed || left == 0 || left < least {
-            return None;
-        }
-        let length = self.sub_bytes.max(least.next_multiple_of(ALIGNMENT)).min(left);
-        let range = state.next..state.next + length;
-        state.next = range.end;
-        let index = state.parts.len();
-        state.parts.push((range.start, 0, 0));
-        state.writing += 1;
-        drop(state);
-        Some(SubPage { page: Arc::clone(page), range, filled: 0, rows: 0, index })
-    }
-
-    /// Give out no more of the page, and seal it if nobody writes to it.
-    fn retire(&self, page: &Arc<Page>) -> Result<()> {
-        {
-            let mut state = self.state.lock();
-            if state.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, page)) {
-                state.open = None;
+            let Use { home, set, .. } = &self.using;
+            if let Some((spec, extents)) = self.shape.close(&**home, *set, Written { extent, room, used, lost })? {
+                let info = home.seal(*set, spec, extents)?;
+                self.state.lock().sealed.push(info);
             }
         }
-        let mut state = page.state.lock();
-        state.closed = true;
-        let done = state.writing == 0;
-        drop(state);
-        if done { self.seal(page) } else { Ok(()) }
     }
 
-    /// Take back a sub-page; the last one of a page that is closed seals it.
-    fn give_back(&self, sub: SubPage) -> Result<()> {
-        let mut state = sub.page.state.lock();
-        state.parts[sub.index] = (sub.range.start, sub.filled, sub.rows);
-        state.writing -= 1;
-        let done = state.closed && state.writing == 0;
-        drop(state);
-        if done { self.seal(&sub.page) } else { Ok(()) }
-    }
-
-    fn seal(&self, page: &Page) -> Result<()> {
-        let mut state = page.state.lock();
-        // Whoever comes second finds that it was sealed.
-        let Some(extent) = state.extent.take() else { return Ok(()) };
-        let parts = std::mem::take(&mut state.parts);
-        drop(state);
-        let whole = extent.reference();
-        let written = parts.iter().filter(|(_, bytes, _)| *bytes > 0).map(|&(start, bytes, rows)| {
-            let place = Reference { segment: whole.segment, offset: whole.offset + start as u64, length: bytes as u64 };
-            Part { place, rows }
-        });
-        let written: Vec<Part> = written.collect();
-        if written.is_empty() {
-            return Ok(());
+    /// Take a sub-page back. Whether its page has to be sealed now.
+    fn give_back(&self, sub: &SubPage, as_it: AsIt) -> bool {
+        let mut state = self.state.lock();
+        let first = state.pages.front().map_or(0, |page| page.number);
+        let place = usize::try_from(sub.number.wrapping_sub(first)).unwrap_or(usize::MAX);
+        // A page with sub-pages that are being written is there.
+        let Some(page) = state.pages.get_mut(place) else { return false };
+        page.writing -= 1;
+        let last =
+            page.used.iter().zip(&sub.before).zip(&sub.lengths).all(|((used, before), own)| *used == before + own);
+        match as_it {
+            AsIt::IsWritten => {}
+            AsIt::WasTaken if last => page.used.clone_from(&sub.before),
+            AsIt::WasTaken | AsIt::Is => page.lost.push((sub.before.clone(), sub.lengths.clone())),
         }
-        let spec = (self.describe)(&written)?;
-        let info = self.using.home.seal(self.using.set, spec, vec![extent])?;
-        self.state.lock().sealed.push(info);
-        Ok(())
+        page.closed && page.writing == 0
     }
 }
 
-/// One thread's end of [`SubPages`]. What it has appended is in no page before it is finished or has gone on to another sub-page.
-pub struct SubPageWriter {
+/// How a sub-page is given back.
+#[derive(Clone, Copy)]
+enum AsIt {
+    /// All of it is written.
+    IsWritten,
+    /// Nothing of it is.
+    WasTaken,
+    /// Nobody knows.
+    Is,
+}
+
+/// A part of a page that one writer fills. What it was dropped without being [finished](Self::finish) is in no page.
+pub struct SubPage {
     pages: Arc<SubPages>,
-    sub: Option<SubPage>,
+    number: u64,
+    base: NonNull<u8>,
+    room: Vec<u64>,
+    before: Vec<u64>,
+    lengths: Vec<u64>,
+    given_back: bool,
 }
 
-impl SubPageWriter {
-    /// Append bytes that stay together, as so many rows.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] when they are more than a page has; those of [`Home::allocate`] and [`Home::seal`].
-    pub fn append(&mut self, bytes: &[u8], rows: u64) -> Result<()> {
-        let fits = |sub: &SubPage| sub.range.len() - sub.filled >= bytes.len();
-        if !self.sub.as_ref().is_some_and(fits) {
-            if let Some(full) = self.sub.take() {
-                self.pages.give_back(full)?;
-            }
-            self.sub = Some(self.pages.take(bytes.len())?);
-        }
-        let Some(sub) = &mut self.sub else { return Ok(()) };
-        // SAFETY: the range lies in the page's extent, which is held while sub-pages of it are being written; it was given to this writer
-        // alone, and `bytes` has room in what is left of it.
-        unsafe {
-            let place = sub.page.base.add(sub.range.start + sub.filled);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
-        }
-        sub.filled += bytes.len();
-        sub.rows += rows;
-        Ok(())
+// SAFETY: the memory behind `base` lives until the sub-page is given back, and who writes where in it is agreed on by `SubPages::take`,
+// whichever thread that is.
+unsafe impl Send for SubPage {}
+// SAFETY: as above; a shared sub-page gives out the pointer, whose use is unsafe.
+unsafe impl Sync for SubPage {}
+
+impl SubPage {
+    /// Where its page begins. The writer may write to the sub-page's part of each lane, until it gives it back.
+    #[must_use]
+    pub fn page(&self) -> NonNull<u8> {
+        self.base
     }
 
-    /// Have what was appended in a page; that page is sealed when it is full and all its writers are done, or with [`SubPages::finish`].
+    /// The room in the lanes of its page.
+    #[must_use]
+    pub fn room(&self) -> &[u64] {
+        &self.room
+    }
+
+    /// What comes before it in each lane.
+    #[must_use]
+    pub fn before(&self) -> &[u64] {
+        &self.before
+    }
+
+    /// Have what was written in the page, which is sealed when it is closed and this was the last of its sub-pages.
     ///
     /// # Errors
-    /// Those of [`Home::seal`].
+    /// Those of [`SubPages::close`].
     pub fn finish(mut self) -> Result<()> {
-        self.sub.take().map_or(Ok(()), |sub| self.pages.give_back(sub))
+        self.give_back(AsIt::IsWritten)
+    }
+
+    /// Give it back without having written to it, so that others may.
+    ///
+    /// # Errors
+    /// As for [`finish`](Self::finish).
+    pub fn cancel(mut self) -> Result<()> {
+        self.give_back(AsIt::WasTaken)
+    }
+
+    fn give_back(&mut self, as_it: AsIt) -> Result<()> {
+        self.given_back = true;
+        if self.pages.give_back(self, as_it) { self.pages.settle() } else { Ok(()) }
     }
 }
 
-impl Drop for SubPageWriter {
-    /// A writer that was not finished gives up what is in its sub-page.
+impl Drop for SubPage {
     fn drop(&mut self) {
-        if let Some(mut sub) = self.sub.take() {
-            sub.filled = 0;
-            sub.rows = 0;
-            let _ = self.pages.give_back(sub);
+        if self.given_back {
+            return;
+        }
+        // Others may have written to the page: who seals the next one is told.
+        if let Err(error) = self.give_back(AsIt::Is) {
+            self.pages.state.lock().failed = Some(error);
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct FakeHome {
     pub used: Arc<AtomicU64>,
     /// Pins that live.
     pub pins: Arc<AtomicU64>,
+    /// How many pages each pinning asked for.
+    pub asked: Mutex<Vec<usize>>,
     /// Bytes that are reserved.
     pub reserved: Arc<AtomicU64>,
 }
@@ -55,7 +57,7 @@ impl FakeHome {
     pub fn new(limit: u64) -> Arc<Self> {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let (used, pins, reserved) = (Arc::default(), Arc::default(), Arc::default());
-        Arc::new(Self { limit, state, changed, used, pins, reserved })
+        Arc::new(Self { limit, state, changed, used, pins, asked: Mutex::default(), reserved })
     }
 
     /// Wait until `clients` are there.
@@ -263,6 +265,11 @@ impl Home for FakeHome {
         pins.fetch_add(1, Ordering::SeqCst);
         let unpin = move || drop((pins.fetch_sub(1, Ordering::SeqCst), page));
         Ok(Pinned { info, header, buffers: buffers.into(), unpin: Some(Box::new(unpin)) })
+    }
+
+    fn pin_many(&self, pages: &[PageId]) -> Result<Vec<Pinned>> {
+        self.asked.lock().push(pages.len());
+        pages.iter().map(|page| self.pin(*page)).collect()
     }
 
     fn prefetch(&self, pages: &[PageId]) {

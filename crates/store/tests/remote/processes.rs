@@ -129,7 +129,7 @@ fn churner(address: &Address) {
         write_page(&client, own, &pattern(seed, 300)).unwrap();
         let page = write_page(&client, kept, &pattern(seed, length)).unwrap().page;
         say(format!("{page} {seed} {length}"));
-        held.push(client.pin(page).unwrap());
+        held.extend(client.pin_many(&[page, page]).unwrap());
         if turn % 3 == 0 {
             held.clear();
             extents.clear();

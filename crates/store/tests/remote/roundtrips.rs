@@ -151,6 +151,81 @@ fn a_quota_limits_unsealed_and_pinned_bytes() {
 }
 
 #[test]
+fn many_pages_are_pinned_by_one_call() {
+    let (home, server) = serve();
+    let client = connect(&server);
+    let set = set(&client);
+    let pages: Vec<PageId> =
+        (0..20).map(|seed| write_page(&client, set, &pattern(seed, 70_000)).unwrap().page).collect();
+    let pinned = client.pin_many(&pages).unwrap();
+    assert_eq!(*home.asked.lock(), [20]);
+    for (seed, page) in pinned.iter().enumerate() {
+        assert_eq!((page.info.page, bytes(page)), (pages[seed], &pattern(seed as u64, 70_000)[..]));
+    }
+    assert_eq!((server.clients()[0].pins, server.clients()[0].bytes), (20, 20 * 70_000));
+    // The same page twice: two pins of it, and its bytes once.
+    let twice = client.pin_many(&[pages[0], pages[0]]).unwrap();
+    assert_eq!((server.clients()[0].pins, server.clients()[0].bytes), (22, 20 * 70_000));
+    drop((pinned, twice));
+    client.counters().unwrap();
+    assert_eq!((server.clients()[0].pins, home.pins.load(Ordering::SeqCst)), (0, 0));
+    assert!(client.pin_many(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn of_many_pages_all_are_pinned_or_none() {
+    let (home, server) = serve_with(ServerOptions { quota: 20_000, ..ServerOptions::default() });
+    let client = connect(&server);
+    let set = set(&client);
+    let one = |seed| write_page(&client, set, &pattern(seed, 8000)).unwrap().page;
+    let pages = [one(0), one(1), one(2)];
+    let none_pinned = || {
+        assert_eq!((server.clients()[0].pins, server.clients()[0].bytes), (0, 0));
+        assert_eq!(home.pins.load(Ordering::SeqCst), 0);
+    };
+    let missing = PageId { set, number: 99 };
+    assert!(matches!(client.pin_many(&[pages[0], missing, pages[1]]), Err(Error::NoPage(page)) if page == missing));
+    none_pinned();
+    assert!(matches!(client.pin_many(&pages), Err(Error::Quota { asked: 24_000, used: 0, quota: 20_000 })));
+    none_pinned();
+    // A page that cannot be sent, after many that were: those are not pinned either, and the client goes on.
+    let large = PageSpec { header: vec![0; (64 << 20) + 1], ..PageSpec::default() };
+    let large = home.seal(set, large, Vec::new()).unwrap().page;
+    let header = PageSpec { header: vec![0; 3 << 20], ..PageSpec::default() };
+    let sent = home.seal(set, header, Vec::new()).unwrap().page;
+    assert!(matches!(client.pin_many(&[sent, sent, large, sent]), Err(Error::Invalid(why)) if why.contains("bytes")));
+    none_pinned();
+    let pinned = client.pin_many(&[sent, pages[0], sent]).unwrap();
+    assert_eq!((pinned[0].header.len(), bytes(&pinned[1])), (3 << 20, &pattern(0, 8000)[..]));
+}
+
+#[test]
+fn a_client_that_is_closed_hangs_up_when_nothing_of_it_is_used() {
+    let (home, server) = serve();
+    let client = connect(&server);
+    let set = named(&client, "set");
+    let page = write_page(&client, set, &pattern(5, 5000)).unwrap().page;
+    client.close();
+    home.wait_clients(0);
+    for outcome in [client.pages(set).map(drop), client.pin(page).map(drop), client.counters().map(drop)] {
+        assert!(matches!(outcome, Err(Error::Connection { why, .. }) if why.contains("closed its connection")));
+    }
+    client.close();
+
+    let client = connect(&server);
+    let pinned = client.pin(page).unwrap();
+    let extents = client.allocate(set, &[100]).unwrap();
+    client.close();
+    assert!(matches!(client.pin(page), Err(Error::Connection { .. })));
+    assert!(matches!(client.seal(set, PageSpec::default(), extents), Err(Error::Connection { .. })));
+    assert_eq!((server.clients().len(), home.pins.load(Ordering::SeqCst)), (1, 1), "a page of it is looked at");
+    assert_eq!(bytes(&pinned), pattern(5, 5000));
+    drop(pinned);
+    home.wait_clients(0);
+    assert_eq!(home.pins.load(Ordering::SeqCst), 0);
+}
+
+#[test]
 fn long_lists_come_in_parts() {
     let (home, server) = serve();
     let client = connect(&server);

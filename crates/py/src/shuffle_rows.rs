@@ -1,0 +1,163 @@
+//! What the ways to shuffle rows into sets share: keys, pieces of tables, and what goes wrong.
+
+use std::panic::RefUnwindSafe;
+
+use arrow_array::{Array, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_schema::DataType;
+use craton_shuffle::{MemoryError, Ranges, Route};
+use craton_slab::Extent;
+use craton_store::{Error, Reference};
+use pyo3::PyErr;
+
+use crate::shuffle::raise;
+use crate::store::raised;
+
+/// Rows that are not divided further when memory is short.
+pub const FEWEST_ROWS: usize = 1024;
+
+/// Rows that are looked at to estimate the bytes of strings.
+const SAMPLE: usize = 1024;
+
+/// Why nothing is taken any more.
+pub const FINISHED: &str = "it is finished";
+pub const ABANDONED: &str = "it was abandoned";
+pub const FAILED: &str = "rows were lost when it failed before";
+
+/// What decides on a row's partition.
+#[derive(Clone)]
+pub enum Kind {
+    /// The hash of that seed.
+    Hash(u64),
+    Ranges(std::sync::Arc<Ranges>),
+}
+
+/// That, and the positions of the columns that it looks at.
+#[derive(Clone)]
+pub struct Key {
+    pub kind: Kind,
+    pub columns: Vec<usize>,
+}
+
+impl Key {
+    pub fn route(&self) -> Route<'_> {
+        match &self.kind {
+            Kind::Hash(seed) => Route::Hash { columns: self.columns.clone(), seed: *seed },
+            Kind::Ranges(ranges) => Route::Ranges { columns: self.columns.clone(), ranges },
+        }
+    }
+}
+
+/// What went wrong, in either part.
+pub enum Failure {
+    Store(Error),
+    Shuffle(craton_shuffle::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+pub fn raise_failure(failure: Failure) -> PyErr {
+    match failure {
+        Failure::Store(error) => raised(error),
+        Failure::Shuffle(craton_shuffle::Error::Memory { bytes, source }) => match source.downcast::<Error>() {
+            Ok(error) => raised(*error),
+            Err(source) => raise(craton_shuffle::Error::Memory { bytes, source }),
+        },
+        Failure::Shuffle(error) => raise(error),
+    }
+}
+
+/// Whether a store had no room.
+pub fn full(error: &MemoryError) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Full { .. } | Error::Quota { .. }))
+}
+
+/// An error if nothing is taken any more.
+pub fn open(closed: Option<&'static str>) -> Result<(), Failure> {
+    match closed {
+        None => Ok(()),
+        Some(why) => Err(Error::Invalid(format!("the writer takes no rows: {why}")).into()),
+    }
+}
+
+/// An extent that rows are written to.
+pub struct Held {
+    pub extent: Extent,
+}
+
+impl RefUnwindSafe for Held {}
+
+impl Held {
+    /// Where the buffer is in it; `None` when it is not.
+    pub fn find(&self, buffer: &Buffer) -> Option<Reference> {
+        let offset = buffer.as_ptr().addr().checked_sub(self.extent.as_ptr().addr())?;
+        let inside = offset.checked_add(buffer.len())? <= self.extent.len();
+        let whole = self.extent.reference();
+        inside.then(|| Reference {
+            segment: whole.segment,
+            offset: whole.offset + offset as u64,
+            length: buffer.len() as u64,
+        })
+    }
+}
+
+pub fn rows(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+/// The first and the second half of the rows.
+pub fn halves(batches: Vec<RecordBatch>) -> (Vec<RecordBatch>, Vec<RecordBatch>) {
+    let mut left = rows(&batches) / 2;
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for batch in batches {
+        let take = left.min(batch.num_rows());
+        left -= take;
+        first.push(batch.slice(0, take));
+        second.push(batch.slice(take, batch.num_rows() - take));
+    }
+    (first, second)
+}
+
+/// Rows, and about how many bytes they have.
+pub struct Piece {
+    pub batch: RecordBatch,
+    pub bytes: u64,
+}
+
+/// Cut batches so that none has many more than `most` bytes.
+pub fn pieces(batches: Vec<RecordBatch>, most: u64) -> impl Iterator<Item = Piece> {
+    batches.into_iter().flat_map(move |batch| {
+        let rows = batch.num_rows();
+        let row_bytes = (bytes_of(&batch) / rows.max(1) as u64).max(1);
+        let each = usize::try_from(most / row_bytes).unwrap_or(usize::MAX).max(1);
+        // Of one size, instead of a small one at the end.
+        let each = rows.div_ceil(rows.div_ceil(each).max(1)).max(1);
+        (0..rows).step_by(each).map(move |start| {
+            let take = each.min(rows - start);
+            Piece { batch: batch.slice(start, take), bytes: row_bytes * take as u64 }
+        })
+    })
+}
+
+/// About how many bytes the rows of a batch have.
+fn bytes_of(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(|column| bytes_of_array(column.as_ref())).sum()
+}
+
+fn bytes_of_array(array: &dyn Array) -> u64 {
+    let data = array.to_data();
+    let fixed = data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size()) as u64;
+    if !matches!(data.data_type(), DataType::Utf8View | DataType::BinaryView) {
+        return fixed;
+    }
+    // Views are as long as strings of at most 12 bytes; of longer ones, a sample is looked at.
+    let Some(views) = data.buffers().first() else { return fixed };
+    let views = &views.typed_data::<u128>()[data.offset()..data.offset() + data.len()];
+    let step = (views.len() / SAMPLE).max(1);
+    let long = views.iter().step_by(step).map(|view| *view as u32).filter(|length| *length > 12).map(u64::from);
+    (views.len() * 16) as u64 + long.sum::<u64>() * step as u64
+}

@@ -1,0 +1,96 @@
+"""Options: checked when they are set, in code, for a block or by the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import craton
+from craton.config import Options, parse_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0),
+        ("1000000", 1_000_000),
+        ("500MB", 500_000_000),
+        ("2GiB", 2 << 30),
+        (" 1.5 gib ", 3 << 29),
+        ("7k", 7_000),
+        ("1 TiB", 1 << 40),
+    ],
+)
+@pytest.mark.parametrize("name", ["memory_limit", "result_memory"])
+def test_bytes_as_people_write_them(name: str, text: str, expected: int) -> None:
+    before = getattr(craton.options, name)
+    with craton.option_context(**{name: text}):
+        assert getattr(craton.options, name) == expected
+    assert getattr(craton.options, name) == before
+    assert parse_bytes(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("memory_limit", "plenty", "'plenty' is no number of bytes"),
+        ("memory_limit", "-1", "'-1' is no number of bytes"),
+        ("memory_limit", "1e9", "'1e9' is no number of bytes"),
+        ("memory_limit", -1, "bytes, as a whole number"),
+        ("memory_limit", 1.5, "bytes, as a whole number"),
+        ("result_memory", True, "bytes, as a whole number"),
+        ("small_rows", "1000", "a whole number, 0 or more, not '1000'"),
+        ("small_rows", 1.5, "a whole number"),
+        ("fallback", "shout", "not 'shout'"),
+    ],
+)
+def test_what_is_refused(name: str, value: Any, said: str) -> None:
+    options = Options()
+    before = getattr(options, name)
+    with pytest.raises(ValueError, match=f"option {name}.*{said}"):
+        setattr(options, name, value)
+    assert getattr(options, name) == before
+    with pytest.raises(ValueError, match=said), craton.option_context(**{name: value}):
+        pass
+
+
+def test_an_unknown_option() -> None:
+    with pytest.raises(AttributeError, match="memory_limits"):
+        Options().memory_limits = 3  # type: ignore[attr-defined]
+
+
+def started(**environment: str) -> subprocess.CompletedProcess[str]:
+    code = "from craton import options as o; print(o.memory_limit, o.result_memory, o.small_rows, o.fallback)"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CRATON_")}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=kept | environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_environment() -> None:
+    run = started(
+        CRATON_MEMORY_LIMIT="2GiB", CRATON_RESULT_MEMORY="1000", CRATON_SMALL_ROWS="7", CRATON_FALLBACK="warn"
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [str(2 << 30), "1000", "7", "warn"]
+
+
+def test_an_empty_variable_sets_nothing() -> None:
+    options = Options()
+    run = started(CRATON_MEMORY_LIMIT="", CRATON_FALLBACK="")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split()[1:] == [str(options.result_memory), str(options.small_rows), options.fallback]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("CRATON_MEMORY_LIMIT", "plenty"), ("CRATON_SMALL_ROWS", "2GiB"), ("CRATON_FALLBACK", "shout")],
+)
+def test_what_the_environment_cannot_say(variable: str, value: str) -> None:
+    run = started(**{variable: value})
+    assert run.returncode == 1
+    assert f"ValueError: {variable}={value!r} in the environment: option " in run.stderr
