@@ -75,7 +75,7 @@ def test_a_machine_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mo
             await asyncio.Event().wait()
 
         monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", never, raising=False)
-        monkeypatch.setattr(peers, "_ANSWERED", 0.01)
+        monkeypatch.setattr(peers, "SILENCE", 0.01)
         with pytest.raises(xo.ServerClosed, match="no answer within"):
             await xo.has_actor(xo.create_actor_ref("127.0.0.1:9", "nobody"))
 
