@@ -82,10 +82,6 @@ test-all: env ## every test, slow ones too
 	cargo test $(CARGO_FLAGS)
 	$(PY) -m pytest -n $(JOBS) tests $(ARGS)
 
-.PHONY: faults
-faults: env ## kill, fill, damage: what a store must survive, at length
-	$(PY) -m pytest -s -m "slow or not slow" tests/faults $(ARGS)
-
 .PHONY: pandas-tests
 pandas-tests: env ## pandas' own test suite against Craton
 	$(PY) tools/pandas_tests/run.py --jobs $(JOBS) $(ARGS)
@@ -105,9 +101,9 @@ fuzz: ## fuzz a decoder (TARGET=wire_header, SECONDS=60); needs cargo +nightly a
 	cd fuzz && CARGO_TARGET_DIR=target cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(SECONDS) -max_len=16384 -malloc_limit_mb=256
 
 .PHONY: faults
-faults: env ## processes killed, disks full, files damaged: the long suites of the store
+faults: env ## processes killed, disks full, files damaged: what stores and actors must survive, at length
 	cargo test --release -p craton-slab -p craton-store -- --include-ignored
-	$(PY) -m pytest $(or $(wildcard tests/faults),tests/unit/test_store.py tests/unit/test_store_command.py) $(ARGS)
+	$(PY) -m pytest -s -m "slow or not slow" tests/faults $(ARGS)
 
 .PHONY: bench
 bench: env ## benchmarks beside peers (SCALE=1, or ARGS="tpch --scale 10")
