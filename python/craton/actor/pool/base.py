@@ -165,16 +165,20 @@ class Pool:
             return
         else:
             raise ValueError(f"a message of kind {kind!r}")
-        task = self.loop.create_task(self._respond(link, number, work))
+        task = self._begin(link, number, work)
         if ticket is not None:
             # A task that is cancelled before its first step never sees its ticket.
             task.add_done_callback(lambda _: ticket.give_up())
+
+    def _begin(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
+        task = self.loop.create_task(self._respond(link, number, work))
         if number:
             self._running[link, number] = task
             task.add_done_callback(lambda _: self._running.pop((link, number), None))
         else:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        return task
 
     def _is_plain(self, actor: Any, name: str) -> bool:
         turn = actor._turn
@@ -198,9 +202,7 @@ class Pool:
             return
         self.handled.took(perf_counter() - began)
         if type(result) is tuple or hasattr(result, "__await__") or hasattr(result, "__aiter__"):
-            task = self.loop.create_task(self._respond(link, number, actor.finish(result)))
-            self._running[link, number] = task
-            task.add_done_callback(lambda _: self._running.pop((link, number), None))
+            self._begin(link, number, actor.finish(result))
         elif number:
             self._give(link, number, result)
 
