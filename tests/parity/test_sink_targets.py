@@ -273,7 +273,9 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_places_of_partitions(tmp_path, place):
     path, prepare = PLACES[place]
-    ends(tmp_path, PARTS, lambda frame, folder: frame.to_parquet(path(folder), partition_cols=["q"]), prepare)
+    # Arrow makes partitions' folders in threads: where none can be made, which one its error names is a matter of luck.
+    given = PARTS[PARTS["q"] == 1] if place == "file" else PARTS
+    ends(tmp_path, given, lambda frame, folder: frame.to_parquet(path(folder), partition_cols=["q"]), prepare)
 
 
 def test_partitions_of_nothing(tmp_path):
