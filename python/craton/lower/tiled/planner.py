@@ -180,7 +180,9 @@ class Tiling:
 
     def columns(self, op: Operator) -> tuple[str, ...]:
         """The columns of an operator that something above reads, one at least."""
-        return tuple(name for name in schema(op) if name in self._needed[op]) or tuple(schema(op))[:1]
+        columns = schema(op)
+        needed = self._needed.get(op, columns.keys())
+        return tuple(name for name in columns if name in needed) or tuple(columns)[:1]
 
     def expected_bytes(self, op: Operator, tiles: Tiles) -> int:
         """The bytes of an operator's rows: exact if they are at rest, else estimated."""
@@ -299,7 +301,7 @@ class Tiling:
             tiles.schema,
             reads=(tuple(read for tile in tiles.reads for read in tile),),
             sizes=(Part(tiles.rows, tiles.nbytes),),
-            kept=any(segment.leaves[0].kept for segment in tiles.segments),
+            kept=tiles.kept,
         )
         return Tiles((Segment(scan, (leaf,)),), tiles.order)
 
@@ -324,11 +326,13 @@ class Tiling:
         return self.gathered(tiles)
 
     async def by_hash(
-        self, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int, extra: Iterable[str] = ()
+        self, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int, extra: Iterable[str] = (), *,
+        ordered: bool | None = None,
     ) -> tuple[dict[str, pl.DataType], list[Output]]:
         """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
         kept_names = dict.fromkeys([*self.columns(op), *extra, *names, *order_columns(tiles.order)])
-        ordered = self.observed(op) and not tiles.order
+        kept_names = {name: None for name in kept_names if name in tiles.schema}
+        ordered = (self.observed(op) if ordered is None else ordered) and not tiles.order
         exchange = ByHash(names, parts)
         outputs = await self.run_all(op, tiles.then(lambda p: selected(p, kept_names)), exchange, ordered=ordered)
         return {name: tiles.schema[name] for name in kept_names}, outputs
@@ -373,8 +377,8 @@ class Tiling:
         if not tiles.order:
             return tiles
         keys = tiles.order
-        names = [name for name in tiles.schema if name not in set(order_columns(keys)) or name in schema(op)]
         found = await self.by_range(op, tiles, keys)
+        names = [name for name in found.schema if name not in set(order_columns(keys)) or name in schema(op)]
         sort = tuple(SortKey(_column(found, key.name), key.descending, key.nulls_last) for key in keys)
         return found.then(lambda plan: selected(Sort(plan, sort), names), order=())
 
@@ -435,7 +439,7 @@ def together(tiles: Tiles) -> Segment:
         tiles.schema,
         reads=tiles.reads,
         sizes=tiles.sizes or (),
-        kept=any(segment.leaves[0].kept for segment in tiles.segments),
+        kept=tiles.kept,
     )
     return Segment(scan, (leaf,))
 
@@ -463,7 +467,7 @@ def _boundaries(
     weights = [output.rows / max(sample.height, 1) for sample, output in zip(samples, outputs, strict=True)]
     heaviest = max(statistics.median(weights), 1.0) if weights else 1.0
     found = [
-        sample.with_columns(pl.lit(weight / heaviest).alias("\x00weight"))
+        sample.with_columns(pl.lit(weight / heaviest).alias("\x01weight"))
         for sample, weight in zip(samples, weights, strict=True)
         if sample.height
     ]
@@ -473,8 +477,8 @@ def _boundaries(
     every = pl.concat(found).sort(
         by, descending=[key.descending for key in keys], nulls_last=[key.nulls_last for key in keys]
     )
-    share = (pl.col("\x00weight").cum_sum() * parts / pl.col("\x00weight").sum()).floor()
-    picked = every.with_columns(share.alias("\x00share")).filter(pl.col("\x00share").diff().fill_null(0) > 0)
+    share = (pl.col("\x01weight").cum_sum() * parts / pl.col("\x01weight").sum()).floor()
+    picked = every.with_columns(share.alias("\x01share")).filter(pl.col("\x01share").diff().fill_null(0) > 0)
     return picked.select(by).unique(maintain_order=True).head(parts - 1)
 
 
