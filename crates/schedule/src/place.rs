@@ -3,13 +3,15 @@
 //! The paper assigns tasks with the nearest common successors to the same or nearby bands, and says no more; the rules here are ours.
 //!
 //! *Starting nodes.* One whose input lies in a band already goes there, as long as the band has room. The others are cut into runs, in the
-//! order of the row, so that bands get their shares of the weight. A node weighs its cost and its part of what follows from it: the
-//! weight of each task is divided among its producers by the bytes that come from each.
+//! order of the row, so that bands get their shares of the weight. A node weighs its cost and its part of what follows from it up to the
+//! next exchange: the weight of each task is divided among its producers by the bytes that come from each.
+//!
+//! *Tasks after an exchange*, each of which reads from many that are read by many, have no place by their input: they are cut into runs
+//! like starting nodes. Many are four; where fewer are on one side, it is so if no band has a quarter of the input more than any other.
 //!
 //! *Other tasks*, by height, those of one height in the order of the row. A task goes to the band where most bytes of its input lie, as
 //! long as the band has room; else to the next of those where some lie. Equal bytes: the band with the least cost for its share so far; then
-//! the one with the lowest number. What finds no room, and what has its input everywhere (the consumers of an exchange between many and
-//! many: no band has a quarter of the input more than any other), is cut into runs like starting nodes, for the room that is left at its
+//! the one with the lowest number. What finds no room is cut into runs with those after an exchange, for the room that is left at the
 //! height.
 //!
 //! *Room.* A band is full when it has its share, and a tenth of it, both of the costs of this height and of all costs; the task that crosses
@@ -20,7 +22,10 @@ use crate::cut::{SLACK, cut};
 use crate::graph::Graph;
 use crate::nearest::Row;
 
-/// An input is everywhere if no band has more than this part of it more than any other.
+/// From so many tasks on both sides on, an exchange sends what one task reads to all bands, whatever the assignment.
+const WIDE: usize = 4;
+
+/// An input is even if no band has more than this part of it more than any other.
 const EVEN: f64 = 0.25;
 
 /// Not assigned yet.
@@ -49,10 +54,19 @@ pub fn place(graph: &Graph, bands: &Bands, row: &Row) -> Vec<u32> {
     placing.bands
 }
 
-/// The cost of each task, and its part of what follows from it.
+/// How many there are, at least, on both sides of the exchange that a task reads: its producers, and the successors of each of these.
+fn breadth(graph: &Graph, task: u32) -> usize {
+    let producers = graph.producers(task);
+    producers.iter().map(|&producer| graph.successors(producer).len()).fold(producers.len(), usize::min)
+}
+
+/// The cost of each task, and its part of what follows from it before the next exchange.
 fn weights(graph: &Graph) -> Vec<f64> {
     let mut weights = graph.costs().to_vec();
     for &task in graph.topological().iter().rev() {
+        if breadth(graph, task) >= WIDE {
+            continue;
+        }
         let (weight, total) = (weights[task as usize], input_bytes(graph, task));
         for (producer, bytes) in graph.inputs(task) {
             weights[producer as usize] += weight * part(bytes, total, graph.producers(task).len());
@@ -138,8 +152,9 @@ impl Placing<'_> {
         let mut rest = Vec::new();
         for &task in tasks {
             input.read(self.graph, &self.bands, task);
-            let band = if input.is_everywhere(self.graph, task) { None } else { self.most(task, &input) };
-            match band {
+            let breadth = breadth(self.graph, task);
+            let anywhere = breadth >= WIDE || (breadth > 1 && input.is_even());
+            match if anywhere { None } else { self.most(task, &input) } {
                 Some(band) => self.give(task, band),
                 None => rest.push(task),
             }
@@ -208,18 +223,12 @@ impl Input {
         }
     }
 
-    /// Whether it comes from an exchange between many and many, and no band has much more of it than another.
+    /// Whether no band has much more of it than another.
     #[allow(clippy::cast_precision_loss)]
-    fn is_everywhere(&self, graph: &Graph, task: u32) -> bool {
-        let producers = graph.producers(task);
-        if self.bands.len() < self.bytes.len().min(2) || producers.len() < 2 {
-            return false;
-        }
-        let most = self.bands.iter().map(|&band| self.bytes[band]).max().unwrap_or(0);
-        let all_bands = self.bands.len() == self.bytes.len();
-        let least = if all_bands { self.bands.iter().map(|&band| self.bytes[band]).min().unwrap_or(0) } else { 0 };
-        let total: u64 = self.bands.iter().map(|&band| self.bytes[band]).sum();
+    fn is_even(&self) -> bool {
+        let bytes = || self.bands.iter().map(|&band| self.bytes[band]);
+        let (most, total) = (bytes().max().unwrap_or(0), bytes().sum::<u64>());
+        let least = if self.bands.len() < self.bytes.len() { 0 } else { bytes().min().unwrap_or(0) };
         (most - least) as f64 <= EVEN * total as f64
-            && producers.iter().all(|&producer| graph.successors(producer).len() > 1)
     }
 }
