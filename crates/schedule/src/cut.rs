@@ -45,10 +45,10 @@ fn place(before: &[f64], distances: &[u32], wanted: f64, slack: f64) -> usize {
         };
         return (low..high).reduce(|best, place| if better(place, best) { place } else { best }).unwrap_or(low);
     }
-    // Between two places, of which neither is near enough.
+    // Between two places, of which neither is near enough. A task half on both sides belongs to the earlier band.
     let above = low.min(before.len() - 1);
     let below = above.saturating_sub(1);
-    if off(above) < off(below) { above } else { below }
+    if off(above) <= off(below) { above } else { below }
 }
 
 #[cfg(test)]
