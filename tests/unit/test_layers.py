@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"pandas"},
     {"memory"},
     {"lower"},
+    {"cluster"},
     {"schedule"},
     {"kernel"},
     {"actor"},
