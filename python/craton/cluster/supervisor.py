@@ -249,8 +249,8 @@ class Supervisor:
         made = self._lineage._made.get(key)
         return None if made is None or made.stored is None else tuple(made.stored)
 
-    def _send(self, band: int, run: int, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Any]) -> None:
-        self._tell(band, self._ref(band).start.tell(run, works, rows, where))
+    def _send(self, band: int, *message: Any) -> None:
+        self._tell(band, self._ref(band).start.tell(*message))
 
     # ---- what workers say ----
 
@@ -374,8 +374,11 @@ class Supervisor:
 
         async def stopped(band: int) -> None:
             with contextlib.suppress(ConnectionError):
-                if not await self._ref(band).cancel(run.number):
-                    self._running[band] = []  # nobody is to blame
+                if not await self._ref(band).cancel(run.number) and self._alive[band]:
+                    self._alive[band] = False
+                    self._running[band] = []
+                    for other in list(self._runs.values()):  # whose tasks are not to blame
+                        self._again(other, other.of_band(band))
                     await self.host.end(band)
 
         stopping = [self._loop.create_task(stopped(band)) for band in bands]
