@@ -30,7 +30,9 @@ class Mixed:
         for one in inputs:
             table = one.table()
             assert table.num_rows == one.rows
-            told = (told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)) % 1_000_003
+            told = (
+                told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)
+            ) % 1_000_003
         sink.schema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
         for part in range(self.parts):
             if rng.random() < 0.2:

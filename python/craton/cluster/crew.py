@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
+import sys
 import threading
 import time
 import traceback
@@ -28,6 +30,8 @@ FACTOR = 2
 SMALL_NEED = 16 << 20
 # Seconds that a thread is waited for that is being told to stop.
 _SETTLE = 1.0
+# How a worker's process ends whose store is gone.
+_NO_STORE = 4
 
 #: A read as it travels: tasks, parts, rows.
 Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
@@ -295,10 +299,9 @@ class Crew:
             reads = sum(one.nbytes for one in inputs)
             need = FACTOR * (reads + job.nbytes) if job.memory is None else job.memory
             again = not self._admitted(job, need)
-            if not again:
-                if need >= SMALL_NEED:
-                    reserved = self._reserved(job, need)
-                    again = reserved is None
+            if not again and need >= SMALL_NEED:
+                reserved = self._reserved(job, need)
+                again = reserved is None
             if not again:
                 sink = _JobSink(self._store, job.parts, self.node, job)
                 began = time.perf_counter()
@@ -319,6 +322,8 @@ class Crew:
         except BaseException as raised:
             error = raised
         _settle(job)
+        if isinstance(error, ConnectionError):
+            self._check_store()
         if error is not None and sink is not None:
             sink.abandon()
         if reserved is not None:
@@ -348,6 +353,14 @@ class Crew:
                     pieces.append(Piece(key, stored, part) if near is None else Piece(key, near, 0))
             found.append(PageInput(self._store, pieces, rows))
         return found
+
+    def _check_store(self) -> None:
+        """End this process if its store is gone: it can do nothing without, and the supervisor makes good what is lost."""
+        try:
+            self._store._native.counters()
+        except (ConnectionError, ValueError):
+            print("the store of this worker's machine is gone", file=sys.stderr, flush=True)
+            os._exit(_NO_STORE)
 
     def _admitted(self, job: Job, need: int) -> bool:
         """Whether the task may run beside those that run already."""

@@ -7,6 +7,7 @@ outputs in one message, and takes tasks from the busiest of its peers when it ha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pickle
 import sys
@@ -282,10 +283,9 @@ class WorkerActor(xo.StatelessActor):
         self._loop.create_task(self._told(message))
 
     async def _told(self, message: Any) -> None:
-        try:
+        # The supervisor knows of a worker's end, and a worker ends with the supervisor.
+        with contextlib.suppress(ConnectionError):
             await message
-        except (ConnectionError, OSError):
-            pass  # the supervisor knows of a worker's end, and a worker ends with the supervisor
 
 
 def distinct(works: Sequence[Any]) -> tuple[list[Any], list[int]]:
