@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from jobs import Dies, Mixed, Pid, Raises, RaisesOdd, Sleeps, graph
+from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesOdd, Sleeps, Times, graph
 
 from craton.cluster.sessions import ClusterSession
 from craton.schedule.inline import InlineRunner
@@ -256,3 +256,27 @@ def test_a_machine_that_is_lost(session: ClusterSession) -> None:
     release(session, tasks)
     assert len(session.runner._lineage) == 0
     nothing_is_left(session)
+
+
+def test_tasks_wait_for_memory(session: ClusterSession) -> None:
+    need = min(band.memory for band in session.runner.bands) * 6 // 10
+    tasks = [Task(new_key(), Times(0.05), memory=need) for _ in range(6)]
+    times: dict[int, list[tuple[float, float]]] = {}
+    for output in run(session, tasks):
+        times.setdefault(output.band, []).append(output.value)
+    for some in times.values():
+        some.sort()
+        assert all(one[1] <= other[0] for one, other in zip(some, some[1:], strict=False))
+    release(session, tasks)
+    # What would never fit runs all the same, alone.
+    large = Task(new_key(), Times(0.0), memory=1 << 50)
+    run(session, [large])
+    release(session, [large])
+    nothing_is_left(session)
+
+
+def test_memory_is_measured(session: ClusterSession) -> None:
+    task = Task(new_key(), Fills(64 << 20), memory=80 << 20)
+    (output,) = run(session, [task])
+    assert 50 << 20 < output.memory <= 80 << 20
+    release(session, [task])

@@ -11,6 +11,7 @@ import contextlib
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +102,8 @@ class WorkerActor(xo.StatelessActor):
 
     def join(self, peers: Peers) -> dict[str, Any]:
         """Get to know the others; return who this is."""
+        if self._peers is None:
+            threading.Thread(target=_warm, name="craton-warm", daemon=True).start()
         self._peers = peers
         self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
         self._soon()  # there may be somebody new to take tasks from
@@ -286,6 +289,11 @@ class WorkerActor(xo.StatelessActor):
         # The supervisor knows of a worker's end, and a worker ends with the supervisor.
         with contextlib.suppress(ConnectionError):
             await message
+
+
+def _warm() -> None:
+    """Import what almost every task needs, while there is nothing else to do."""
+    import polars  # noqa: F401
 
 
 def distinct(works: Sequence[Any]) -> tuple[list[Any], list[int]]:
