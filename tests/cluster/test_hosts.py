@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -266,7 +267,7 @@ def test_tasks_wait_for_memory(session: ClusterSession) -> None:
         times.setdefault(output.band, []).append(output.value)
     for some in times.values():
         some.sort()
-        assert all(one[1] <= other[0] for one, other in zip(some, some[1:], strict=False))
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(some))
     release(session, tasks)
     # What would never fit runs all the same, alone.
     large = Task(new_key(), Times(0.0), memory=1 << 50)

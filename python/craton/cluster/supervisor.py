@@ -194,10 +194,8 @@ class Supervisor:
     async def _watch_node(self, node: int) -> None:
         """Wait for the end of the process that has a machine's store, again and again; its workers end with it."""
         while True:
-            try:
+            with contextlib.suppress(ConnectionError, xo.ActorNotExist):
                 await xo.create_actor_ref(self.host.nodes[node].address, NODE).watch()
-            except (ConnectionError, xo.ActorNotExist):
-                pass
             if self._stopping:
                 return
             bands = [band for band, started in enumerate(self.workers) if started.band.node == node]

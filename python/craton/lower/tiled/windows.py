@@ -38,7 +38,9 @@ _NEAR = ("shift", "diff", "forward_fill", "backward_fill")
 _EQUAL = ("is_first_distinct", "is_last_distinct", "is_duplicated")
 
 
-async def without_windows(tiling: Tiling, op: Project, tiles: Tiles) -> tuple[tuple[tuple[str, Expr], ...], Tiles]:
+async def without_windows(
+    tiling: Tiling, op: Project, tiles: Tiles
+) -> tuple[tuple[tuple[str, Expr], ...], Tiles]:
     """The columns of a projection that are wanted, without windows, and the tiles that they are of, with more columns."""
     wanted = set(tiling.columns(op))
     columns = [(name, expr) for name, expr in op.columns if name in wanted]
@@ -380,3 +382,4 @@ _WAYS = {
     "near": _near,
     "gather": _gather,
 }
+
