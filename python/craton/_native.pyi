@@ -205,6 +205,36 @@ def array(array: _T, /) -> _T:
     7
     """
 
+def check_pickle(stream: Any, most: int, /) -> None:
+    r"""Find that a pickle is whole, before it is read, and that nothing in it nests deeper than ``most``.
+
+    Reading a pickle does not recurse, and hashing or freeing what it makes does, in C: tuples in tuples, a million deep,
+    fit into a megabyte and end the process. Nor may it leave out places of the memo, for which the reader would allocate
+    room. What is put into a list, dict or object after that was remembered does not count where it is remembered.
+
+    Parameters
+    ----------
+    stream : bytes-like
+        Contiguous; what follows the pickle's end is not looked at.
+    most : int
+        Tuples, containers and arguments of constructors in each other.
+
+    Raises
+    ------
+    ValueError
+        It nests deeper, leaves places out, is truncated, or no pickle.
+    BufferError
+        ``stream`` is not contiguous.
+
+    Examples
+    --------
+    >>> from craton._native import check_pickle
+    >>> check_pickle(b"))\x85.", 2)
+    >>> check_pickle(b")" + 1000 * b"\x85" + b".", 100)
+    Traceback (most recent call last):
+    ValueError: the depth of a pickled value is 101, and at most 100 is accepted
+    """
+
 def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:
     """Copy buffers into buffers and return the bytes that were copied.
 
