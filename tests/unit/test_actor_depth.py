@@ -75,8 +75,10 @@ def test_deep_pickles_are_not_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_pickles_that_claim_much_are_not_read(name: str) -> None:
-    with pytest.raises(ValueError, match=r"accepted|truncated"):
+    with pytest.raises((ValueError, pickle.UnpicklingError), match=r"accepted|truncated|exhausted"):
         unpickled(_stream(BOMBS[name]))
+    with pytest.raises(ValueError, match=r"accepted|truncated"):
+        unpickled(_stream(b"]N" + b"a" + MANY * b"Na" + BOMBS[name]))
 
 
 def test_what_is_as_deep_as_is_accepted_is_safe() -> None:
@@ -122,8 +124,8 @@ def test_what_is_pickled_is_read() -> None:
             check_pickle(stream, MOST_DEPTH)
             check_pickle(memoryview(bytearray(stream + b"more"))[:], MOST_DEPTH)
             for end in (0, 1, len(stream) // 2, len(stream) - 1):
-                with pytest.raises(ValueError, match=r"truncated|not there"):
-                    check_pickle(stream[:end], MOST_DEPTH)
+                with pytest.raises((ValueError, EOFError, pickle.UnpicklingError)):
+                    unpickled(stream[:end])
     with pytest.raises(BufferError, match="not contiguous"):
         check_pickle(memoryview(b"abcdef")[::2], 5)
     with pytest.raises(TypeError):

@@ -130,14 +130,18 @@ def link_to(address: str) -> Any:
 # ---- what goes over it ----
 
 
-@pytest.mark.parametrize("ca", [True, False])
-def test_calls(files: Files, ca: bool) -> None:
+@pytest.mark.parametrize("ca", ["ca", "itself", None])
+def test_calls(files: Files, ca: str | None) -> None:
+    given = files.tls("one", ca is not None)
+    if ca == "itself":
+        given = xo.TLS(files.path("alone.pem"), files.path("alone.key"), files.path("alone.pem"))
+
     async def work(address: str) -> None:
         ref = await xo.create_actor(Worker, address=address)
         link = link_to(address)
         assert isinstance(link, tls.TlsLink)
         assert link._sock._sock.version() == "TLSv1.3"
-        assert (link._secured.client.verify_mode == ssl.CERT_REQUIRED) == ca
+        assert (link._secured.client.verify_mode == ssl.CERT_REQUIRED) == (ca is not None)
         assert await asyncio.gather(*[ref.add(1) for _ in range(500)]) == list(range(1, 501))
         rng = np.random.default_rng(0)
         for size in (0, 1, 1000, 16_383, 16_385, 300_000, 20_000_000):
@@ -156,7 +160,7 @@ def test_calls(files: Files, ca: bool) -> None:
         # At the other side, too.
         assert link.received > 20_000_000 < link.sent
 
-    far(files.tls("one", ca), work)
+    far(given, work)
 
 
 class Holder(xo.Actor):
@@ -292,16 +296,17 @@ def test_who_is_refused(files: Files, theirs: str | None, ours: str | None, why:
     far(None if theirs is None else files.tls(theirs), work)
 
 
-def test_without_an_authority_the_key_decides(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_authority_the_key_decides(files: Files) -> None:
     async def work(address: str) -> None:
         for ours in (files.tls("two", False), files.tls("alone", False), xo.TLS(ca=files.path("ca.pem"))):
             with speaking(ours):
                 assert await xo.has_actor(xo.create_actor_ref(b"nobody", address=address)) is False
             Peers.here().close({address})
             await until(lambda: Peers.here().known(address) is None)
-        monkeypatch.setenv(auth.VARIABLE, "another key of sixteen bytes")
-        with pytest.raises(xo.NotAuthenticated, match="instead of introducing itself"):
-            await xo.has_actor(xo.create_actor_ref(b"nobody", address=address))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv(auth.VARIABLE, "another key of sixteen bytes")
+            with pytest.raises(xo.NotAuthenticated, match="instead of introducing itself"):
+                await xo.has_actor(xo.create_actor_ref(b"nobody", address=address))
 
     far(files.tls("one", False), work)
 

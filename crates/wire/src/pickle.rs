@@ -18,13 +18,35 @@ const NOTHING: u32 = u32::MAX;
 /// What a walk over a small pickle needs.
 const USUAL: usize = 32;
 
-/// Find that no value of a pickle nests deeper than `most`, that it does not leave out places of the memo, and that it is whole; what follows
-/// its end is not looked at.
+/// Find that no value of a pickle nests deeper than `most`, and that it does not claim what is not there: places of the memo, or bytes. What
+/// follows its end is not looked at. A pickle that is too short to nest so deep, and has no opcode that could claim much, is left to its reader.
 ///
 /// # Errors
 /// [`TooLarge`](crate::Error::TooLarge) when it nests deeper, or leaves places out; [`Invalid`](crate::Error::Invalid) when it is truncated,
 /// or takes what is not there, or no pickle at all.
 pub fn check(bytes: &[u8], most: u32) -> Result<()> {
+    // Each level takes a byte.
+    if u32::try_from(bytes.len()).is_ok_and(|length| length <= most)
+        && !bytes.iter().any(|byte| CLAIMING[usize::from(*byte)])
+    {
+        return Ok(());
+    }
+    walk(bytes, most)
+}
+
+/// The opcodes after which the reader allocates before it reads: places of the memo, and lengths of eight bytes.
+const CLAIMING: [bool; 256] = {
+    let mut found = [false; 256];
+    let codes = [b'p', b'r', 0x8d, 0x8e, 0x96];
+    let mut number = 0;
+    while number < codes.len() {
+        found[codes[number] as usize] = true;
+        number += 1;
+    }
+    found
+};
+
+fn walk(bytes: &[u8], most: u32) -> Result<()> {
     let mut walk = Walk {
         bytes,
         at: 0,
@@ -338,7 +360,7 @@ mod tests {
             check(pickle, 4).unwrap();
             assert!(matches!(check(pickle, 3), Err(Error::TooLarge { .. })));
             for end in 0..pickle.len() {
-                assert!(matches!(check(&pickle[..end], 4), Err(Error::Invalid(_))), "{end}");
+                assert!(matches!(walk(&pickle[..end], 4), Err(Error::Invalid(_))), "{end}");
             }
         }
     }
@@ -393,21 +415,29 @@ mod tests {
             assert!(is_too_large(bomb));
         }
         check(b"Nr\x01\0\0\0j\x01\0\0\0.", MOST).unwrap();
-        assert!(matches!(check(b"\x95\x03\0\0\0\0\0\0\0N.", MOST), Err(Error::Invalid(_))));
+        assert!(matches!(walk(b"\x95\x03\0\0\0\0\0\0\0N.", MOST), Err(Error::Invalid(_))));
         for unknown in [&b"Np-1\n."[..], b"h\x07.", b"Np99999999999999999999999\n."] {
-            assert!(matches!(check(unknown, MOST), Err(Error::Invalid(_))));
+            assert!(matches!(walk(unknown, MOST), Err(Error::Invalid(_))));
         }
+    }
+
+    #[test]
+    fn short_ones_are_left_to_their_reader() {
+        check(b"a.", MOST).unwrap();
+        assert!(check(b"pa.", MOST).is_err());
+        check(&b"a".repeat(MOST as usize), MOST).unwrap();
+        assert!(check(&b"a".repeat(MOST as usize + 1), MOST).is_err());
     }
 
     #[test]
     fn what_is_not_there() {
         for wrong in [&b"."[..], b"a.", b"Na.", b"t.", b"(Na.", b"(.", b"\x93.", b"\xff.", b"", b"1.", b"e.", b"\x94."]
         {
-            assert!(matches!(check(wrong, MOST), Err(Error::Invalid(_))), "{wrong:?}");
+            assert!(matches!(walk(wrong, MOST), Err(Error::Invalid(_))), "{wrong:?}");
         }
-        check(b"(0N.", MOST).unwrap();
-        check(b"N(0.", MOST).unwrap();
-        check(b"(K\x011N.", MOST).unwrap();
-        check(b"N2\x86.more", MOST).unwrap();
+        walk(b"(0N.", MOST).unwrap();
+        walk(b"N(0.", MOST).unwrap();
+        walk(b"(K\x011N.", MOST).unwrap();
+        walk(b"N2\x86.more", MOST).unwrap();
     }
 }

@@ -50,7 +50,11 @@ class MainActorPool(PlacingPool):
         security: TLS | Literal[False] | None = None,
     ) -> None:
         self._chosen: tuple[Secured | None, ...] = () if security is None else (tls.choose(security),)
-        super().__init__(config, auto_recover)
+        try:
+            super().__init__(config, auto_recover)
+        except BaseException:
+            self._unchoose()
+            raise
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
         self._last = 0
@@ -228,6 +232,9 @@ class MainActorPool(PlacingPool):
     def close(self) -> None:
         """Stop listening, and hang up."""
         super().close()
+        self._unchoose()
+
+    def _unchoose(self) -> None:
         for chosen in self._chosen:
             tls.unchoose(chosen)
         self._chosen = ()
