@@ -137,9 +137,8 @@ async def create_actor_pool(
             logging_conf,
             listen,
         )
-    scheme = address.rpartition("://")[0]
-    if scheme and port is not None:
-        config.pools[0].address = address
+    if addresses.split(address)[1] is not None:
+        config.pools[0].address = address  # as it was written
     pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, bool(use_uvloop), tls)
     await pool.start()
     return pool
