@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from craton.lower.tiled.separate import separate_windows
 from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, from_arrow
 from craton.lower.tiled.tiles import (
     Leaf,
@@ -121,6 +122,7 @@ class Tiling:
     """
 
     def __init__(self, root: Operator, runner: Runner, ordered: bool = True, settings: Settings | None = None) -> None:
+        root = separate_windows(root)
         self.root, self.runner, self.settings = root, runner, settings or Settings()
         self.stages: list[Stage] = []
         self.decisions: list[tuple[str, str]] = []
@@ -141,8 +143,7 @@ class Tiling:
             if tiles.order and not self._small(tiles):
                 tiles = await self.in_order(self.root, tiles)
             tiles = await self.rest(self.root, tiles)
-            tables = [await self.runner.fetch(key, part) for key, part in _fetched(tiles)]
-            parts = [from_arrow(table, dict(tiles.schema)) for table in tables if table.num_rows]
+            parts = [frame for tile in tiles.reads for read in tile if (frame := await self._fetched(tiles, read)).height]
             frame = pl.concat(parts, rechunk=False) if parts else pl.DataFrame(schema=dict(tiles.schema))
             if tiles.order:
                 by = [key.name for key in tiles.order]
@@ -154,6 +155,13 @@ class Tiling:
             for task in self._running.values():
                 task.cancel()
             self.runner.release(self._keys)
+
+    async def _fetched(self, tiles: Tiles, read: Read) -> pl.DataFrame:
+        columns = dict(tiles.schema)
+        tables = [await self.runner.fetch(key, part) for key in read.tasks for part in read.parts]
+        found = [from_arrow(table, columns) for table in tables if table.num_rows]
+        frame = pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=columns)
+        return frame if read.rows is None else frame.slice(*read.rows)
 
     async def __call__(self, op: Operator) -> Tiles:
         """The tiles of an operator; those that several read are made once."""
@@ -168,9 +176,9 @@ class Tiling:
 
     async def _made(self, op: Operator) -> Tiles:
         tiles = await RULES[type(op)](self, op)
-        if self._readers[op] > 1 and not isinstance(op, Scan):
-            tiles = kept(await self.rest(op, tiles))
-        return tiles
+        if self._readers[op] < 2:
+            return tiles
+        return kept(tiles if isinstance(op, Scan) else await self.rest(op, tiles))
 
     # ---- what is known ----
 
@@ -180,7 +188,9 @@ class Tiling:
 
     def columns(self, op: Operator) -> tuple[str, ...]:
         """The columns of an operator that something above reads, one at least."""
-        return tuple(name for name in schema(op) if name in self._needed[op]) or tuple(schema(op))[:1]
+        columns = schema(op)
+        needed = self._needed.get(op, columns.keys())
+        return tuple(name for name in columns if name in needed) or tuple(columns)[:1]
 
     def expected_bytes(self, op: Operator, tiles: Tiles) -> int:
         """The bytes of an operator's rows: exact if they are at rest, else estimated."""
@@ -299,7 +309,7 @@ class Tiling:
             tiles.schema,
             reads=(tuple(read for tile in tiles.reads for read in tile),),
             sizes=(Part(tiles.rows, tiles.nbytes),),
-            kept=any(segment.leaves[0].kept for segment in tiles.segments),
+            kept=tiles.kept,
         )
         return Tiles((Segment(scan, (leaf,)),), tiles.order)
 
@@ -324,11 +334,13 @@ class Tiling:
         return self.gathered(tiles)
 
     async def by_hash(
-        self, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int, extra: Iterable[str] = ()
+        self, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int, extra: Iterable[str] = (), *,
+        ordered: bool | None = None,
     ) -> tuple[dict[str, pl.DataType], list[Output]]:
         """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
         kept_names = dict.fromkeys([*self.columns(op), *extra, *names, *order_columns(tiles.order)])
-        ordered = self.observed(op) and not tiles.order
+        kept_names = {name: None for name in kept_names if name in tiles.schema}
+        ordered = (self.observed(op) if ordered is None else ordered) and not tiles.order
         exchange = ByHash(names, parts)
         outputs = await self.run_all(op, tiles.then(lambda p: selected(p, kept_names)), exchange, ordered=ordered)
         return {name: tiles.schema[name] for name in kept_names}, outputs
@@ -373,8 +385,8 @@ class Tiling:
         if not tiles.order:
             return tiles
         keys = tiles.order
-        names = [name for name in tiles.schema if name not in set(order_columns(keys)) or name in schema(op)]
         found = await self.by_range(op, tiles, keys)
+        names = [name for name in found.schema if name not in set(order_columns(keys)) or name in schema(op)]
         sort = tuple(SortKey(_column(found, key.name), key.descending, key.nulls_last) for key in keys)
         return found.then(lambda plan: selected(Sort(plan, sort), names), order=())
 
@@ -435,7 +447,7 @@ def together(tiles: Tiles) -> Segment:
         tiles.schema,
         reads=tiles.reads,
         sizes=tiles.sizes or (),
-        kept=any(segment.leaves[0].kept for segment in tiles.segments),
+        kept=tiles.kept,
     )
     return Segment(scan, (leaf,))
 
@@ -452,10 +464,6 @@ def _column(tiles: Tiles, name: str) -> Any:
     return tiles.segments[0].plan.column(name)
 
 
-def _fetched(tiles: Tiles) -> list[tuple[int, int]]:
-    return [(key, part) for tile in tiles.reads for read in tile for key in read.tasks for part in read.parts]
-
-
 def _boundaries(
     samples: Sequence[pl.DataFrame], outputs: Sequence[Output], keys: tuple[OrderKey, ...], parts: int
 ) -> pl.DataFrame:
@@ -463,7 +471,7 @@ def _boundaries(
     weights = [output.rows / max(sample.height, 1) for sample, output in zip(samples, outputs, strict=True)]
     heaviest = max(statistics.median(weights), 1.0) if weights else 1.0
     found = [
-        sample.with_columns(pl.lit(weight / heaviest).alias("\x00weight"))
+        sample.with_columns(pl.lit(weight / heaviest).alias("\x01weight"))
         for sample, weight in zip(samples, weights, strict=True)
         if sample.height
     ]
@@ -473,8 +481,8 @@ def _boundaries(
     every = pl.concat(found).sort(
         by, descending=[key.descending for key in keys], nulls_last=[key.nulls_last for key in keys]
     )
-    share = (pl.col("\x00weight").cum_sum() * parts / pl.col("\x00weight").sum()).floor()
-    picked = every.with_columns(share.alias("\x00share")).filter(pl.col("\x00share").diff().fill_null(0) > 0)
+    share = (pl.col("\x01weight").cum_sum() * parts / pl.col("\x01weight").sum()).floor()
+    picked = every.with_columns(share.alias("\x01share")).filter(pl.col("\x01share").diff().fill_null(0) > 0)
     return picked.select(by).unique(maintain_order=True).head(parts - 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import polars as pl
@@ -9,9 +10,9 @@ import polars as pl
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.sources import cut
 from craton.lower.tiled.tiles import Segment, Tiles, at_rest, hidden_name, new_leaf, order_columns, selected
-from craton.lower.tiled.windows import project_windows
+from craton.lower.tiled.windows import without_windows
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Call, Column, Literal
+from craton.plan.expr import Call, Column, Expr, Literal, roots
 from craton.plan.operators import (
     Attach,
     Filter,
@@ -51,8 +52,6 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
 
 
 def _read_columns(op: Scan) -> set[str]:
-    from craton.plan.expr import roots
-
     return set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
 
 
@@ -71,7 +70,7 @@ def sliced(read: Read, size: Part, wanted: int) -> tuple[list[tuple[Read, ...]],
     """A read cut into about equal runs of rows."""
     count = max(min(wanted, size.rows), 1)
     cuts = [size.rows * i // count for i in range(count + 1)]
-    runs = [(start, stop - start) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    runs = [(start, stop - start) for start, stop in itertools.pairwise(cuts)]
     sizes = [Part(rows, size.nbytes * rows // max(size.rows, 1)) for _, rows in runs]
     return [(replace(read, rows=run),) for run in runs], sizes
 
@@ -97,14 +96,10 @@ def _numbered(tiles: Tiles, name: str) -> Tiles:
 async def _project(tiling: Tiling, op: Project) -> Tiles:
     tiles = await tiling(op.input)
     if op.windowed:
-        return await project_windows(tiling, op, tiles)
-    return projected(tiling, op, tiles)
-
-
-def projected(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
-    """A projection without windows, of each tile; the columns of the order go with it."""
-    wanted = set(tiling.columns(op))
-    columns = tuple((name, expr) for name, expr in op.columns if name in wanted)
+        columns, tiles = await without_windows(tiling, op, tiles)
+    else:
+        wanted = set(tiling.columns(op))
+        columns = tuple((name, expr) for name, expr in op.columns if name in wanted)
     order = tiles.order if tiling.observed(op) else ()
     names: dict[str, str] = {}
     for key in order:
@@ -112,10 +107,11 @@ def projected(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
         names[key.name] = same or hidden_name()
     given = {name for name, _ in columns}
     carried = tuple((new, _as_column(tiles, old)) for old, new in names.items() if new not in given)
+    # The columns of the order go with the rows.
     return tiles.then(
         lambda plan: Project(plan, (*columns, *carried)),
         order=tuple(replace(key, name=names[key.name]) for key in order),
-        hashed=_still_hashed(tiles, op),
+        hashed=_still_hashed(tiles, columns),
     )
 
 
@@ -123,10 +119,10 @@ def _as_column(tiles: Tiles, name: str) -> Column:
     return Column(name, tiles.schema[name])
 
 
-def _still_hashed(tiles: Tiles, op: Project) -> tuple[tuple[str, ...], int] | None:
+def _still_hashed(tiles: Tiles, columns: tuple[tuple[str, Expr], ...]) -> tuple[tuple[str, ...], int] | None:
     if tiles.hashed is None:
         return None
-    renamed = {expr.name: name for name, expr in op.columns if isinstance(expr, Column)}
+    renamed = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
     names, parts = tiles.hashed
     return (tuple(renamed[name] for name in names), parts) if renamed.keys() >= set(names) else None
 
@@ -188,31 +184,22 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
         stop = max(tiles.rows + op.offset + op.length, 0)
     else:
         stop = tiles.rows if op.length is None else start + op.length
-    return await tiling.collapse(op, _cut_to(tiles, start, min(stop, tiles.rows)))
+    return _cut_to(tiles, start, min(stop, tiles.rows))
 
 
 def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
     """Some rows of tiles at rest."""
-    reads, sizes, before = [], [], 0
+    segments: list[Segment] = []
+    before = 0
     for read, size in zip(tiles.reads, tiles.sizes or (), strict=True):
-        low, high = max(start, before), min(stop, before + size.rows)
-        if low < high:
-            sizes.append(Part(high - low, size.nbytes * (high - low) // size.rows))
-            reads.append(_rows_of(read, low - before, high - low, size.rows))
+        low, high = max(start, before) - before, min(stop, before + size.rows) - before
         before += size.rows
-    if not reads:
-        first = tiles.reads[0]
-        reads, sizes = [tuple(replace(read, rows=(0, 0)) for read in first)], [Part(0, 0)]
-    kept = any(segment.leaves[0].kept for segment in tiles.segments)
-    return at_rest(dict(tiles.schema), reads, sizes, kept=kept)
-
-
-def _rows_of(reads: tuple[Read, ...], first: int, number: int, rows: int) -> tuple[Read, ...]:
-    if (first, number) == (0, rows):
-        return reads
-    (read,) = reads  # a tile of several reads is run before it is cut
-    begin = first if read.rows is None else read.rows[0] + first
-    return (replace(read, rows=(begin, number)),)
+        if low >= high and (segments or before < tiles.rows):
+            continue
+        scan, leaf = new_leaf(tiles.schema, reads=(read,), sizes=(size,), kept=tiles.kept)
+        whole = (low, high) == (0, size.rows)
+        segments.append(Segment(scan if whole else Slice(scan, low, max(high - low, 0)), (leaf,)))
+    return replace(tiles, segments=tuple(segments))
 
 
 @tiles_of(Union)

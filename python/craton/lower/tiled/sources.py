@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -105,7 +106,7 @@ def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Itera
         if cuts[-1] < place < total:
             cuts.append(place)
     cuts.append(total)
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in itertools.pairwise(cuts):
         first = max(i for i, begin in enumerate(file_starts[:-1]) if begin <= start)
         last = min(i for i, begin in enumerate(file_starts) if begin >= stop)
         begin, end = file_starts[first], file_starts[last]

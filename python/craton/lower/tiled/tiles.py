@@ -20,7 +20,7 @@ from craton.plan.sources import Source
 from craton.schedule.tasks import Part, Read
 
 #: What hidden columns are called; a number follows.
-HIDDEN = "\x00tiled"
+HIDDEN = "\x01tiled"
 _slots = itertools.count()
 _names = itertools.count()
 
@@ -160,6 +160,11 @@ class Tiles:
         if not all(segment.at_rest for segment in self.segments):
             return None
         return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
+
+    @property
+    def kept(self) -> bool:
+        """Whether others read some of the outputs, too."""
+        return any(leaf.kept for segment in self.segments for leaf in segment.leaves)
 
     @property
     def rows(self) -> int:
