@@ -11,7 +11,7 @@ import weakref
 from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
-from craton.actor.wire import addresses, auth, frames, shared
+from craton.actor.wire import addresses, auth, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
 
@@ -50,10 +50,9 @@ class Peer:
 
     async def connect(self) -> None:
         """Connect, or raise why that cannot be."""
+        secured = tls.current()
         sock = await self._socket()
-        self.link = Link(
-            self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}"
-        )
+        self.link = tls.link(self._loop, sock, self, self._peers.key(), False, f"the pool at {self.address}", secured)
         shared.share(self.link, sock, self._home)
         await self.link.ready
 
