@@ -230,6 +230,8 @@ class Pool:
             self._refuse(link, number, error)
         else:
             link.write(pieces)
+            if link.full:
+                link.rest()
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
         self.counted["errors"] += 1
