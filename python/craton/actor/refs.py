@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import types
 import weakref
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from craton.actor import debug
-from craton.actor.actors import BaseActor, receives_plainly
+from craton.actor.actors import BaseActor
 from craton.actor.errors import ActorNotExist
 from craton.actor.wire.frames import simple
 from craton.actor.wire.peers import BATCH, CALL, Peers
@@ -293,13 +292,3 @@ class LocalActorRefMethod(ActorRefMethod):
             # Another event loop of this process, or the pool has stopped and another one serves there.
             return await _route(ref, kind, self._name, None, value)
         return await pool.handle(kind, ref.uid, self._name, None, value)
-
-
-def is_plain(kind: type, name: str) -> bool:
-    """Whether a method can be called where its message is read: it is a plain function of the class."""
-    found = getattr(kind, name, None)
-    return (
-        type(found) is types.FunctionType
-        and not found.__code__.co_flags & (0x80 | 0x20 | 0x200 | 0x100)  # coroutine, generator, async generator
-        and receives_plainly(kind)
-    )

@@ -289,7 +289,7 @@ class Link:
 
     def pack(self, fields: tuple[Any, ...], value: Any) -> list[Any]:
         """Return the pieces of a frame for this peer; see `frames.pack`."""
-        return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend)
+        return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend, self)
 
     def write(self, pieces: list[Any]) -> None:
         """Send a frame; what the system does not take at once of a large buffer must not change before it is sent."""
