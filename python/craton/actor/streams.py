@@ -114,7 +114,7 @@ class Stream(AsyncIterator[Any]):
         self._items = deque(items)
         self._loop: asyncio.AbstractEventLoop | None = asyncio._get_running_loop()
         if handed and not over and self._loop is not None and local_pool(address) is None:
-            Peers.here().spawn(_tell(address, "hold stream", (uid, name)))
+            _tell(address, "hold stream", (uid, name))
 
     def __aiter__(self) -> Stream:
         return self
@@ -159,16 +159,10 @@ class Stream(AsyncIterator[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         self._owner = False
         pool = local_pool(self._address)
-        if pool is None:
-            if not self._over and asyncio._get_running_loop() is not None:
-                peer = Peers.here().known(self._address)
-                if peer is not None:
-                    peer.send(ASK, ("let go of stream",), (self._uid, self._name))
-        else:
-            source = _find(pool, self._uid, self._name)
-            link = frames.carrier.get()
-            if source is not None and link is not None:
-                source.tie(link)
+        link = frames.carrier.get()
+        source = None if pool is None or link is None else _find(pool, self._uid, self._name)
+        if source is not None:
+            source.tie(link)
         return Stream, (self._address, self._uid, self._name, tuple(self._items), self._over, pool is None)
 
     def __del__(self) -> None:
@@ -190,17 +184,26 @@ class Stream(AsyncIterator[Any]):
 def _close_soon(address: str, uid: bytes, name: str) -> None:
     pool = local_pool(address)
     if pool is None:
-        Peers.here().spawn(_tell(address, "close stream", (uid, name)))
+        _tell(address, "close stream", (uid, name))
         return
     source = _take(pool, uid, name)
     if source is not None:
         pool.spawn(source.close())
 
 
-async def _tell(address: str, what: str, value: Any) -> None:
-    with contextlib.suppress(ConnectionError):
-        peer = await Peers.here().get(address)
+def _tell(address: str, what: str, value: Any) -> None:
+    peers = Peers.here()
+    peer = peers.known(address)
+    if peer is not None:
         peer.send(ASK, (what,), value)
+    else:
+        peers.spawn(_tell_later(address, what, value))
+
+
+async def _tell_later(address: str, what: str, value: Any) -> None:
+    with contextlib.suppress(ConnectionError):
+        await Peers.here().get(address)
+        _tell(address, what, value)
 
 
 class Source:
@@ -235,7 +238,7 @@ class Source:
         self._news, self._room = asyncio.Event(), asyncio.Event()
 
     def tie(self, link: Link | None) -> None:
-        """Have the stream end with a connection, that of its reader, and with no other."""
+        """Have the stream end with a connection, and with no other: that of its reader, as far as is known by now."""
         if self._link is not None:
             self._link.tied.discard(self)
         self._link = link
@@ -243,11 +246,6 @@ class Source:
             link.tied.add(self)
             if link.closed:
                 self.on_cut(link)
-
-    def let_go(self, link: Link) -> None:
-        """Let the stream outlive that connection."""
-        if self._link is link:
-            self.tie(None)
 
     def on_cut(self, link: Link) -> None:
         """End the generator: its reader has gone."""
@@ -411,13 +409,6 @@ async def _hold(pool: Any, value: Any, link: Link | None) -> None:
     source = _find(pool, *value)
     if source is not None:
         source.tie(link)
-
-
-@answers("let go of stream", who=True)
-async def _let_go(pool: Any, value: Any, link: Link) -> None:
-    source = _find(pool, *value)
-    if source is not None:
-        source.let_go(link)
 
 
 @answers("close stream")
