@@ -202,8 +202,7 @@ def _tell(address: str, what: str, value: Any) -> None:
 
 async def _tell_later(address: str, what: str, value: Any) -> None:
     with contextlib.suppress(ConnectionError):
-        await Peers.here().get(address)
-        _tell(address, what, value)
+        (await Peers.here().get(address)).send(ASK, (what,), value)
 
 
 class Source:
