@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"{others[0]!r} is an option of one benchmark; say of which: {', '.join(BENCHMARKS)}")
     failed = []
     for name in [named] if named is not None else BENCHMARKS:
-        if _run(name, [*(["--scale", given.scale] if name == "tpch" else []), *others]):
+        if _run(name, [*(["--scale", given.scale] if name in ("tpch", "decode_cache") else []), *others]):
             failed.append(name)
     if failed:
         print(f"not all was right in: {', '.join(failed)}")

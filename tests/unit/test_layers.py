@@ -27,6 +27,8 @@ LAYERS: list[set[str]] = [
     {"pandas"},
     {"memory"},
     {"lower"},
+    {"cluster"},
+    {"schedule"},
     {"kernel"},
     {"actor"},
     {"store"},

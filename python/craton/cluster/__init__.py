@@ -1,0 +1,1 @@
+"""Where tasks run: on local processes, on Ray, on Dask."""

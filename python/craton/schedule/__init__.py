@@ -1,0 +1,1 @@
+"""Tasks, who runs them, and where."""
