@@ -35,7 +35,7 @@ class Extensible:
         self._signature = inspect.signature(function)
         self._is_async = inspect.iscoroutinefunction(function)
         names = list(self._signature.parameters)[1:]
-        self._arguments: Any = namedtuple(f"{function.__name__}_arguments", names, rename=True)
+        self._arguments = _named(f"{function.__name__}_arguments", names)
 
     def batch(self, function: Callable[..., Any]) -> Extensible:
         """Say how many calls are done at once: by a method of a list of arguments and a list of keywords."""
@@ -127,6 +127,10 @@ class _Bound:
         if self._many is not None:
             return self._many(args_list, kwargs_list)
         return [self._single(*args, **kwargs) for args, kwargs in zip(args_list, kwargs_list, strict=True)]
+
+
+def _named(name: str, fields: list[str]) -> Any:
+    return namedtuple(name, fields, rename=True)  # type: ignore[misc]
 
 
 def _first(results: Any) -> Any:

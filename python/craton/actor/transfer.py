@@ -231,8 +231,7 @@ async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
+        _ = [task.cancel() for task in tasks]  # no name of a task stays in the frame that the error keeps
         await asyncio.gather(*tasks, return_exceptions=True)
         tasks.clear()
 
