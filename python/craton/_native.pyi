@@ -135,6 +135,18 @@ class Matches:
             If a buffer is of another length, or not contiguous, or both are one.
         """
 
+class TaskGraph:
+    """What `craton.schedule.Graph` describes, from contiguous buffers of int64 (costs: float64) that nobody writes to meanwhile.
+
+    Its arrays come in the order of the parameters there. `ValueError` says what is wrong with a graph, bands or a policy, and where.
+    """
+
+    def __new__(cls, tasks: int, /, *arrays: NDArray[Any] | None) -> TaskGraph: ...
+    def assign(self, capacities: Sequence[float], policy: str, seed: int, /, *out: NDArray[np.int32]) -> None:
+        """Write what `craton.schedule.Assignment` has into four buffers: ``bands``, ``output``, ``order`` and ``starts``."""
+    def moved_bytes(self, bands: NDArray[np.int32], /) -> int:
+        """Return the bytes along edges whose ends are in different bands."""
+
 class Buffers(Iterator[Any]):
     """The buffers of a serialized object, as pickle asks for them: arrays, finished, and other memory.
 
