@@ -217,6 +217,23 @@ def array(array: _T, /) -> _T:
     7
     """
 
+def check_pickle(stream: Any, most: int, /) -> None:
+    r"""Find that nothing in a pickle nests deeper than ``most``, and that it claims nothing that is not there.
+
+    Reading one does not recurse; hashing or freeing what it makes does, in C. What is put into a list, dict or object after
+    that was remembered does not count where it is remembered. What is too short for harm is left to its reader.
+
+    Raises
+    ------
+    ValueError
+        It nests deeper, or leaves out places of the memo; it is truncated or no pickle, and that was seen on the way.
+
+    Examples
+    --------
+    >>> from craton._native import check_pickle
+    >>> check_pickle(b")\x85.", 2)
+    """
+
 def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:
     """Copy buffers into buffers and return the bytes that were copied.
 

@@ -28,6 +28,7 @@ from craton.actor.calls import call_each
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef, make_ref
 from craton.actor.wire import frames
+from craton.serialize.decoding import unpickled
 
 __all__ = ["ActorGroup", "Spread", "create_actors"]
 
@@ -230,7 +231,7 @@ class _Spec:
 
 
 def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
-    return (pickle.loads(kind), *pickle.loads(spec))
+    return (unpickled(kind), *unpickled(spec))
 
 
 @answers("create many")
@@ -278,12 +279,12 @@ async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names
 
 @answers("create many here")
 async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
-    kind, names, specs = pickle.loads(value[0]), value[1], value[2]
+    kind, names, specs = unpickled(value[0]), value[1], value[2]
     made: list[bytes] = []
     try:
         waiting = []
         for number, name, spec in zip(itertools.count(1), names, specs, strict=False):
-            actor = pool.make(name, kind, *pickle.loads(spec))
+            actor = pool.make(name, kind, *unpickled(spec))
             made.append(actor.uid)
             if type(actor).__post_create__ is not BaseActor.__post_create__:
                 waiting.append(actor.__post_create__())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -18,16 +19,12 @@ from typing import Any
 
 import cloudpickle
 
-from craton.schedule.metering import Meter
+from craton.schedule.metering import SMALL_NEED, Meter, projected
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
 from craton.schedule.tasks import Work
 from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
 
-#: Bytes that a task is expected to need, for each that it reads.
-FACTOR = 2
-#: Tasks that are expected to need less ask the store for no memory.
-SMALL_NEED = 16 << 20
 # Seconds that a thread is waited for that is being told to stop.
 _SETTLE = 1.0
 # How a worker's process ends whose store is gone.
@@ -296,8 +293,7 @@ class Crew:
         again = False
         try:
             inputs = self._inputs(job)
-            reads = sum(one.nbytes for one in inputs)
-            need = FACTOR * (reads + job.nbytes) if job.memory is None else job.memory
+            need = projected(job.memory, sum(one.nbytes for one in inputs), job.nbytes)
             again = not self._admitted(job, need)
             if not again and need >= SMALL_NEED:
                 reserved = self._reserved(job, need)
@@ -330,7 +326,9 @@ class Crew:
             reserved.release()
         self._finish(job, sink, stored, value, seconds, memory, error, again)
         if error is not None:
-            error.__traceback__ = None  # its frames have what the task read
+            error.__traceback__ = None
+            del error
+            gc.collect()  # what the task read is in its frames
 
     def _inputs(self, job: Job) -> list[PageInput]:
         """What the task reads; parts on other machines are brought here."""
@@ -364,6 +362,8 @@ class Crew:
 
     def _admitted(self, job: Job, need: int) -> bool:
         """Whether the task may run beside those that run already."""
+        if not need:
+            return True
         with self._changed:
             if len(self._running) > 1 and self._used + need > self.memory:
                 self._full = True  # until one of them ends
@@ -429,7 +429,8 @@ class Crew:
                 for band in job.consumers:
                     self._told.made.setdefault(band, []).append((job.run, job.key, stored))
                 self._speak()
-            self._changed.notify_all()
+            if self.threads > 1:
+                self._changed.notify_all()
 
 
 def packed_error(error: BaseException) -> tuple[bytes, str]:

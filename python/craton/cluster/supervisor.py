@@ -148,7 +148,7 @@ class Supervisor:
 
     def _tell(self, band: int, message: Coroutine[Any, Any, Any]) -> None:
         async def told() -> None:
-            with contextlib.suppress(ConnectionError):  # its end is noticed elsewhere
+            with contextlib.suppress(ConnectionError, xo.ActorNotExist):  # its end is noticed elsewhere
                 await message
 
         self._spawn(told())
@@ -194,10 +194,8 @@ class Supervisor:
     async def _watch_node(self, node: int) -> None:
         """Wait for the end of the process that has a machine's store, again and again; its workers end with it."""
         while True:
-            try:
+            with contextlib.suppress(ConnectionError, xo.ActorNotExist):
                 await xo.create_actor_ref(self.host.nodes[node].address, NODE).watch()
-            except (ConnectionError, xo.ActorNotExist):
-                pass
             if self._stopping:
                 return
             bands = [band for band, started in enumerate(self.workers) if started.band.node == node]
