@@ -21,7 +21,7 @@ from craton.config import parse_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from craton.cluster.hosts.base import Host
+    from craton.cluster.hosts.base import Host, Spec
     from craton.cluster.supervisor import Supervisor
     from craton.schedule.tasks import Runner
 
@@ -167,15 +167,21 @@ class ClusterSession(Session):
     runner: Supervisor
 
     def __init__(self, host: str, given: dict[str, Any]) -> None:
+        from craton.cluster.hosts.base import Spec
+
         super().__init__(host, given)
+        spec = Spec(given["workers"], given["threads"], given["memory_limit"])
+        self._host = self._made()
+        reached_at = self._host.open(spec)
         self._loop = asyncio.new_event_loop()
         self._calls: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="craton-supervisor", daemon=True)
         self._thread.start()
         try:
-            self.runner = self.call(self._start())
+            self.runner = self.call(self._start(spec, reached_at))
         except BaseException:
             self._end_loop()
+            self._host.close()
             raise
 
     def _run(self) -> None:
@@ -185,30 +191,41 @@ class ClusterSession(Session):
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    async def _start(self) -> Supervisor:
+    async def _start(self, spec: Spec, reached_at: str) -> Supervisor:
         import craton.actor as xo
-        from craton.cluster.hosts.base import Spec
         from craton.cluster.supervisor import Supervisor
 
-        given = self._given
-        pool = await xo.create_actor_pool("127.0.0.1", n_process=0, auto_recover="actor")
+        pool = await xo.create_actor_pool(reached_at, n_process=0, auto_recover="actor")
         pool.use_key(secrets.token_hex(32).encode())  # workers share it, and refuse everybody else
-        supervisor = Supervisor(pool, self._made(pool), given["policy"])
+        self._host.pool = pool
+        supervisor = Supervisor(pool, self._host, self._given["policy"])
         try:
-            await supervisor.start(Spec(given["workers"], given["threads"], given["memory_limit"]))
+            await supervisor.start(spec)
         except BaseException:
             await supervisor.stop()
             raise
         return supervisor
 
-    def _made(self, pool: Any) -> Host:
+    def _made(self) -> Host:
+        options = self._given["options"]
         if self.host == "local":
             from craton.cluster.hosts.local import LocalHost
 
-            return LocalHost(pool, **self._given["options"])
-        raise NotImplementedError(
-            f"the host {self.host!r} needs its engine: pip install craton[{self.host}]; 'local' and 'embedded' need nothing"
-        )
+            return LocalHost(**options)
+        try:
+            if self.host == "ray":
+                from craton.cluster.hosts.ray import RayHost
+
+                return RayHost(self._given["address"], **options)
+            from craton.cluster.hosts.dask import DaskHost
+
+            return DaskHost(self._given["address"], **options)
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"the host {self.host!r} needs {error.name}: pip install 'craton[{self.host}]'; 'local' and 'embedded' need "
+                f"nothing",
+                name=error.name,
+            ) from None
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine on the supervisor's loop; see :meth:`Session.call`.
@@ -263,6 +280,7 @@ class ClusterSession(Session):
             asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_SHUTDOWN)
         self._closed = True
         self._end_loop()
+        self._host.close()
 
     async def _stop(self) -> None:
         for task in list(self._calls):
@@ -299,7 +317,7 @@ def init(
     workers: int | None = None,
     threads: int | None = None,
     memory_limit: int | str | None = None,
-    address: str | None = None,
+    address: Any = None,
     policy: str = "ncs",
     **more: Any,
 ) -> Session:
@@ -316,7 +334,7 @@ def init(
     memory_limit
         Bytes that the workers of one machine and its store may use together, as a number or as in ``"2GiB"``.
     address
-        Of the Ray or Dask cluster.
+        Of the Ray or Dask cluster, or Dask's client or cluster itself; ``None`` to start one on this machine.
     policy
         How tasks are assigned to workers: ``"ncs"``, or one that it is compared with, ``"bfs"``, ``"round-robin"`` or
         ``"random"``.

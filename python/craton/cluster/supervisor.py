@@ -88,6 +88,7 @@ class Supervisor:
         self._some_alive = asyncio.Event()
         self._stopping = False
         self._gone_for_good = 0
+        self._watched = 1  # machines whose stores are watched, the driver's own included
         self._why = ""  # nothing can be run any more
 
     async def start(self, spec: Spec) -> None:
@@ -105,8 +106,7 @@ class Supervisor:
         await asyncio.gather(*[self._join(number) for number in range(len(self.workers))])
         for number in range(len(self.workers)):
             self._spawn(self._watch(number))
-        for node in self.host.nodes[1:]:
-            self._spawn(self._watch_node(node.number))
+        self._watch_nodes()
         self._some_alive.set()
 
     async def stop(self) -> None:
@@ -169,6 +169,7 @@ class Supervisor:
             self._lost(band, why)
             try:
                 self.workers[band] = await self.host.restart(band)
+                self._watch_nodes()
                 await self._join(band)
             except (ConnectionError, xo.ActorNotExist):
                 failed += 1  # it has ended again
@@ -191,6 +192,11 @@ class Supervisor:
             for run in list(self._runs.values()):
                 run.fail(TaskLost(self._why))
 
+    def _watch_nodes(self) -> None:
+        for node in self.host.nodes[self._watched :]:
+            self._spawn(self._watch_node(node.number))
+        self._watched = len(self.host.nodes)
+
     async def _watch_node(self, node: int) -> None:
         """Wait for the end of the process that has a machine's store, again and again; its workers end with it."""
         while True:
@@ -207,8 +213,14 @@ class Supervisor:
                 for run in list(self._runs.values()):
                     self._again(run, run.of_band(band))
             await asyncio.gather(*[self.host.end(band) for band in bands])
-            if bands:
-                await self.host.restart(bands[0])
+            if not bands:
+                return  # they have all gone to other machines
+            try:
+                self.workers[bands[0]] = await self.host.restart(bands[0])
+            except ConnectionError:
+                continue
+            except (OSError, RuntimeError):
+                return  # whoever watches the worker says so
 
     def _lost(self, band: int, why: str) -> None:
         """Make good the end of a worker."""

@@ -62,10 +62,18 @@ class WorkerActor(xo.StatelessActor):
     ----------
     band
         What it is.
+    path
+        Where modules are looked for that are not found otherwise.
+    folder
+        Where it works, if there is such a folder.
     """
 
-    def __init__(self, band: Band) -> None:
+    def __init__(self, band: Band, path: Sequence[str] = (), folder: str | None = None) -> None:
         super().__init__()
+        sys.path.extend(entry for entry in path if entry not in sys.path)
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                os.chdir(folder)
         self.band = band
         self._peers: Peers | None = None
         self._hungry: set[int] = set()  # bands that have nothing to do, and asked

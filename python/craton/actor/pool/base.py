@@ -20,7 +20,7 @@ from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotSt
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
 from craton.actor.refs import register_pool
-from craton.actor.wire import addresses, auth, frames, shared, tls
+from craton.actor.wire import addresses, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
 from craton.actor.wire.pulse import notice_silence
@@ -65,7 +65,7 @@ class Pool:
         self.strangers, self._complain = Strangers(), Complaints()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._key, self.secured = auth.key(), tls.current()
+        self._key, self.secured = Peers.here().key(), tls.current()
         self._done = asyncio.Event()
         self._visitors = itertools.count(1)
 

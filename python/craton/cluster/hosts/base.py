@@ -6,6 +6,7 @@ host passes the same tests, ``tests/cluster``.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -71,14 +72,32 @@ class Started:
 
 
 class Host(ABC):
-    """Starts workers. All methods are called from the supervisor's event loop."""
+    """Starts workers. All methods but :meth:`open` and :meth:`close` are called from the supervisor's event loop.
+
+    Attributes
+    ----------
+    pool
+        The supervisor's actor pool, in the driver's process; given between :meth:`open` and :meth:`start`.
+    """
+
+    pool: Any
 
     name: ClassVar[str]
     """What users call it."""
 
-    def __init__(self, pool: Any) -> None:
-        self.pool = pool
-        """The supervisor's actor pool, in the driver's process."""
+    def open(self, spec: Spec) -> str:
+        """Find the machines; return the name or number at which they reach this one. Called once, in the user's thread.
+
+        Raises
+        ------
+        OSError, RuntimeError
+            If they are not found; then nothing is left.
+        """
+        return "127.0.0.1"
+
+    def close(self) -> None:
+        """Let go of what :meth:`open` found. Called last, in the user's thread."""
+        return
 
     @abstractmethod
     async def start(self, spec: Spec) -> list[Started]:
@@ -116,6 +135,11 @@ class Host(ABC):
     async def ending(self, worker: int) -> str | None:
         """How a worker's process ended, for people, as far as the host knows more than its connection told."""
         return None
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment(threads: int) -> dict[str, str]:

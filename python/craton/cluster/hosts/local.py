@@ -15,7 +15,7 @@ from typing import Any
 
 import craton.actor as xo
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Node, Spec, Started, environment
+from craton.cluster.hosts.base import Host, Node, Spec, Started, cores, environment
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
 from craton.config import options
@@ -29,8 +29,6 @@ class LocalHost(Host):
 
     Parameters
     ----------
-    pool
-        The supervisor's.
     nodes
         How many machines there shall seem to be: each after the first has a process with a store of its own, so that what
         happens between machines can be tried on one.
@@ -38,8 +36,7 @@ class LocalHost(Host):
 
     name = "local"
 
-    def __init__(self, pool: Any, nodes: int = 1) -> None:
-        super().__init__(pool)
+    def __init__(self, nodes: int = 1) -> None:
         self._count = nodes
         self._nodes: list[Node] = []
         self._started: list[Started] = []
@@ -47,9 +44,8 @@ class LocalHost(Host):
 
     async def start(self, spec: Spec) -> list[Started]:
         """Start the workers; see :meth:`Host.start`."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        workers = spec.workers or max(cores // (spec.threads or 1), 1)
-        threads = spec.threads or max(cores // workers, 1)
+        workers = spec.workers or max(cores() // (spec.threads or 1), 1)
+        threads = spec.threads or max(cores() // workers, 1)
         if spec.memory is not None and current_store() is None:
             options.memory_limit = spec.memory  # of the store that is opened now
         memory = (spec.memory or default_store().limit) // self._count

@@ -1,0 +1,306 @@
+"""What the hosts on distributed engines have in common: everything but how a launcher is had, and let go of.
+
+An engine makes a launcher for each worker (`craton.cluster.hosts.launcher`). Launchers say on which machines they are;
+each machine has one store, the driver's own has that of the driver. A worker that dies is started again by its launcher,
+and a launcher that is lost is had again from the engine, on the same machine or on another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import sys
+from abc import abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import craton.actor as xo
+from craton._native import __version__
+from craton.actor.wire.peers import Peers
+from craton.cluster import worker
+from craton.cluster.hosts.base import Host, Node, Spec, Started, environment
+from craton.cluster.hosts.launcher import UID as STARTER
+from craton.cluster.hosts.launcher import Facts, facts
+from craton.cluster.transfer import UID as NODE
+from craton.cluster.transfer import NodeActor
+from craton.config import options
+from craton.schedule.tasks import Band
+from craton.store import default_store
+from craton.store.process import current_store
+
+#: Where processes of one machine reach each other.
+LOOPBACK = "127.0.0.1"
+# Seconds that launchers have to end what they have started.
+_END = 5.0
+
+
+@dataclass(slots=True)
+class Launched:
+    """A launcher.
+
+    Parameters
+    ----------
+    handle
+        The engine's.
+    host
+        The name or number at which the engine reaches its machine.
+    facts
+        What it knows of it.
+    threads
+        That the engine has for the worker.
+    address
+        Of its pool, once that serves.
+    """
+
+    handle: Any
+    host: str
+    facts: Facts
+    threads: int
+    address: str = ""
+
+    @property
+    def starter(self) -> Any:
+        """Who starts processes there."""
+        return xo.create_actor_ref(self.address, STARTER)
+
+
+class EngineHost(Host):
+    """Workers on a distributed engine.
+
+    Parameters
+    ----------
+    address
+        Of the engine.
+    driver
+        The name or number at which workers reach this machine; by default that of the interface that leads to them, or
+        the loopback's where they are all on this machine.
+    env
+        Environment variables of the workers.
+    timeout
+        Seconds until the engine must have room for all workers.
+    nodes
+        How many machines those of one machine shall seem to be, so that what happens between machines can be tried.
+    """
+
+    def __init__(
+        self,
+        address: Any,
+        *,
+        driver: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+        nodes: int = 1,
+    ) -> None:
+        self.address, self.timeout = address, timeout
+        self._driver, self._env, self._seeming = driver, dict(env or {}), nodes
+        self._launched: list[Launched] = []
+        self._started: list[Started] = []
+        self._nodes: list[Node] = []
+        self._machines: list[str] = []  # of each node, and:
+        self._stores: list[str] = []
+        self._owners: list[int] = []  # the launcher whose process has the store
+        self._memory: int | None = None
+
+    # ---- what an engine does; in any thread ----
+
+    @abstractmethod
+    def connect(self, spec: Spec) -> int:
+        """Connect to the engine, or start one; return how many launchers there shall be."""
+
+    @abstractmethod
+    def launch(self, number: int) -> Launched:
+        """Have a launcher of this number; the earlier one is gone.
+
+        Raises
+        ------
+        Exception
+            If the engine has no room for it, or something else is wrong.
+        """
+
+    @abstractmethod
+    def serve(self, launched: Launched, key: bytes, host: str) -> str:
+        """Call :meth:`Launcher.serve`."""
+
+    @abstractmethod
+    def disconnect(self) -> None:
+        """Let go of all launchers and of the engine; end it if it was started by :meth:`connect`. May be called twice."""
+
+    # ---- the host ----
+
+    def open(self, spec: Spec) -> str:
+        """Have the engine make launchers; see :meth:`Host.open`."""
+        try:
+            count = self.connect(spec)
+            with ThreadPoolExecutor(count, "craton-launch") as threads:
+                self._launched = list(threads.map(self._launch, range(count)))
+        except BaseException:
+            self.close()
+            raise
+        own = facts().machine
+        away = next((one.host for one in self._launched if one.facts.machine != own), None)
+        return self._driver or (LOOPBACK if away is None else leading_to(away))
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self.disconnect()
+
+    def _launch(self, number: int) -> Launched:
+        launched = self.launch(number)
+        if launched.facts.version != __version__:
+            raise RuntimeError(
+                f"{launched.facts.name} has Craton {launched.facts.version}, and this process {__version__}; they must be the same"
+            )
+        return launched
+
+    async def start(self, spec: Spec) -> list[Started]:
+        """Start the workers; see :meth:`Host.start`."""
+        if spec.memory is not None and current_store() is None:
+            options.memory_limit = spec.memory  # of the store that is opened now
+        self._memory = spec.memory
+        self._nodes = [Node(0, socket.gethostname(), self.pool.external_address)]
+        self._machines, self._owners = [facts().machine], [-1]
+        self._stores = [default_store().address or default_store().serve()]
+        numbers = range(len(self._launched))
+        self._locks = [asyncio.Lock() for _ in numbers]
+        self._making = asyncio.Lock()
+        await asyncio.gather(*[self._serve(number) for number in numbers])
+        bands = [await self._band(number) for number in numbers]
+        self._started = list(await asyncio.gather(*[self._worker(band) for band in bands]))
+        return list(self._started)
+
+    async def _serve(self, number: int) -> None:
+        """Have a launcher's pool serve, and end with this process."""
+        launched, driver = self._launched[number], self.pool.external_address
+        host = LOOPBACK if driver.startswith(f"{LOOPBACK}:") else launched.host
+        try:
+            launched.address = await asyncio.to_thread(self.serve, launched, Peers.here().key(), host)
+            self.pool.spawn(self._hold(launched))
+            await launched.starter.reach(driver, "craton-supervisor")
+        except (OSError, xo.ActorNotExist) as error:
+            raise RuntimeError(
+                f"{launched.facts.name}, reached at {host}, and this process, reached at {driver}, must be able to connect to each "
+                f"other; another name or number of this machine is given as driver=…: {error}"
+            ) from error
+
+    async def _hold(self, launched: Launched) -> None:
+        with contextlib.suppress(ConnectionError, xo.ActorNotExist):
+            await launched.starter.watch()
+
+    def _machine(self, number: int) -> str:
+        share = number * self._seeming // len(self._launched)
+        return self._launched[number].facts.machine + (f" {share}" if share else "")
+
+    async def _band(self, number: int) -> Band:
+        """The band of a launcher's worker; the store of its machine serves."""
+        machine, launched = self._machine(number), self._launched[number]
+        same = sum(self._machine(other) == machine for other in range(len(self._launched)))
+        async with self._making:
+            if machine not in self._machines:
+                node = len(self._nodes)
+                self._machines.append(machine)
+                self._stores.append(f"@craton-{secrets.token_hex(12)}")
+                self._nodes.append(Node(node, launched.facts.name, ""))
+                self._owners.append(number)
+            node = self._machines.index(machine)
+            limit = self._memory or (launched.facts.memory if node else default_store().limit)
+            if node and not await self._has(self._owners[node], self._nodes[node].address):
+                address = await self._store(launched, node, limit // self._seeming)
+                self._nodes[node] = replace(self._nodes[node], address=address)
+                self._owners[node] = number
+        return Band(number, launched.threads, limit // self._seeming // same, node)
+
+    async def _has(self, number: int, address: str) -> bool:
+        """Whether a launcher has, or will have again, a process that serves at an address."""
+        try:
+            return bool(address) and await self._launched[number].starter.recovered(address)
+        except (ConnectionError, xo.ActorNotExist):
+            return False
+
+    async def _store(self, launched: Launched, node: int, limit: int) -> str:
+        """Start the process of a machine's store."""
+        variables = {"CRATON_STORE": "", "CRATON_MEMORY_LIMIT": str(limit), "CRATON_CLUSTER": "embedded"}
+        address = await launched.starter.add(f"node-{node}", {**self._env, **variables})
+        await xo.create_actor(NodeActor, node, self._stores[node], uid=NODE, address=address)
+        return address
+
+    async def _worker(self, band: Band) -> Started:
+        """Start a worker's process."""
+        variables = {
+            **environment(band.threads),
+            **self._env,
+            "CRATON_STORE": self._stores[band.node],
+            "CRATON_MEMORY_LIMIT": str(self._memory or self._launched[band.number].facts.memory),
+        }
+        address = await self._launched[band.number].starter.add(f"band-{band.number}", variables)
+        await self._actor(band, address)
+        return Started(band, address)
+
+    async def _actor(self, band: Band, address: str) -> None:
+        path = [os.path.abspath(entry) for entry in sys.path]
+        folder = os.getcwd() if self.shares_folder else None
+        await xo.create_actor(worker.WorkerActor, band, path, folder, uid=worker.UID, address=address)
+
+    @property
+    def shares_folder(self) -> bool:
+        """Whether workers work in the driver's folder, where they have it."""
+        return True
+
+    async def restart(self, number: int) -> Started:
+        """Have a worker there again; see :meth:`Host.restart`."""
+        async with self._locks[number]:
+            started = self._started[number]
+            lost = not await self._has(number, started.address)
+            if lost and not await self._lives(number):
+                try:
+                    self._launched[number] = await asyncio.to_thread(self._launch, number)
+                except OSError:
+                    raise
+                except Exception as error:
+                    raise RuntimeError(str(error)) from error
+                await self._serve(number)
+            band = await self._band(number)
+            if lost:
+                self._started[number] = await self._worker(band)
+            # It could not be made if the store of its machine was not there yet.
+            elif not await xo.has_actor(xo.create_actor_ref(started.address, worker.UID)):
+                await self._actor(band, started.address)
+            return self._started[number]
+
+    async def _lives(self, number: int) -> bool:
+        try:
+            await self._launched[number].starter.remove(self._started[number].address)
+        except (ConnectionError, xo.ActorNotExist):
+            return False
+        return True
+
+    async def end(self, number: int) -> None:
+        """Kill a worker's process; see :meth:`Host.end`."""
+        with contextlib.suppress(ConnectionError, xo.ActorNotExist):
+            await self._launched[number].starter.kill(self._started[number].address)
+
+    async def stop(self) -> None:
+        """End the workers; see :meth:`Host.stop`."""
+        await asyncio.gather(*[self._end(launched) for launched in self._launched if launched.address])
+        self._started, self._nodes = [], self._nodes[:1]
+
+    async def _end(self, launched: Launched) -> None:
+        with contextlib.suppress(ConnectionError, TimeoutError, xo.ActorNotExist):
+            await asyncio.wait_for(launched.starter.remove(), _END)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The machines."""
+        return self._nodes
+
+
+def leading_to(host: str) -> str:
+    """The number of this machine's interface from which another machine is reached."""
+    family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:
+        sock.connect(address)  # nothing is sent
+        return sock.getsockname()[0]
