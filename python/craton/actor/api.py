@@ -94,8 +94,6 @@ async def create_actor_pool(
         auto_recover = "actor"
     if auto_recover not in _RECOVERIES:
         raise ValueError(f"`auto_recover` is one of 'actor', 'process', True and False, not {auto_recover!r}")
-    if use_uvloop == "auto":
-        use_uvloop = _has_uvloop()
     host, port = addresses.split(address)
     if extra_conf and extra_conf.get("listen_elastic_ip") and listen is None:
         listen = "::" if ":" in host else "0.0.0.0"
@@ -121,15 +119,9 @@ async def create_actor_pool(
     scheme = address.rpartition("://")[0]
     if scheme and port is not None:
         config.pools[0].address = address
-    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, bool(use_uvloop))
+    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, use_uvloop)
     await pool.start()
     return pool
-
-
-def _has_uvloop() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("uvloop") is not None
 
 
 async def _ask(address: str | None, what: str, value: Any) -> Any:
@@ -276,21 +268,3 @@ async def wait_actor_pool_recovered(address: str, main_pool_address: str | None 
 async def get_pool_config(address: str) -> ActorPoolConfig:
     """Return what the group of the pool at that address consists of."""
     return await _ask(address, "config", None)
-
-
-async def wait_for(fut: Any, timeout: float | None = None) -> Any:
-    """Await something for at most some seconds; then it is cancelled, and `TimeoutError` raised at once.
-
-    Unlike `asyncio.wait_for`, it does not wait for the cancellation to be done.
-    """
-    task = asyncio.ensure_future(fut)
-    try:
-        done, _ = await asyncio.wait({task}, timeout=timeout)
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
-    if not done:
-        task.cancel()
-        task.add_done_callback(lambda late: None if late.cancelled() else late.exception())
-        raise TimeoutError(f"nothing within {timeout} s")
-    return task.result()

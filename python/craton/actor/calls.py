@@ -10,7 +10,7 @@ from typing import Any
 
 from craton.actor.api import _ask
 from craton.actor.errors import RemoteTraceback, SendMessageFailed
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import answers, is_unfinished, unsendable
 from craton.actor.refs import ActorRef
 from craton.actor.wire import frames
 from craton.actor.wire.peers import CALL
@@ -98,10 +98,13 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, tuple[
                 try:
                     pool.counted["calls"] += 1
                     result = getattr(actor, method)(*pair[0], **pair[1])
-                except Exception as error:
+                    unfinished = is_unfinished(result)
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:
                     errors[index] = _told(error)
                     continue
-                if type(result) is not tuple and not hasattr(result, "__await__") and not hasattr(result, "__aiter__"):
+                if not unfinished:
                     results[index] = result
                     if index % _AT_ONCE == _AT_ONCE - 1:
                         await asyncio.sleep(0)
@@ -118,17 +121,15 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, tuple[
     for task, index in waiting.items():
         try:
             results[index] = task.result()
-        except asyncio.CancelledError as error:
-            errors[index] = error, ""
-        except Exception as error:
+        except BaseException as error:
             errors[index] = _told(error)
     return results, errors
 
 
-def _told(error: Exception) -> tuple[BaseException, str]:
+def _told(error: BaseException) -> tuple[BaseException, str]:
     text = "".join(traceback.format_exception(error))
     try:
         frames.pack((), error)
     except SendMessageFailed as failure:
-        return SendMessageFailed(f"the exception {type(error).__name__}: {str(error)[:500]} {failure}"), text
+        return unsendable(error, failure), text
     return error, text

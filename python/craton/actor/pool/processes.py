@@ -37,6 +37,7 @@ class Process:
         given = {**given, "report": writing, "parent": os.getpid(), "path": path}
         environment = {**os.environ, **{name: str(value) for name, value in (env or {}).items()}}
         try:
+            text = pickle.dumps(given, 5)
             self._popen = subprocess.Popen(
                 [python or sys.executable, "-m", "craton.actor.pool.sub"],
                 stdin=subprocess.PIPE,
@@ -59,7 +60,7 @@ class Process:
         assert self._popen.stderr is not None
         self._log = watcher.add(self._popen.stderr)  # type: ignore[arg-type]
         with contextlib.suppress(BrokenPipeError):
-            self._popen.stdin.write(pickle.dumps(given, 5))
+            self._popen.stdin.write(text)
             self._popen.stdin.flush()
 
     @classmethod
@@ -140,10 +141,6 @@ class Process:
     def kill(self) -> None:
         """End it at once."""
         self._popen.kill()
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self._popen.terminate()
 
     def end(self) -> None:
         """Kill it, and let go of it."""

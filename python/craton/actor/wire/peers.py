@@ -11,6 +11,7 @@ import weakref
 from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
+from craton.actor.waiting import wait_for
 from craton.actor.wire import addresses, auth, frames, shared
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
@@ -55,7 +56,11 @@ class Peer:
             self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}"
         )
         shared.share(self.link, sock, self._home)
-        await self.link.ready
+        try:
+            await self.link.ready
+        except asyncio.CancelledError:
+            self.link.close()  # nobody else has it
+            raise
 
     async def _home(self) -> Any:
         from craton.actor.pool.sharing import store_of
@@ -144,8 +149,8 @@ class Peer:
         try:
             return await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                raise  # the callee's
+            if number not in self._pending:
+                raise  # it is answered: it is the callee's, or came too late
             return await self._cancelled(number)
         finally:
             # An error that is kept keeps this frame: it shall not keep what was sent, nor go round in a circle.
@@ -263,7 +268,7 @@ class Peers:
             for other, peers in list(cls._of.items()):
                 if other.is_closed():
                     peers.let_go()  # nobody has hung up
-                    del cls._of[other]
+                    cls._of.pop(other, None)  # another thread may have done it
             found = cls._of[loop] = cls(loop)
         return found
 
@@ -293,7 +298,7 @@ class Peers:
             return None
         with contextlib.suppress(Exception):
             asked = self.request(main, ASK, ("obituary",), (address, pid))
-            return await asyncio.wait_for(asked, _OBITUARY)
+            return await wait_for(asked, _OBITUARY)
         return None
 
     @staticmethod

@@ -187,9 +187,7 @@ def new_leaf(columns: Mapping[str, pl.DataType], **what: Any) -> tuple[Scan, Lea
     return Scan(TileSource(tuple(columns.items()), slot), tuple(columns)), Leaf(slot, **what)
 
 
-def at_rest(
-    columns: Mapping[str, pl.DataType], reads: Iterable[Read], sizes: Iterable[Part], **changes: Any
-) -> Tiles:
+def at_rest(columns: Mapping[str, pl.DataType], reads: Iterable[Read], sizes: Iterable[Part], **changes: Any) -> Tiles:
     """Tiles that are outputs as they are."""
     kept = changes.pop("kept", False)
     scan, leaf = new_leaf(columns, reads=tuple(reads), sizes=tuple(sizes), kept=kept)
