@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import craton.actor as xo
 from craton.actor import cli
-from craton.actor.pool import oom, sharing
+from craton.actor.pool import oom, processes, sharing
 from craton.actor.pool.sub import _loop_factory
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -144,6 +145,26 @@ def test_errors_of_actors_that_are_dismissed_are_logged(caplog: pytest.LogCaptur
 
     asyncio.run(main())
     assert "KeyError: 'of an actor'" in caplog.text
+
+
+def test_a_process_that_takes_long_to_die_is_waited_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=1, auto_recover=False) as pool:
+            (process,) = pool.sub_processes.values()
+            popen = process._popen
+
+            def wait(timeout: float) -> int:
+                raise subprocess.TimeoutExpired("python", timeout)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(popen, "wait", wait)
+                process.end()
+            assert popen in processes._dying
+            await until(lambda: not runs(process.pid))
+            await pool.append_sub_pool()
+            assert popen not in processes._dying
+
+    asyncio.run(main())
 
 
 # ---- exceptions ----

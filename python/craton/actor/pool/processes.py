@@ -22,6 +22,10 @@ LENGTH = struct.Struct("<I")
 _GONE = 5.0
 
 
+_dying: list[subprocess.Popen[bytes]] = []
+"""Processes that were killed and, on a busy machine, have not ended yet: they are waited for when others are started."""
+
+
 class Process:
     """A sub pool's process; made by `start`.
 
@@ -32,6 +36,7 @@ class Process:
     """
 
     def __init__(self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher) -> None:
+        _reap()
         reading, writing = os.pipe()
         path = _path() if python is None or python == sys.executable else _own_path()
         given = {**given, "report": writing, "parent": os.getpid(), "path": path}
@@ -147,8 +152,10 @@ class Process:
         with contextlib.suppress(OSError):
             self._popen.kill()
         self.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._popen.wait(1)
+        except subprocess.TimeoutExpired:
+            _dying.append(self._popen)
 
     async def wait(self, timeout: float | None = None) -> int | None:
         """Wait for its end; return how it ended.
@@ -206,6 +213,13 @@ class Process:
         """Let go of the pipes in a process that was forked from the one that started this."""
         self.close()
         self._log.close()
+
+
+def _reap() -> None:
+    for popen in list(_dying):
+        if popen.poll() is not None:
+            with contextlib.suppress(ValueError):  # another thread has done it
+                _dying.remove(popen)
 
 
 def _readable(loop: asyncio.AbstractEventLoop, descriptor: int) -> asyncio.Future[None]:

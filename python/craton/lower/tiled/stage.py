@@ -13,9 +13,9 @@ import pyarrow as pa
 from craton import _native
 from craton.errors import SourceChanged
 from craton.lower.held import version_of
-from craton.lower.tiled.tiles import bind
+from craton.lower.tiled.tiles import TileSource, bind
 from craton.lower.whole import OrderKey, lower
-from craton.plan.operators import Operator, Scan, schema
+from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.schedule.tasks import Input, Sink
@@ -144,7 +144,7 @@ class StageWork:
     plan
         The tile's plan, over files and over slots.
     slots
-        Which slot each input of the task is.
+        Which slot each input of the task is of; those of one slot follow each other.
     exchange
         How the rows are distributed.
     ordered
@@ -160,18 +160,18 @@ class StageWork:
         """Compute the tile."""
         _check_files(self.plan)
         columns = _slot_columns(self.plan)
-        frames: dict[int, Source] = {
-            slot: MemorySource.of(to_polars(given, columns[slot]))
-            for slot, given in zip(self.slots, inputs, strict=True)
-            if slot in columns
+        given: dict[int, list[pl.DataFrame]] = {slot: [] for slot in columns}
+        for slot, rows in zip(self.slots, inputs, strict=True):
+            if rows.rows and slot in columns:
+                given[slot].append(from_arrow(rows.table(), dict(columns[slot])))
+        sources: dict[int, Source] = {
+            slot: MemorySource.of(_one_frame(frames, columns[slot])) for slot, frames in given.items()
         }
-        frame = lower(bind(self.plan, frames), ordered=self.ordered).collect(engine="streaming")
+        frame = lower(bind(self.plan, sources), ordered=self.ordered).collect(engine="streaming")
         return self.exchange.write(frame, sink)
 
 
 def _slot_columns(plan: Operator) -> dict[int, tuple[tuple[str, pl.DataType], ...]]:
-    from craton.lower.tiled.tiles import TileSource
-
     found = {}
     for op in topological(plan):
         source = getattr(op, "source", None)
@@ -195,11 +195,10 @@ def _check_files(plan: Operator) -> None:
                         raise SourceChanged(f"{path!r} was {gone} after it was read into a lazy frame")
 
 
-def to_polars(given: Input, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
-    """An input as a frame with these columns, over the store's memory."""
-    if not given.rows:
+def _one_frame(frames: list[pl.DataFrame], columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
+    if not frames:
         return pl.DataFrame(schema=dict(columns))
-    return from_arrow(given.table(), dict(columns))
+    return frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=False)
 
 
 def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -212,8 +211,3 @@ def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame
 def to_arrow(frame: pl.DataFrame) -> pa.Table:
     """A frame as a table of the same types, without copying."""
     return frame.to_arrow(compat_level=pl.CompatLevel.newest())
-
-
-def output_schema(plan: Operator) -> dict[str, pl.DataType]:
-    """The columns of a stage's output."""
-    return dict(schema(plan))

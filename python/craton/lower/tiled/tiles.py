@@ -20,7 +20,7 @@ from craton.plan.sources import Source
 from craton.schedule.tasks import Part, Read
 
 #: What hidden columns are called; a number follows.
-HIDDEN = "\x00tiled"
+HIDDEN = "\x01tiled"
 _slots = itertools.count()
 _names = itertools.count()
 
@@ -62,7 +62,7 @@ class Leaf:
     scans
         For each tile a plan that reads files; or none, and
     reads
-        for each tile the outputs that it reads.
+        for each tile the outputs that it reads, one after another.
     sizes
         For each tile its size, if it is known.
     kept
@@ -71,7 +71,7 @@ class Leaf:
 
     slot: int
     scans: tuple[Operator, ...] = ()
-    reads: tuple[Read, ...] = ()
+    reads: tuple[tuple[Read, ...], ...] = ()
     sizes: tuple[Part, ...] = ()
     kept: bool = False
 
@@ -115,10 +115,10 @@ class Segment:
         """Whether the tiles are outputs as they are."""
         return isinstance(self.plan, Scan) and isinstance(self.plan.source, TileSource) and bool(self.leaves[0].reads)
 
-    def bound(self, tile: int) -> tuple[Operator, dict[int, Read]]:
+    def bound(self, tile: int) -> tuple[Operator, dict[int, tuple[Read, ...]]]:
         """The plan of one tile, and what its slots read."""
         scans: dict[int, Operator] = {}
-        reads: dict[int, Read] = {}
+        reads: dict[int, tuple[Read, ...]] = {}
         for leaf in self.leaves:
             if leaf.scans:
                 scans[leaf.slot] = leaf.scans[tile]
@@ -162,6 +162,11 @@ class Tiles:
         return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
 
     @property
+    def kept(self) -> bool:
+        """Whether others read some of the outputs, too."""
+        return any(leaf.kept for segment in self.segments for leaf in segment.leaves)
+
+    @property
     def rows(self) -> int:
         """Rows of outputs at rest."""
         return sum(size.rows for size in self.sizes or ())
@@ -172,7 +177,7 @@ class Tiles:
         return sum(size.nbytes for size in self.sizes or ())
 
     @property
-    def reads(self) -> tuple[Read, ...]:
+    def reads(self) -> tuple[tuple[Read, ...], ...]:
         """What each tile at rest reads."""
         return tuple(read for segment in self.segments for read in segment.leaves[0].reads)
 
@@ -187,7 +192,9 @@ def new_leaf(columns: Mapping[str, pl.DataType], **what: Any) -> tuple[Scan, Lea
     return Scan(TileSource(tuple(columns.items()), slot), tuple(columns)), Leaf(slot, **what)
 
 
-def at_rest(columns: Mapping[str, pl.DataType], reads: Iterable[Read], sizes: Iterable[Part], **changes: Any) -> Tiles:
+def at_rest(
+    columns: Mapping[str, pl.DataType], reads: Iterable[tuple[Read, ...]], sizes: Iterable[Part], **changes: Any
+) -> Tiles:
     """Tiles that are outputs as they are."""
     kept = changes.pop("kept", False)
     scan, leaf = new_leaf(columns, reads=tuple(reads), sizes=tuple(sizes), kept=kept)
