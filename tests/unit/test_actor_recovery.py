@@ -72,14 +72,20 @@ class Group:
         (self.folder / "open").touch()
 
 
-def broken(tmp_path: Path, work: Any, **options: Any) -> None:
+def broken(tmp_path: Path, work: Any, patience: float = 60) -> None:
+    (tmp_path / "patience.py").write_text(f"from craton.actor.pool import returning\nreturning.PATIENCE = {patience}\n")
+
     async def main() -> None:
-        async with await xo.create_actor_pool("127.0.0.1", **{"n_process": 1, **options}) as pool:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=1, modules=["patience"]) as pool:
             group = Group(pool, tmp_path)
             await group.break_down()
             await asyncio.wait_for(work(group), 30)
 
-    asyncio.run(main())
+    sys.path.append(str(tmp_path))  # also that of the sub pool
+    try:
+        asyncio.run(main())
+    finally:
+        sys.path.remove(str(tmp_path))
 
 
 def test_calls_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
@@ -132,10 +138,7 @@ def test_questions_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
     broken(tmp_path, work)
 
 
-def test_what_takes_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "impatient.py").write_text("from craton.actor.pool import returning\nreturning.PATIENCE = 0.2\n")
-    monkeypatch.syspath_prepend(tmp_path)
-
+def test_what_takes_too_long_is_told(tmp_path: Path) -> None:
     async def work(group: Group) -> None:
         for waiting in (group.ref.add(1), xo.has_actor(group.ref), xo.ActorGroup([group.ref]).call("add", 1)):
             with pytest.raises(xo.ActorPoolNotStarted, match=r"has not made the actor b'late' again within 0.2 s"):
@@ -144,7 +147,7 @@ def test_what_takes_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         await xo.wait_actor_pool_recovered(group.sub, group.main)
         assert await group.ref.add(1) == 1
 
-    broken(tmp_path, work, modules=["impatient"])
+    broken(tmp_path, work, patience=0.2)
 
 
 def test_an_actor_that_is_made_again_does_not_wait_for_those_behind_it(
