@@ -21,8 +21,10 @@ _LAZY = {
     "connect": "craton.store",
     "default_store": "craton.store",
     "deserialize": "craton.serialize",
+    "init": "craton.cluster",
+    "shutdown": "craton.cluster",
 }
-_MODULES = ("serialize",)  # that are called as functions
+_MODULES = ("cluster", "serialize")
 
 
 def __getattr__(name: str) -> Any:

@@ -135,6 +135,18 @@ class Matches:
             If a buffer is of another length, or not contiguous, or both are one.
         """
 
+class TaskGraph:
+    """What `craton.schedule.Graph` describes, from contiguous buffers of int64 (costs: float64) that nobody writes to meanwhile.
+
+    Its arrays come in the order of the parameters there. `ValueError` says what is wrong with a graph, bands or a policy, and where.
+    """
+
+    def __new__(cls, tasks: int, /, *arrays: NDArray[Any] | None) -> TaskGraph: ...
+    def assign(self, capacities: Sequence[float], policy: str, seed: int, /, *out: NDArray[np.int32]) -> None:
+        """Write what `craton.schedule.Assignment` has into four buffers: ``bands``, ``output``, ``order`` and ``starts``."""
+    def moved_bytes(self, bands: NDArray[np.int32], /) -> int:
+        """Return the bytes along edges whose ends are in different bands."""
+
 class Buffers(Iterator[Any]):
     """The buffers of a serialized object, as pickle asks for them: arrays, finished, and other memory.
 
@@ -203,6 +215,23 @@ def array(array: _T, /) -> _T:
     >>> from craton._native import array
     >>> array(7)
     7
+    """
+
+def check_pickle(stream: Any, most: int, /) -> None:
+    r"""Find that nothing in a pickle nests deeper than ``most``, and that it claims nothing that is not there.
+
+    Reading one does not recurse; hashing or freeing what it makes does, in C. What is put into a list, dict or object after
+    that was remembered does not count where it is remembered. What is too short for harm is left to its reader.
+
+    Raises
+    ------
+    ValueError
+        It nests deeper, or leaves out places of the memo; it is truncated or no pickle, and that was seen on the way.
+
+    Examples
+    --------
+    >>> from craton._native import check_pickle
+    >>> check_pickle(b")\x85.", 2)
     """
 
 def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:

@@ -161,7 +161,7 @@ def test_a_process_that_takes_long_to_die_is_waited_for_later(monkeypatch: pytes
                 patch.setattr(popen, "wait", wait)
                 process.end()
             assert popen in processes._dying
-            await until(lambda: not runs(process.pid))
+            await until(lambda: popen.returncode is not None)
             await pool.append_sub_pool()
             assert popen not in processes._dying
 

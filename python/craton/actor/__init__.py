@@ -62,11 +62,13 @@ from craton.actor.refs import as_ref as create_actor_ref
 from craton.actor.streams import Stream, generator
 from craton.actor.transfer import BufferRef, FileObjectRef, buffer_ref, copy_to, file_object_ref
 from craton.actor.waiting import wait_for
+from craton.actor.wire.tls import TLS
 
 _T = TypeVar("_T")
 ActorRefType = Union[ActorRef, _T]  # noqa: UP007 (subscripted by its users)
 
 __all__ = [
+    "TLS",
     "Actor",
     "ActorAlreadyExist",
     "ActorError",

@@ -6,7 +6,7 @@
     python -m craton actor top ADDRESS [--interval SECONDS] [--count TIMES] [--json]
 
 The key is found as everywhere: in ``CRATON_ACTOR_KEY``, in the file that ``CRATON_ACTOR_KEY_FILE`` names, or in this
-user's own file.
+user's own file. So are the files for TLS: in ``CRATON_ACTOR_TLS_CERT``, ``_KEY`` and ``_CA``.
 """
 
 from __future__ import annotations

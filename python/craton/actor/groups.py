@@ -29,6 +29,7 @@ from craton.actor.calls import call_each
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef, make_ref
 from craton.actor.wire import frames
+from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
 
@@ -241,7 +242,7 @@ class _Spec:
 
 
 def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
-    return (pickle.loads(kind), *pickle.loads(spec))
+    return (unpickled(kind), *unpickled(spec))
 
 
 @answers("create many")
@@ -289,14 +290,14 @@ async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names
 
 @answers("create many here")
 async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
-    kind, names, specs = pickle.loads(value[0]), value[1], value[2]
+    kind, names, specs = unpickled(value[0]), value[1], value[2]
     for name in names:
         await pool.returned(name)
     made: list[Any] = []
     begun: dict[asyncio.Task[None], Any] = {}
     try:
         for number, name, spec in zip(itertools.count(1), names, specs, strict=False):
-            made.append(pool.make(name, kind, *pickle.loads(spec)))
+            made.append(pool.make(name, kind, *unpickled(spec)))
             if number % 256 == 0:
                 await asyncio.sleep(0)  # others go on meanwhile
         if kind.__post_create__ is not BaseActor.__post_create__:

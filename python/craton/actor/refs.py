@@ -24,7 +24,7 @@ _pools: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 def register_pool(pool: Any) -> None:
     """Make the actors of a pool of this process known here."""
-    _pools[pool.external_address] = pool
+    _pools[pool.external_address] = _pools[pool.advertised] = pool
 
 
 def local_pool(address: str) -> Any:

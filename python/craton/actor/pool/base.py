@@ -7,7 +7,6 @@ import functools
 import itertools
 import logging
 import os
-import pickle
 import secrets
 import socket
 import traceback
@@ -22,11 +21,12 @@ from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
 from craton.actor.pool.returning import Returning
 from craton.actor.refs import is_plain, register_pool
-from craton.actor.wire import addresses, auth, frames, shared
+from craton.actor.wire import addresses, auth, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
 from craton.actor.wire.pulse import notice_silence
 from craton.actor.wire.strangers import Complaints, Strangers, pause
+from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
 
@@ -46,6 +46,11 @@ class Pool:
     ----------
     external_address : str
         Where it is reached.
+    advertised : str
+        The same, as its actors know it and tell others: a pool that only says that it is everywhere is at this machine's
+        own address; known when it listens.
+    secured : Secured or None
+        The settings of TLS, if its connections between machines have it.
     actors : dict
         Those who live here, by uid.
     returning : Returning or None
@@ -62,6 +67,7 @@ class Pool:
         self.returning: Returning | None = None
         self._leaving: set[bytes] = set()
         self.stopped = False
+        self.advertised = ""
         self.counted = {"calls": 0, "errors": 0, "received": 0, "sent": 0}
         self.handled = Handled()
         self._listening: list[socket.socket] = []
@@ -69,7 +75,7 @@ class Pool:
         self.strangers, self._complain = Strangers(), Complaints()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._key = auth.key()
+        self._key, self.secured = auth.key(), tls.current()
         self._done = asyncio.Event()
         self._visitors = itertools.count(1)
 
@@ -92,7 +98,14 @@ class Pool:
         ------
         OSError
             The port is taken, or the host is not this machine's.
+        ValueError
+            There are settings for TLS, but no certificate for others to see.
         """
+        if self.secured is not None and self.secured.server is None:
+            raise ValueError(
+                f"a pool with TLS needs a certificate: authorities are given, {self.secured.tls.ca}, and no "
+                f"{tls.VARIABLE}CERT"
+            )
         conf = self.config.pools[self.process_index]
         host, port = addresses.split(conf.address)
         scheme = conf.address.rpartition("://")[0]
@@ -101,7 +114,9 @@ class Pool:
         if port is None:
             joined = addresses.join(host, tcp.getsockname()[1])
             conf.address = f"{scheme}://{joined}" if scheme else joined
-        self._listening.append(addresses.listen_unix(conf.address))
+        self.advertised = addresses.advertised(conf.address)
+        for address in {conf.address, self.advertised}:
+            self._listening.append(addresses.listen_unix(address))
         for sock in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock)
         register_pool(self)
@@ -120,7 +135,8 @@ class Pool:
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 notice_silence(sock)
-            link = Link(self.loop, sock, self, auth.Handshake(self._key, True), f"client {next(self._visitors)}")
+            name = f"client {next(self._visitors)}"
+            link = tls.link(self.loop, sock, self, self._key, True, name, self.secured)
             if link.closed:
                 continue  # it had gone again
             shared.share(link, sock, self._home)
@@ -291,6 +307,7 @@ class Pool:
             await self.returning.wait(uid)
         actor = self._resident(uid)
         if type(value) is frames.Undecodable:
+            self._complain("What %s was called with at %s cannot be read: %s", name, self.external_address, value.error)
             raise value.error
         began = perf_counter()
         try:
@@ -331,7 +348,7 @@ class Pool:
         ActorAlreadyExist
             The name is taken.
         """
-        actor = self.make(uid, *pickle.loads(spec))
+        actor = self.make(uid, *unpickled(spec))
         try:
             await actor.__post_create__()
         except BaseException:
@@ -351,7 +368,7 @@ class Pool:
         if uid in self.actors:
             raise ActorAlreadyExist(f"there is an actor {uid!r} at {self.external_address} already")
         actor = kind.__new__(kind, *args, **kwargs)
-        actor.uid, actor.address = uid, self.external_address
+        actor.uid, actor.address = uid, self.advertised
         actor.__init__(*args, **kwargs)
         self.actors[uid] = actor
         return actor
@@ -417,6 +434,10 @@ class Pool:
             task.cancel()
         if late:
             await asyncio.wait(late, timeout=TIDY)
+
+    def use_key(self, key: bytes) -> None:
+        """Speak from now on only with those who have this key, in this pool, in its loop, and in sub pools that are added."""
+        self._key = Peers.here().secret = key
 
     async def find(self, uid: bytes) -> str | None:
         """Return the address in the group where an actor of that name lives."""

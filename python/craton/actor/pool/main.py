@@ -8,7 +8,7 @@ import inspect
 import logging
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from craton.actor.errors import ActorPoolNotStarted
 from craton.actor.pool.base import answers
@@ -19,8 +19,9 @@ from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
 from craton.actor.pool.recovery import Keeper, unless_cancelled
 from craton.actor.pool.sharing import GroupStore
-from craton.actor.wire import addresses
+from craton.actor.wire import addresses, tls
 from craton.actor.wire.peers import Peers
+from craton.actor.wire.tls import TLS, Secured
 
 logger = logging.getLogger("craton.actor")
 
@@ -46,8 +47,14 @@ class MainActorPool(PlacingPool):
         on_process_down: Callable[[Any, str], Any] | None,
         on_process_recover: Callable[[Any, str], Any] | None,
         use_uvloop: bool | str,
+        security: TLS | Literal[False] | None = None,
     ) -> None:
-        super().__init__(config, auto_recover)
+        self._chosen: tuple[Secured | None, ...] = () if security is None else (tls.choose(security),)
+        try:
+            super().__init__(config, auto_recover)
+        except BaseException:
+            self._unchoose()
+            raise
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
         self._last = 0
@@ -143,8 +150,9 @@ class MainActorPool(PlacingPool):
             "reports": self.auto_recover == "actor",
             "returns": again and self.auto_recover == "actor",
         }
-        key = {"CRATON_ACTOR_KEY": self._key.decode()}
-        process = await Process.start(given, conf.python, {**key, **(conf.env or {})}, self._watcher)
+        safety = tls.variables(None if self.secured is None else self.secured.tls)
+        safety["CRATON_ACTOR_KEY"] = self._key.decode()
+        process = await Process.start(given, conf.python, {**safety, **(conf.env or {})}, self._watcher)
         try:
             await process.ready()
         except BaseException:
@@ -228,6 +236,16 @@ class MainActorPool(PlacingPool):
     async def __aexit__(self, *_error: object) -> None:
         await self.stop()
 
+    def close(self) -> None:
+        """Stop listening, and hang up."""
+        super().close()
+        self._unchoose()
+
+    def _unchoose(self) -> None:
+        for chosen in self._chosen:
+            tls.unchoose(chosen)
+        self._chosen = ()
+
     # ---- more and fewer pools ----
 
     async def append_sub_pool(
@@ -241,9 +259,11 @@ class MainActorPool(PlacingPool):
         use_uvloop: bool | None = None,
         logging_conf: dict[str, Any] | None = None,
         start_python: str | None = None,
-        **_others: Any,
+        kwargs: dict[str, Any] | None = None,
     ) -> str:
         """Start one more sub pool; return its address.
+
+        `internal_address`, `suspend_sigint`, `use_uvloop` and `kwargs` are Xoscar's, and have no effect.
 
         Parameters
         ----------

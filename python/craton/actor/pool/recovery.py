@@ -79,8 +79,9 @@ class Keeper:
                     logger.exception("The sub pool at %s could not be made again", self.address)
                     break
                 self._ended.clear()
-                self._serves.set()
+                # Whoever is called back is called before those go on who wait.
                 self._pool.call_back(False, self.address)
+                self._serves.set()
             self._pool.sub_processes.pop(self.address, None)
             self.lost = True
             self._serves.set()

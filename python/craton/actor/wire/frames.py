@@ -26,6 +26,7 @@ from typing import Any
 
 from craton.actor.errors import SendMessageFailed
 from craton.serialize import Parts, decode, deserialize, encode, serialize
+from craton.serialize.decoding import unpickled
 
 HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
@@ -182,7 +183,7 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
     """
     apart = bool(parts) and not len(parts[0])
     try:
-        message = pickle.loads(envelope, buffers=parts[1:] if apart else None)
+        message = unpickled(envelope, parts[1:] if apart else None)
     except Exception as error:
         raise ValueError(f"an envelope cannot be read: {type(error).__name__}: {error}") from error
     if type(message) is not tuple or len(message) < 2:
@@ -228,7 +229,7 @@ def places(name: str) -> Callable[[Any], Any]:
 
 def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...], list[memoryview]]:
     """Return a message, and where its parts are read to; if that cannot be said, the last field is `Undecodable`."""
-    message = pickle.loads(envelope)
+    message = unpickled(envelope)
     try:
         return message, _PLACES[message[2]](message[3], lengths)
     except Exception as error:

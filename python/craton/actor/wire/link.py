@@ -379,7 +379,7 @@ class Link:
     def _shake(self, record: bytes) -> int:
         answer = self._handshake.answer(record)
         if answer is None:
-            raise NotAuthenticated(f"{self.peer} does not have this process's key, or is no pool of actors")
+            raise NotAuthenticated(f"{self.peer} {self._handshake.refusal}")
         if answer:
             self.write([answer])
         if not self._handshake.expects:

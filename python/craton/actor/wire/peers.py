@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
 from craton.actor.waiting import wait_for
-from craton.actor.wire import addresses, auth, frames, shared
+from craton.actor.wire import addresses, auth, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
 
@@ -51,10 +51,9 @@ class Peer:
 
     async def connect(self) -> None:
         """Connect, or raise why that cannot be."""
+        secured = tls.current()
         sock = await self._socket()
-        self.link = Link(
-            self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}"
-        )
+        self.link = tls.link(self._loop, sock, self, self._peers.key(), False, f"the pool at {self.address}", secured)
         shared.share(self.link, sock, self._home)
         try:
             await self.link.ready
@@ -239,6 +238,8 @@ class Peers:
     ----------
     home : str
         The address of the main pool of the group that this loop serves: it is asked about pools that were never met.
+    secret : bytes or None
+        The key that peers must have, where it is not the process's.
     """
 
     _of: ClassVar[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Peers]] = weakref.WeakKeyDictionary()
@@ -251,6 +252,7 @@ class Peers:
         # The main pools of the addresses that were met.
         self._mains: dict[str, str] = {}
         self.home = ""
+        self.secret: bytes | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -301,10 +303,9 @@ class Peers:
             return await wait_for(asked, _OBITUARY)
         return None
 
-    @staticmethod
-    def key() -> bytes:
+    def key(self) -> bytes:
         """Return the key that peers must have."""
-        return auth.key()
+        return auth.key() if self.secret is None else self.secret
 
     def known(self, address: str) -> Peer | None:
         """Return the peer if there is a connection to it."""

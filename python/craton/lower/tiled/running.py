@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
+from craton.cluster.sessions import Session, current
 from craton.lower.tiled.planner import Settings, Tiling
 from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
@@ -61,9 +63,20 @@ class TiledEngine:
 _current: TiledEngine | None = None
 
 
+_of_session: weakref.WeakKeyDictionary[Session, TiledEngine] = weakref.WeakKeyDictionary()
+
+
 def current_engine() -> TiledEngine | None:
-    """What runs plans now; None where they run as a whole in this process."""
-    return _current
+    """What runs plans now: the engine that was set, or the session's; None where they run as a whole in this process."""
+    if _current is not None:
+        return _current
+    session = current()
+    if session is None or session.host == "embedded":
+        return None
+    engine = _of_session.get(session)
+    if engine is None:
+        engine = _of_session[session] = TiledEngine(session.runner, session.call)
+    return engine
 
 
 def set_engine(engine: TiledEngine | None) -> None:
