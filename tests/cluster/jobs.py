@@ -16,6 +16,9 @@ import pyarrow as pa
 from craton.schedule.tasks import Input, Read, Sink, Task, new_key
 
 
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+
+
 class Mixed:
     """Writes rows that depend on all that it reads, and on its seed, spread over its parts."""
 
@@ -33,13 +36,13 @@ class Mixed:
             told = (
                 told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)
             ) % 1_000_003
-        sink.schema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
+        sink.schema(SCHEMA)
         for part in range(self.parts):
             if rng.random() < 0.2:
                 continue
-            for _ in range(rng.randrange(1, 3)):
-                numbers = [(told + rng.randrange(1000)) % 1_000_003 for _ in range(rng.choice([0, 1, 3, 20, 300]))]
-                sink.write(part, pa.table({"n": pa.array(numbers, pa.int64()), "text": [f"text {n}" for n in numbers]}))
+            for _ in range(rng.choice([1, 1, 1, 2])):
+                numbers = [(told + rng.randrange(1000)) % 1_000_003 for _ in range(rng.choice([0, 1, 3, 20]))]
+                sink.write(part, pa.record_batch([numbers, [f"text {n}" for n in numbers]], SCHEMA))
         return told
 
 
@@ -123,7 +126,7 @@ def graph(seed: int, tasks: int, most_seconds: float = 0.0) -> list[Task]:
     rng = random.Random(seed)
     made: list[Task] = []
     for number in range(tasks):
-        parts = rng.choice([1, 1, 2, 5, 20])
+        parts = rng.choice([1, 1, 2, 5, 9])
         inputs = []
         for _ in range(rng.choice([0, 1, 1, 2]) if made else 0):
             chosen = rng.sample(made[-50:], min(rng.choice([1, 1, 3]), len(made[-50:])))

@@ -97,8 +97,10 @@ def test_one_session_at_a_time() -> None:
     assert not any(runs(pid) for pid in pids)
     with pytest.raises(RuntimeError, match="the session has ended"):
         first.call(first.runner.run([Task(new_key(), Pid())]))
-    with craton.init("local", workers=1, memory_limit="300MB") as second:
+    with craton.init("local", workers=1, memory_limit="300MB", policy="round-robin") as second:
         assert second.info()["memory_limit"].tolist() == [300_000_000]
+        tasks = [Task(new_key(), Pid()) for _ in range(5)]
+        assert {output.value for output in second.call(second.runner.run(tasks))} == set(second.info()["pid"])
 
 
 @pytest.mark.parametrize(

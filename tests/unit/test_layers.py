@@ -36,6 +36,7 @@ LAYERS: list[set[str]] = [
     {"plan"},
     {"fallbacks"},
     {"config"},
+    {"command"},
     {"errors", "events", "callers", "_native"},
 ]
 

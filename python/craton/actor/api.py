@@ -115,8 +115,6 @@ async def create_actor_pool(
         auto_recover = "actor"
     if auto_recover not in _RECOVERIES:
         raise ValueError(f"`auto_recover` is one of 'actor', 'process', True and False, not {auto_recover!r}")
-    if use_uvloop == "auto":
-        use_uvloop = _has_uvloop()
     host, port = addresses.split(address)
     if extra_conf and extra_conf.get("listen_elastic_ip") and listen is None:
         listen = "::" if ":" in host else "0.0.0.0"
@@ -141,7 +139,7 @@ async def create_actor_pool(
         )
     if addresses.split(address)[1] is not None:
         config.pools[0].address = address  # as it was written
-    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, bool(use_uvloop), tls)
+    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, use_uvloop, tls)
     await pool.start()
     return pool
 
@@ -150,12 +148,6 @@ def _meant(name: str) -> str:
     known = inspect.signature(create_actor_pool).parameters
     close = difflib.get_close_matches(name, known, 1)
     return f": did you mean {close[0]!r}?" if close else ""
-
-
-def _has_uvloop() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("uvloop") is not None
 
 
 async def _ask(address: str | None, what: str, value: Any) -> Any:
@@ -312,26 +304,3 @@ async def wait_actor_pool_recovered(address: str, main_pool_address: str | None 
 async def get_pool_config(address: str) -> ActorPoolConfig:
     """Return what the group of the pool at that address consists of."""
     return await _ask(address, "config", None)
-
-
-async def wait_for(fut: Any, timeout: float | None = None) -> Any:
-    """Await something for at most some seconds; then it is cancelled, and `TimeoutError` raised at once.
-
-    Unlike `asyncio.wait_for`, it does not wait for the cancellation to be done.
-    """
-    task = asyncio.ensure_future(fut)
-    try:
-        done, _ = await asyncio.wait({task}, timeout=timeout)
-    except asyncio.CancelledError:
-        _cancel(task)
-        raise
-    if not done:
-        _cancel(task)
-        raise TimeoutError(f"nothing within {timeout} s")
-    return task.result()
-
-
-def _cancel(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    # Nobody is told any more how it ends.
-    task.add_done_callback(lambda late: None if late.cancelled() else late.exception())

@@ -100,7 +100,9 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
                 try:
                     pool.counted["calls"] += 1
                     result = getattr(actor, method)(*pair[0], **pair[1])
-                except Exception as error:
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:
                     errors[index] = _told(error)
                     continue
                 if is_final(result):

@@ -301,8 +301,9 @@ class Supervisor:
             if stored.number:
                 if stored.node:
                     elsewhere.setdefault(stored.node, []).append((key, stored.number))
-                elif self._node.hold([(key, stored.number)]):
-                    continue  # its worker has died meanwhile
+                elif self._node.hold([(key, stored.number)]):  # its worker has died meanwhile
+                    self._again(run, [key])
+                    continue
             try:
                 found = None if value is None else pickle.loads(value)
             except Exception as error:

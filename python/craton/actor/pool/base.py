@@ -19,6 +19,7 @@ from craton.actor.actors import Ticket, is_final, is_plain, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
+from craton.actor.pool.returning import Returning
 from craton.actor.refs import register_pool
 from craton.actor.wire import addresses, frames, shared, tls
 from craton.actor.wire.link import Link
@@ -31,6 +32,9 @@ from craton.serialize.decoding import unpickled
 logger = logging.getLogger("craton.actor")
 
 Answer = Callable[..., Awaitable[Any]]
+
+# Seconds that actors and calls which are cancelled at the end have for that.
+TIDY = 0.5
 
 
 class Pool:
@@ -47,6 +51,8 @@ class Pool:
         The settings of TLS, if its connections between machines have it.
     actors : dict
         Those who live here, by uid.
+    returning : Returning or None
+        What waits for actors that are still to be made again; None if none are.
     """
 
     answers: ClassVar[dict[str, Answer]] = {}
@@ -56,6 +62,8 @@ class Pool:
         self.config, self.process_index = config, process_index
         self.loop = asyncio.get_running_loop()
         self.actors: dict[bytes, Any] = {}
+        self.returning: Returning | None = None
+        self._leaving: set[bytes] = set()
         self.stopped = False
         self.advertised = ""
         self.counted = {"calls": 0, "errors": 0, "received": 0, "sent": 0}
@@ -156,6 +164,9 @@ class Pool:
         if kind in (CALL, BATCH):
             _, _, uid, name, steps, value = message
             actor = self.actors.get(uid)
+            if self.returning is not None and self.returning.keeps(link, uid, actor):
+                self._begin(link, number, self.returning.later(link, kind, uid, name, steps, value))
+                return
             if (
                 kind == CALL
                 and actor is not None
@@ -253,6 +264,10 @@ class Pool:
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
         self.counted["errors"] += 1
+        if isinstance(error, StopIteration):
+            # As Python has it where a coroutine raises one: whoever awaits the answer could not tell it from an end.
+            stopped, error = error, RuntimeError("the method raised StopIteration")
+            error.__cause__ = stopped
         text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
         if not number:
             logger.error("A message failed, and nobody waits for its answer, %s", text)
@@ -282,9 +297,9 @@ class Pool:
             It does not live here.
         """
         self.counted["calls"] += 1
-        actor = self.actors.get(uid)
-        if actor is None:
-            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
+        if self.returning is not None and uid not in self.actors:
+            await self.returning.wait(uid)
+        actor = self._resident(uid)
         if type(value) is frames.Undecodable:
             self._complain("What %s was called with at %s cannot be read: %s", name, self.external_address, value.error)
             raise value.error
@@ -331,7 +346,7 @@ class Pool:
         try:
             await actor.__post_create__()
         except BaseException:
-            self.actors.pop(actor.uid, None)
+            self.forget(actor)
             raise
         return actor.uid
 
@@ -352,6 +367,29 @@ class Pool:
         self.actors[uid] = actor
         return actor
 
+    def _resident(self, uid: bytes) -> Any:
+        actor = self.actors.get(uid)
+        if actor is None:
+            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
+        return actor
+
+    def forget(self, actor: Any) -> None:
+        """Let an actor live here no longer."""
+        uid = actor.uid
+        if self.actors.get(uid) is actor:
+            del self.actors[uid]
+
+    async def returned(self, uid: bytes | None) -> None:
+        """Wait for an actor that may have to be made again.
+
+        Raises
+        ------
+        ActorPoolNotStarted
+            That takes too long.
+        """
+        if self.returning is not None and uid is not None and uid not in self.actors:
+            await self.returning.wait(uid)
+
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
         """Take note of how to make actors of a sub pool again."""
 
@@ -363,14 +401,33 @@ class Pool:
         ActorNotExist
             It does not live here.
         """
-        actor = self.actors.get(uid)
-        if actor is None:
-            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
-        await actor.__pre_destroy__()
-        self.actors.pop(uid, None)
+        actor = self._resident(uid)
+        if uid in self._leaving:
+            raise ActorNotExist(f"the actor {uid!r} at {self.external_address} is being destroyed already")
+        self._leaving.add(uid)
+        try:
+            await actor.__pre_destroy__()
+        finally:
+            self._leaving.discard(uid)
+        self.forget(actor)
         for stream in list(actor._streams.values()):
             await stream.close(in_turn=False)
         actor._streams.clear()
+
+    async def dismiss(self, timeout: float | None = None) -> None:
+        """Let all actors do what they do before they are destroyed, for at most some seconds; what they raise is logged."""
+        tasks = [
+            self.loop.create_task(_dismissed(actor))
+            for uid, actor in list(self.actors.items())
+            if uid not in self._leaving
+        ]
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=timeout)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=TIDY)
 
     def use_key(self, key: bytes) -> None:
         """Speak from now on only with those who have this key, in this pool, in its loop, and in sub pools that are added."""
@@ -413,6 +470,13 @@ class Pool:
         self._done.set()
 
 
+async def _dismissed(actor: Any) -> None:
+    try:
+        await actor.__pre_destroy__()
+    except Exception:
+        logger.exception("The actor %r did not like to be destroyed", actor.uid)
+
+
 def _signed(number: int) -> int:
     # What is answered in spite of its cancellation is marked as such.
     task = asyncio.current_task()
@@ -440,23 +504,31 @@ async def _destroy(pool: Any, uid: Any) -> None:
         await pool.destroy(uid)
         await pool.destroyed(uid)
         return
-    where = await pool.find(uid)
-    if where is None:
-        raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
-    await Peers.here().ask(where, "destroy", uid)
+    where = await _found(pool, uid)
+    if where == pool.external_address:
+        await _destroy(pool, uid)
+    else:
+        await Peers.here().ask(where, "destroy", uid)
 
 
 @answers("find")
-async def _find(pool: Any, uid: Any) -> str:
+async def _found(pool: Any, uid: Any) -> str:
     where = pool.external_address if uid in pool.actors else await pool.find(uid)
     if where is None:
-        raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
+        await pool.returned(uid)
+        if uid not in pool.actors:
+            raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
+        where = pool.external_address
     return where
 
 
 @answers("has")
 async def _has(pool: Any, uid: Any) -> bool:
-    return uid in pool.actors or await pool.find(uid) is not None
+    try:
+        await _found(pool, uid)
+    except ActorNotExist:
+        return False
+    return True
 
 
 @answers("has here")

@@ -11,6 +11,7 @@ import weakref
 from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
+from craton.actor.waiting import wait_for
 from craton.actor.wire import addresses, auth, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
@@ -54,7 +55,11 @@ class Peer:
         sock = await self._socket()
         self.link = tls.link(self._loop, sock, self, self._peers.key(), False, f"the pool at {self.address}", secured)
         shared.share(self.link, sock, self._home)
-        await self.link.ready
+        try:
+            await self.link.ready
+        except asyncio.CancelledError:
+            self.link.close()  # nobody else has it
+            raise
 
     async def _home(self) -> Any:
         from craton.actor.pool.sharing import store_of
@@ -278,7 +283,7 @@ class Peers:
             for other, peers in list(cls._of.items()):
                 if other.is_closed():
                     peers.let_go()  # nobody has hung up
-                    del cls._of[other]
+                    cls._of.pop(other, None)  # another thread may have done it
             found = cls._of[loop] = cls(loop)
         return found
 
@@ -308,7 +313,7 @@ class Peers:
             return None
         with contextlib.suppress(Exception):
             asked = self.request(main, ASK, ("obituary",), (address, pid))
-            return await asyncio.wait_for(asked, _OBITUARY)
+            return await wait_for(asked, _OBITUARY)
         return None
 
     def key(self) -> bytes:
