@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,13 +19,36 @@ from craton.cluster.sessions import ClusterSession
 HOSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "local": ("local", {"workers": 2, "threads": 2}),
     "local-2-machines": ("local", {"workers": 2, "threads": 1, "nodes": 2}),
+    "dask": ("dask", {"workers": 2, "threads": 2}),
+    "dask-2-machines": ("dask", {"workers": 2, "threads": 1, "nodes": 2}),
+    "ray": ("ray", {"workers": 2, "threads": 2}),
 }
+#: The package that each host needs, beside Craton.
+NEEDS = {"dask": "distributed", "ray": "ray"}
+#: What hosts on engines are tried with every time: the rest is the same code as for the local host, and slow.
+OFTEN = {
+    "test_a_session",
+    "test_a_thousand_tasks_of_a_random_graph",
+    "test_an_error_ends_the_run_at_once",
+    "test_a_task_survives_its_worker",
+    "test_a_task_that_kills_every_worker_is_lost",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep what is long for the long runs."""
+    for item in items:
+        host = HOSTS.get(getattr(item, "callspec").params.get("begin", "") if hasattr(item, "callspec") else "")
+        if host is not None and host[0] in NEEDS and item.originalname not in OFTEN:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="package", params=HOSTS)
 def begin(request: pytest.FixtureRequest) -> Iterator[Callable[[], ClusterSession]]:
     """Begins a session on a host, or returns the one that there is."""
     host, arguments = HOSTS[request.param]
+    if host in NEEDS and importlib.util.find_spec(NEEDS[host]) is None:
+        pytest.skip(f"{NEEDS[host]} is not installed")
 
     def begun() -> ClusterSession:
         session = craton.cluster.init(host, **arguments)  # type: ignore[arg-type]

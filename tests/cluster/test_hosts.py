@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesOdd, Sleeps, Times, graph
 
+from craton.actor.wire.peers import Peers
 from craton.cluster.sessions import ClusterSession
 from craton.schedule.inline import InlineRunner
 from craton.schedule.tasks import Output, Read, Task, TaskLost, new_key
@@ -235,6 +236,10 @@ def test_an_interrupt_ends_the_run(session: ClusterSession, tmp_path: Path, deep
     release(session, again)
 
 
+async def pid_of(address: str) -> int:
+    return (await Peers.here().get(address)).pid  # type: ignore[return-value]
+
+
 def test_a_machine_that_is_lost(session: ClusterSession) -> None:
     nodes = session.runner.host.nodes
     if len(nodes) == 1:
@@ -244,8 +249,7 @@ def test_a_machine_that_is_lost(session: ClusterSession) -> None:
     release(session, some := tasks[::3])
     for moment in (0.0, 0.05):
         more = graph(21, 40, 0.01)
-        process = session.runner.host.pool.sub_processes[nodes[1].address]
-        timer = threading.Timer(moment, process.kill)
+        timer = threading.Timer(moment, kill, [session.call(pid_of(nodes[1].address))])
         timer.start()
         check(session, more, run(session, more), 5)
         timer.join()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Output, Task
@@ -50,6 +50,11 @@ class Lineage:
     def __contains__(self, key: int) -> bool:
         made = self._made.get(key)
         return made is not None and not made.released
+
+    @property
+    def kept(self) -> Container[int]:
+        """Keys of all outputs that are known, those included that are kept only because others are made from them."""
+        return self._made.keys()
 
     def __len__(self) -> int:
         return sum(not made.released for made in self._made.values())

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import pickle
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Container, Coroutine, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -375,7 +375,11 @@ class Supervisor:
 
     async def run(self, tasks: Sequence[Task]) -> list[Output]:
         """Run tasks; see :meth:`craton.schedule.tasks.Runner.run`."""
-        tasks_in_order = in_order(tasks, self._lineage)
+        return await self._run(tasks, self._lineage)
+
+    async def _run(self, tasks: Sequence[Task], made: Container[int]) -> list[Output]:
+        """Run tasks that may read what was made."""
+        tasks_in_order = in_order(tasks, made)
         if not tasks:
             return []
         run = Run(next(self._numbers), tasks_in_order)
@@ -461,7 +465,7 @@ class Supervisor:
             tasks = self._lineage.again([key])
         except KeyError as error:
             raise TaskLost(str(error.args[0])) from None
-        await self.run(tasks)
+        await self._run(tasks, self._lineage.kept)
 
     def release(self, keys: Iterable[int]) -> None:
         """Drop outputs; see :meth:`craton.schedule.tasks.Runner.release`."""
