@@ -95,7 +95,7 @@ class DaskHost(EngineHost):
         )
         try:
             actor = future.result(self.timeout)
-            found = actor.facts().result(self.timeout)
+            found = self._asked(actor, "facts")
         except BaseException:
             with contextlib.suppress(Exception):
                 future.release()
@@ -115,7 +115,11 @@ class DaskHost(EngineHost):
 
     def serve(self, launched: Launched, key: bytes, host: str) -> str:
         """Call the launcher; see :meth:`EngineHost.serve`."""
-        return launched.handle[1].serve(key, host).result(self.timeout)
+        return self._asked(launched.handle[1], "serve", key, host)
+
+    def _asked(self, actor: Any, method: str, *arguments: Any) -> Any:
+        with self._client.as_current():  # an actor's calls go through the current client
+            return getattr(actor, method)(*arguments).result(self.timeout)
 
     def disconnect(self) -> None:
         """Let go of the cluster; see :meth:`EngineHost.disconnect`."""
