@@ -23,7 +23,7 @@ MAKEFLAGS   += --no-print-directory
 INSTALLED := $(if $(filter $(VENV)/bin/python,$(PY)),$(VENV)/.installed)
 NATIVE    := python/craton/_native.abi3.so
 RUST      := Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find crates -name '*.rs')
-EXTRAS    := demo,bench,dev
+EXTRAS    := demo,bench,dev,cluster
 
 # The module uses the stable ABI of Python 3.11, so compiling it asks no interpreter.
 export PYO3_NO_PYTHON := 1

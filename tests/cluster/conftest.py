@@ -38,8 +38,10 @@ OFTEN = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what is long for the long runs."""
     for item in items:
-        host = HOSTS.get(getattr(item, "callspec").params.get("begin", "") if hasattr(item, "callspec") else "")
-        if host is not None and host[0] in NEEDS and item.originalname not in OFTEN:
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        host, _ = HOSTS.get(item.callspec.params.get("begin", ""), ("", {}))
+        if host in NEEDS and item.originalname not in OFTEN:
             item.add_marker(pytest.mark.slow)
 
 

@@ -173,7 +173,9 @@ def check_that_nothing_survives(host: str, address: str | None, number: signal.S
             line = driver.stdout.readline()
         if not line:
             pytest.fail(driver.communicate()[1])
-        pids = {int(pid) for pid in line.split()} | {one.pid for one in psutil.Process(driver.pid).children(True)}
+        pids = {int(pid) for pid in line.split()}
+        # Ray's own agents notice after a minute.
+        pids |= {one.pid for one in psutil.Process(driver.pid).children(True) if "Agent" not in "".join(one.cmdline())}
         until(lambda: all(path.exists() for path in begun))
         driver.send_signal(number)
         driver.wait(30)
@@ -298,8 +300,10 @@ def test_ray_that_is_there(tmp_path: Path) -> None:
         until(lambda: not any(runs(pid) for pid in pids))
         assert signal.getsignal(signal.SIGTERM) is before
         assert ray.is_initialized()
-        assert ray.available_resources()["CPU"] == 3
-        with pytest.raises(RuntimeError, match=r"Ray has not found room for 4 workers with \{'CPU': 1\} each within 0\.5 s"):
+        until(lambda: ray.available_resources().get("CPU") == 3)
+        with pytest.raises(
+            RuntimeError, match=r"Ray has not found room for 4 workers with \{'CPU': 1\} each within 0\.5 s"
+        ):
             craton.init("ray", workers=4, timeout=0.5)
         until(lambda: ray.available_resources().get("CPU") == 3)
     finally:

@@ -377,7 +377,7 @@ class Supervisor:
         """Run tasks; see :meth:`craton.schedule.tasks.Runner.run`."""
         return await self._run(tasks, self._lineage)
 
-    async def _run(self, tasks: Sequence[Task], made: Container[int]) -> list[Output]:
+    async def _run(self, tasks: Sequence[Task], made: Container[int] | Lineage) -> list[Output]:
         """Run tasks that may read what was made."""
         tasks_in_order = in_order(tasks, made)
         if not tasks:

@@ -73,7 +73,8 @@ class DaskHost(EngineHost):
             self._client.wait_for_workers(spec.workers or 1, self.timeout)
         except TimeoutError:
             raise RuntimeError(
-                f"Dask has {len(self._workers())} workers at {self._client.scheduler.address}, and not {spec.workers or 1} within {self.timeout:g} s"
+                f"Dask has {len(self._workers())} workers at {self._client.scheduler.address}, and not {spec.workers or 1} "
+                f"within {self.timeout:g} s"
             ) from None
         return spec.workers or len(self._workers())
 
@@ -100,7 +101,7 @@ class DaskHost(EngineHost):
             with contextlib.suppress(Exception):
                 future.release()
             raise
-        host = known.get("host") or urlsplit(name).hostname
+        host = str(known.get("host") or urlsplit(name).hostname)
         return Launched((future, actor), host, found, self._threads or known["nthreads"])
 
     def _free(self, number: int) -> tuple[str, Mapping[str, Any]]:

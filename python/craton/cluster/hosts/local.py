@@ -11,7 +11,6 @@ import contextlib
 import os
 import secrets
 import socket
-from typing import Any
 
 import craton.actor as xo
 from craton.cluster import worker

@@ -161,7 +161,9 @@ def most_threads(cores: list[int], workers: int) -> int:
     >>> most_threads([8, 8], 2), most_threads([8, 8], 3), most_threads([2], 5)
     (8, 4, 1)
     """
-    return next((many for many in range(max(cores, default=1), 1, -1) if sum(own // many for own in cores) >= workers), 1)
+    return next(
+        (many for many in range(max(cores, default=1), 1, -1) if sum(own // many for own in cores) >= workers), 1
+    )
 
 
 def _address(_launcher: Any) -> str:

@@ -1,0 +1,20 @@
+#!/bin/bash
+# A program on the machines of a Slurm job, by Ray: sbatch slurm-ray.sh program.py [arguments]
+#SBATCH --job-name=craton-ray
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=16
+#SBATCH --time=01:00:00
+set -euo pipefail
+
+head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+port=$((20000 + SLURM_JOB_ID % 10000))
+cores=${SLURM_CPUS_PER_TASK:-$(nproc)}
+
+# Ray's machines know each other by a token in the home folder, which they share.
+ray get-auth-token --generate > /dev/null
+
+# Ray is started on every machine, the program on the first one; when it ends, so does Ray.
+srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" \
+    ray symmetric-run --address "$head:$port" --min-nodes "$SLURM_NNODES" --num-cpus "$cores" -- \
+    python -m craton --cluster ray:auto "$@"
