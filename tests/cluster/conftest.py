@@ -40,8 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
-        host, _ = HOSTS.get(item.callspec.params.get("begin", ""), ("", {}))
-        if host in NEEDS and item.originalname not in OFTEN:
+        name = item.callspec.params.get("begin", "")
+        if name in HOSTS and HOSTS[name][0] in NEEDS and (name not in NEEDS or item.originalname not in OFTEN):
             item.add_marker(pytest.mark.slow)
 
 
