@@ -11,6 +11,7 @@ from typing import Any, Literal
 import cloudpickle
 
 from craton.actor.allocate_strategy import AddressSpecified, AllocateStrategy
+from craton.actor.errors import SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.main import MainActorPool
 from craton.actor.refs import ActorRef, as_ref, local_actor, local_pool, make_ref
@@ -104,6 +105,7 @@ async def create_actor_pool(
     for name, given, length in (
         ("labels", labels, count + 1),
         ("envs", envs, count),
+        ("start_python", start_python if isinstance(start_python, list) else None, count),
         ("external_address_schemes", external_address_schemes, count + 1),
         ("enable_internal_addresses", enable_internal_addresses, count + 1),
     ):
@@ -156,8 +158,18 @@ async def _ask(address: str | None, what: str, value: Any) -> Any:
 
 
 def describe_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Return what an actor is made from, for `create`."""
-    return cloudpickle.dumps((actor_cls, args, kwargs), 5)
+    """Return what an actor is made from, for `create`.
+
+    Raises
+    ------
+    SendMessageFailed
+        The class or an argument cannot be pickled.
+    """
+    try:
+        return cloudpickle.dumps((actor_cls, args, kwargs), 5)
+    except Exception as error:
+        what = f"what a {actor_cls.__name__} is made from"
+        raise SendMessageFailed(f"{what} cannot be sent: {type(error).__name__}: {error}") from error
 
 
 async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: str | None = None, **kwargs: Any) -> Any:

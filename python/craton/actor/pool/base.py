@@ -15,28 +15,26 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 from craton.actor import debug
-from craton.actor.actors import Ticket, receives_plainly
+from craton.actor.actors import Ticket, is_final, is_plain, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
 from craton.actor.pool.returning import Returning
-from craton.actor.refs import is_plain, register_pool
+from craton.actor.refs import register_pool
 from craton.actor.wire import addresses, auth, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
 from craton.actor.wire.pulse import notice_silence
+from craton.actor.wire.raised import sendable
 from craton.actor.wire.strangers import Complaints, Strangers, pause
 from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
 
-Answer = Callable[[Any, Any], Awaitable[Any]]
+Answer = Callable[..., Awaitable[Any]]
 
 # Seconds that actors and calls which are cancelled at the end have for that.
 TIDY = 0.5
-
-# Whether a method can be called where its message is read, by class and name.
-_PLAIN: dict[tuple[type, str], bool] = {}
 
 
 class Pool:
@@ -183,7 +181,7 @@ class Pool:
             ticket = None if actor is None or not receives_plainly(type(actor)) else actor.ticket(name)
             work = self.handle(kind, uid, name, steps, value, ticket)
         elif kind == ASK:
-            work = self.answer(message[2], message[3])
+            work = self.answer(message[2], message[3], link)
         elif kind == CANCEL:
             task = self._running.get((link, message[2]))
             if task is not None:
@@ -192,29 +190,34 @@ class Pool:
             return
         else:
             raise ValueError(f"a message of kind {kind!r}")
-        task = self._begin(link, number, work)
-        if ticket is not None:
-            # A task that is cancelled before its first step never sees its ticket.
-            task.add_done_callback(lambda _: ticket.give_up())
+        self._begin(link, number, work, ticket)
 
-    def _begin(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
+    def _begin(self, link: Link, number: int, work: Coroutine[Any, Any, Any], ticket: Ticket | None = None) -> None:
         task = self.loop.create_task(self._respond(link, number, work))
         if number:
             self._running[link, number] = task
-            task.add_done_callback(lambda _: self._running.pop((link, number), None))
         else:
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return task
+
+        def ended(_: object) -> None:
+            if number:
+                self._running.pop((link, number), None)
+            else:
+                self._tasks.discard(task)
+            # One that is cancelled before its first step sees neither its work nor its ticket.
+            work.close()
+            if ticket is not None:
+                ticket.give_up()
+
+        task.add_done_callback(ended)
 
     def _is_plain(self, actor: Any, name: str) -> bool:
         turn = actor._turn
         if turn is not None and not turn.free:
             return False
-        kind = type(actor)
-        plain = _PLAIN.get((kind, name))
+        plain = actor._plain.get(name)
         if plain is None:
-            plain = _PLAIN[kind, name] = is_plain(kind, name)
+            plain = actor._plain[name] = is_plain(type(actor), name)
         return plain and name not in actor.__dict__
 
     def _call_now(self, link: Link, number: int, actor: Any, name: str, value: Any) -> None:
@@ -223,34 +226,30 @@ class Pool:
         began = perf_counter()
         try:
             result = getattr(actor, name)(*value[0], **value[1])
-            unfinished = is_unfinished(result)
-        except (KeyboardInterrupt, SystemExit):
+        except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
             self.handled.took(perf_counter() - began)
             self._refuse(link, number, error)
             return
         self.handled.took(perf_counter() - began)
-        if unfinished:
-            self._begin(link, number, actor.finish(result))
-        elif number:
-            self._give(link, number, result)
+        if is_final(result):
+            if number:
+                self._give(link, number, result)
+            return
+        ticket = actor.ticket(name) if isinstance(result, Coroutine) else None
+        self._begin(link, number, actor.go_on(result, ticket), ticket)
 
     async def _respond(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> None:
         try:
             result = await work
-        except (KeyboardInterrupt, SystemExit):
+        except (SystemExit, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            self._refuse(link, number, error)
+            self._refuse(link, _signed(number), error)
         else:
             if number:
-                self._give(link, number, result)
-                if link.full:
-                    try:
-                        await link.drained()
-                    except ConnectionError:
-                        return
+                self._give(link, _signed(number), result)
 
     def _give(self, link: Link, number: int, result: Any) -> None:
         try:
@@ -260,25 +259,16 @@ class Pool:
             self._refuse(link, number, error)
         else:
             link.write(pieces)
+            if link.full:
+                link.rest()
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
         self.counted["errors"] += 1
-        if isinstance(error, StopIteration):
-            # As Python has it where a coroutine raises one: whoever awaits the answer could not tell it from an end.
-            stopped, error = error, RuntimeError("the method raised StopIteration")
-            error.__cause__ = stopped
         text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
         if not number:
             logger.error("A message failed, and nobody waits for its answer, %s", text)
             return
-        cause, error.__cause__ = error.__cause__, None
-        try:
-            pieces = frames.pack((ERROR, number, text), error)
-        except SendMessageFailed as failure:
-            pieces = frames.pack((ERROR, number, text), unsendable(error, failure))
-        finally:
-            error.__cause__ = cause
-        link.write(pieces)
+        link.write(frames.pack((ERROR, number, text), sendable(error)))
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
         """Drop a client: what it asked for is cancelled."""
@@ -327,8 +317,8 @@ class Pool:
             return await actor.receive(*message, ticket)
         return await actor.__on_receive__(message)
 
-    async def answer(self, what: str, value: Any) -> Any:
-        """Answer a question about the pool itself."""
+    async def answer(self, what: str, value: Any, link: Link | None = None) -> Any:
+        """Answer a question about the pool itself; ``link`` is who asks, if that is another process."""
         if self.stopped:
             raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
         found = self.answers.get(what)
@@ -336,7 +326,7 @@ class Pool:
             raise ValueError(f"a pool cannot be asked for {what!r}")
         if type(value) is frames.Undecodable:
             raise value.error
-        return await found(self, value)
+        return await found(self, value, link)
 
     # ---- actors ----
 
@@ -483,22 +473,17 @@ async def _dismissed(actor: Any) -> None:
         logger.exception("The actor %r did not like to be destroyed", actor.uid)
 
 
-def is_unfinished(result: Any) -> bool:
-    """Whether what a method has returned may have to be awaited; see `BaseActor.finish`."""
-    return type(result) is tuple or hasattr(result, "__await__") or hasattr(result, "__aiter__")
+def _signed(number: int) -> int:
+    # What is answered in spite of its cancellation is marked as such.
+    task = asyncio.current_task()
+    return -number if task is not None and task.cancelling() else number
 
 
-def unsendable(error: BaseException, failure: SendMessageFailed) -> SendMessageFailed:
-    """Return what a caller is told in place of an exception that cannot be sent."""
-    said = "".join(traceback.format_exception_only(error)).strip()
-    return SendMessageFailed(f"the exception {said[:500]} {failure}")
-
-
-def answers(what: str) -> Callable[[Answer], Answer]:
-    """Declare who answers a question to a pool."""
+def answers(what: str, who: bool = False) -> Callable[[Answer], Answer]:
+    """Declare who answers a question to a pool: given the pool and a value and, if asked for, the link of who asks."""
 
     def declare(function: Answer) -> Answer:
-        Pool.answers[what] = function
+        Pool.answers[what] = function if who else lambda pool, value, _link: function(pool, value)
         return function
 
     return declare

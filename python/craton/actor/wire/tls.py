@@ -376,12 +376,16 @@ class TlsLink(Link):
         self._reader = Reader(self._on_message, self._shake, handshake.expects)
 
     def _readable(self) -> None:
-        if self._closed:
+        if self._closed or self._rests:
             return
         super()._readable()
-        if not self.closed and self._sock.pending():
+        if not self._closed and not self._rests and self._sock.pending():
             # The system knows nothing of these bytes, and would not call again.
             self._loop.call_soon(self._readable)
+
+    def _resume(self) -> None:
+        super()._resume()
+        self._loop.call_soon(self._readable)  # of bytes that are decrypted already, the system knows nothing
 
     # ---- the end ----
 

@@ -36,6 +36,10 @@ class TiledEngine:
         What tiles are cut by.
     least_bytes
         Plans that read less run in this process as a whole.
+    last
+        What became of the plans that ran last.
+    runs
+        How often plans were run.
     """
 
     runner: Runner
@@ -43,6 +47,7 @@ class TiledEngine:
     settings: Settings = field(default_factory=Settings)
     least_bytes: int = 32 << 20
     last: list[Tiling] = field(default_factory=list)
+    runs: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
         """Whether plans are worth it."""
@@ -56,6 +61,7 @@ class TiledEngine:
         return self.call(self._collect(plans, ordered))  # type: ignore[no-any-return]
 
     async def _collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
+        self.runs += 1
         self.last = [Tiling(plan, self.runner, ordered, self.settings) for plan in plans]
         return [await tiling.result() for tiling in self.last]
 
