@@ -66,6 +66,9 @@ class Sink(Protocol):
     def write(self, part: int, data: Any) -> None:
         """Add rows to a part: a table, record batch, or whatever gives Arrow data."""
 
+    def schema(self, schema: pa.Schema) -> None:
+        """Say which columns the output has, for parts that nothing is written to; what is written says it too."""
+
 
 class Work(Protocol):
     """What a task does. Pickled to its worker, and run there in a thread; may be run again after a failure."""

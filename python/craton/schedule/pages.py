@@ -1,0 +1,348 @@
+"""Outputs of tasks as pages of a store: how a task writes them, and how others read them.
+
+An output is one locality set without a name. Small pieces of several parts share a page; a part is a list of stretches of
+rows of pages, so that a task with hundreds of small parts makes one page and not hundreds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from craton.schedule.tasks import Part
+from craton.store import LocalitySet, Store
+from craton.store.sets import as_batches, one_batch, one_table
+
+#: Pieces of fewer bytes, or of fewer rows, share pages.
+SMALL_BYTES, SMALL_ROWS = 256 << 10, 256
+#: Bytes of small pieces that are held in a task's memory before they are written.
+_HELD = 16 << 20
+
+
+class Stretch(NamedTuple):
+    """Some rows of a page."""
+
+    page: int
+    first: int
+    rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where an output is: all that a reader needs; small, and picklable.
+
+    Parameters
+    ----------
+    node
+        The number of the machine in whose store it is.
+    number
+        Of its set there; 0 if it has no pages.
+    parts
+        The stretches of each part, in order.
+    schema
+        Of the rows, as an Arrow message; ``None`` if the task did not say.
+    """
+
+    node: int
+    number: int
+    parts: tuple[tuple[Stretch, ...], ...]
+    schema: bytes | None = None
+
+    def sizes(self) -> tuple[Part, ...]:
+        """The size of each part."""
+        return tuple(
+            Part(sum(one.rows for one in part), sum(one.nbytes for one in part)) if part else _NOTHING
+            for part in self.parts
+        )
+
+
+_NOTHING = Part(0, 0)
+
+
+class OutputLost(Exception):
+    """Pages of an output are gone: with the process that held them, or because it was released.
+
+    Attributes
+    ----------
+    key : int
+        The task's.
+    """
+
+    def __init__(self, key: int) -> None:
+        super().__init__(f"the output of task {key} is gone: it was released, or lost with the process that held it")
+        self.key = key
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.key,)
+
+
+class PageSink:
+    """Writes one output; :meth:`finish` returns where it is.
+
+    Parameters
+    ----------
+    store
+        Where it goes.
+    parts
+        How many parts it has.
+    node
+        The number of the store's machine.
+    """
+
+    def __init__(self, store: Store, parts: int, node: int = 0) -> None:
+        self._store, self._node = store, node
+        self._parts: list[list[Stretch]] = [[] for _ in range(parts)]
+        self._small: list[tuple[int, pa.Table]] = []
+        self._held = 0
+        self._schema: pa.Schema | None = None
+        self._lock = threading.Lock()
+        self._written: set[int] = set()
+        self.pages: LocalitySet | None = None
+
+    def schema(self, schema: pa.Schema) -> None:
+        """Say which columns the output has, for those of its parts that nothing is written to."""
+        if self._schema is None:
+            self._schema = schema
+
+    def write(self, part: int, data: Any) -> None:
+        """Add rows to a part: a table, record batch, or whatever gives Arrow data. May be called by several threads.
+
+        Raises
+        ------
+        IndexError
+            If there is no such part.
+        TypeError
+            If the data is no table.
+        MemoryError
+            If it does not fit into the store.
+        """
+        if not 0 <= part < len(self._parts):
+            raise IndexError(f"part {part} was written to, and the output has {len(self._parts)} parts")
+        for batch in as_batches(data):
+            self.schema(batch.schema)
+            if not batch.num_rows:
+                continue
+            with self._lock:
+                if batch.nbytes >= SMALL_BYTES and batch.num_rows >= SMALL_ROWS:
+                    if part in self._waiting:
+                        self._flush()  # what was written before comes before
+                    self._append(part, batch)
+                    continue
+                self._small.append((part, batch))
+                self._held += batch.nbytes
+                if self._held >= _HELD:
+                    self._flush()
+
+    @property
+    def _waiting(self) -> set[int]:
+        return {part for part, _ in self._small}
+
+    def _append(self, part: int, batch: pa.RecordBatch) -> None:
+        for info in self._to_pages(batch):
+            self._parts[part].append(Stretch(info.number, 0, info.rows, info.nbytes))
+
+    def _to_pages(self, data: Any) -> Any:
+        if self.pages is None:
+            self.pages = self._store.create_set(writing="concurrent")
+        return self._store._native.write(self.pages.number, data)
+
+    def _flush(self) -> None:
+        """Write the small pieces: those of one schema together, part after part."""
+        small, self._small, self._held = self._small, [], 0
+        small.sort(key=lambda piece: piece[0])  # stable: rows of a part keep their order
+        together: list[tuple[int, pa.RecordBatch]] = []
+        for piece in small:
+            if together and not together[0][1].schema.equals(piece[1].schema):
+                self._write_together(together)
+                together = []
+            together.append(piece)
+        if together:
+            self._write_together(together)
+
+    def _write_together(self, pieces: list[tuple[int, pa.RecordBatch]]) -> None:
+        if len(pieces) == 1:
+            self._append(*pieces[0])
+            return
+        try:
+            joined = one_batch(pa.Table.from_batches([batch for _, batch in pieces]))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that cannot be joined
+            for piece in pieces:
+                self._append(*piece)
+            return
+        (info,) = self._to_pages(joined)
+        first = 0
+        for part, batch in pieces:
+            nbytes = info.nbytes * batch.num_rows // info.rows
+            stretches = self._parts[part]
+            last = stretches[-1] if stretches else None
+            if last is not None and last.page == info.number:
+                stretches[-1] = Stretch(last.page, last.first, last.rows + batch.num_rows, last.nbytes + nbytes)
+            else:
+                stretches.append(Stretch(info.number, first, batch.num_rows, nbytes))
+            first += batch.num_rows
+
+    def finish(self) -> Stored:
+        """Have everything in the store, and return where."""
+        with self._lock:
+            if self._small:
+                self._flush()
+        schema = None if self._schema is None else _packed(self._schema)
+        number = 0 if self.pages is None else self.pages.number
+        return Stored(self._node, number, tuple(map(tuple, self._parts)), schema)
+
+    def abandon(self) -> None:
+        """Drop what was written."""
+        self._small = []
+        if self.pages is not None:
+            self.pages.drop()
+            self.pages = None
+
+
+_schemas: dict[pa.Schema, bytes] = {}
+
+
+def _packed(schema: pa.Schema) -> bytes:
+    """A schema as a message; equal ones are one object, so that what is pickled together has them once."""
+    key = schema.remove_metadata() if schema.metadata else schema
+    found = _schemas.get(key)
+    if found is None or not pa.ipc.read_schema(pa.py_buffer(found)).equals(schema, check_metadata=True):
+        if len(_schemas) >= 1000:
+            _schemas.clear()
+        found = _schemas[key] = schema.serialize().to_pybytes()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One part of one output, as an input."""
+
+    key: int
+    stored: Stored
+    part: int
+
+    @property
+    def rows(self) -> int:
+        """Rows."""
+        return sum(stretch.rows for stretch in self.stored.parts[self.part])
+
+
+class PageInput:
+    """What a task reads; see :class:`craton.schedule.tasks.Input`.
+
+    Parameters
+    ----------
+    store
+        Where the pieces are.
+    pieces
+        Parts of outputs, in order.
+    rows
+        Only these rows of all of them, as (first, number).
+    """
+
+    def __init__(self, store: Store, pieces: Sequence[Piece], rows: tuple[int, int] | None = None) -> None:
+        self._store = store
+        self._schemas = [piece.stored.schema for piece in pieces if piece.stored.schema is not None]
+        chosen = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
+        self._chosen = [each for each in (chosen if rows is None else _cut(chosen, *rows)) if each[2]]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(stretch.rows for *_, stretches in self._chosen for stretch in stretches)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they have."""
+        return sum(stretch.nbytes for *_, stretches in self._chosen for stretch in stretches)
+
+    def table(self) -> pa.Table:
+        """All rows, over the store's memory.
+
+        Raises
+        ------
+        OutputLost
+            If pages are gone.
+        MemoryError
+            If they do not fit into the store's memory together.
+        """
+        tables = []
+        at = 0
+        while at < len(self._chosen):  # parts of one output that follow each other are asked for together
+            key, stored, stretches = self._chosen[at]
+            at += 1
+            together = list(stretches)
+            while at < len(self._chosen) and self._chosen[at][0] == key:
+                together += self._chosen[at][2]
+                at += 1
+            tables += self._read(key, stored, together)
+        return self._joined(tables)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Part after part, those without rows left out; one table without rows if there are none at all.
+
+        Raises
+        ------
+        OutputLost, MemoryError
+            As :meth:`table`.
+        """
+        for chosen in self._chosen:
+            yield self._joined(self._read(*chosen))
+        if not self._chosen:
+            yield self._joined([])
+
+    def _read(self, key: int, stored: Stored, stretches: Sequence[Stretch]) -> list[pa.Table]:
+        pages = list(dict.fromkeys(stretch.page for stretch in stretches))
+        try:
+            read = self._store._native.read(stored.number, [([page], None) for page in pages])
+        except KeyError:
+            raise OutputLost(key) from None
+        tables = {page: one_table(parts) for page, parts in zip(pages, read, strict=True)}
+        return [tables[stretch.page].slice(stretch.first, stretch.rows) for stretch in stretches]
+
+    def _joined(self, tables: list[pa.Table]) -> pa.Table:
+        if tables:
+            return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        if self._schemas:
+            return pa.ipc.read_schema(pa.py_buffer(self._schemas[0])).empty_table()
+        return pa.table({})
+
+
+_Chosen = tuple[int, Stored, tuple[Stretch, ...]]
+
+
+def _cut(chosen: list[_Chosen], first: int, number: int) -> Iterator[_Chosen]:
+    """Only some rows of those that were chosen."""
+    end, at = first + number, 0
+    for key, stored, stretches in chosen:
+        kept = []
+        for page, start, rows, nbytes in stretches:
+            low, high = max(first - at, 0), min(end - at, rows)
+            if low < high:
+                share = nbytes if high - low == rows else nbytes * (high - low) // rows
+                kept.append(Stretch(page, start + low, high - low, share))
+            at += rows
+        yield key, stored, tuple(kept)
+
+
+def inputs_of(store: Store, reads: Sequence[Any], where: dict[int, Stored]) -> list[PageInput]:
+    """The inputs of a task, from where the outputs are that it reads.
+
+    Raises
+    ------
+    IndexError
+        If a part is read that an output does not have.
+    """
+    found = []
+    for read in reads:
+        pieces = [Piece(key, where[key], part) for key in read.tasks for part in read.parts]
+        for piece in pieces:
+            if not 0 <= piece.part < len(piece.stored.parts):
+                count = len(piece.stored.parts)
+                raise IndexError(f"part {piece.part} of the output of task {piece.key} is read, and it has {count}")
+        found.append(PageInput(store, pieces, read.rows))
+    return found
