@@ -110,3 +110,4 @@ def called(job: Job, label: str) -> Results:
 def curried(function: Function) -> Callable[[Any], Any]:
     """The user's function itself where it has no other arguments, which is called faster."""
     return function if function.args or function.kwargs else function.call
+
