@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from craton.schedule.tasks import Part
+from craton.schedule.tasks import Part, Read
 from craton.store import LocalitySet, Store
 from craton.store.sets import as_batches, one_batch, one_table
 
@@ -23,17 +23,11 @@ SMALL_BYTES, SMALL_ROWS = 256 << 10, 256
 _HELD = 16 << 20
 
 
-class Stretch(NamedTuple):
-    """Some rows of a page."""
-
-    page: int
-    first: int
-    rows: int
-    nbytes: int
+#: Some rows of a page: its number, the first row, how many, and their bytes.
+Stretch = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """Where an output is: all that a reader needs; small, and picklable.
 
     Parameters
@@ -56,7 +50,7 @@ class Stored:
     def sizes(self) -> tuple[Part, ...]:
         """The size of each part."""
         return tuple(
-            Part(sum(one.rows for one in part), sum(one.nbytes for one in part)) if part else _NOTHING
+            Part(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING
             for part in self.parts
         )
 
@@ -144,7 +138,7 @@ class PageSink:
 
     def _append(self, part: int, batch: pa.RecordBatch) -> None:
         for info in self._to_pages(batch):
-            self._parts[part].append(Stretch(info.number, 0, info.rows, info.nbytes))
+            self._parts[part].append((info.number, 0, info.rows, info.nbytes))
 
     def _to_pages(self, data: Any) -> Any:
         if self.pages is None:
@@ -179,11 +173,11 @@ class PageSink:
         for part, batch in pieces:
             nbytes = info.nbytes * batch.num_rows // info.rows
             stretches = self._parts[part]
-            last = stretches[-1] if stretches else None
-            if last is not None and last.page == info.number:
-                stretches[-1] = Stretch(last.page, last.first, last.rows + batch.num_rows, last.nbytes + nbytes)
+            if stretches and stretches[-1][0] == info.number:
+                page, begin, rows, size = stretches[-1]
+                stretches[-1] = page, begin, rows + batch.num_rows, size + nbytes
             else:
-                stretches.append(Stretch(info.number, first, batch.num_rows, nbytes))
+                stretches.append((info.number, first, batch.num_rows, nbytes))
             first += batch.num_rows
 
     def finish(self) -> Stored:
@@ -225,10 +219,10 @@ class Piece:
     stored: Stored
     part: int
 
-    @property
-    def rows(self) -> int:
-        """Rows."""
-        return sum(stretch.rows for stretch in self.stored.parts[self.part])
+    def __post_init__(self) -> None:
+        if not 0 <= self.part < len(self.stored.parts):
+            count = len(self.stored.parts)
+            raise IndexError(f"part {self.part} of the output of task {self.key} is read, and it has {count}")
 
 
 class PageInput:
@@ -253,12 +247,12 @@ class PageInput:
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return sum(stretch.rows for *_, stretches in self._chosen for stretch in stretches)
+        return sum(one[2] for *_, stretches in self._chosen for one in stretches)
 
     @property
     def nbytes(self) -> int:
         """How many bytes they have."""
-        return sum(stretch.nbytes for *_, stretches in self._chosen for stretch in stretches)
+        return sum(one[3] for *_, stretches in self._chosen for one in stretches)
 
     def table(self) -> pa.Table:
         """All rows, over the store's memory.
@@ -296,13 +290,13 @@ class PageInput:
             yield self._joined([])
 
     def _read(self, key: int, stored: Stored, stretches: Sequence[Stretch]) -> list[pa.Table]:
-        pages = list(dict.fromkeys(stretch.page for stretch in stretches))
+        pages = list(dict.fromkeys(page for page, *_ in stretches))
         try:
             read = self._store._native.read(stored.number, [([page], None) for page in pages])
         except KeyError:
             raise OutputLost(key) from None
         tables = {page: one_table(parts) for page, parts in zip(pages, read, strict=True)}
-        return [tables[stretch.page].slice(stretch.first, stretch.rows) for stretch in stretches]
+        return [tables[page].slice(first, rows) for page, first, rows, _ in stretches]
 
     def _joined(self, tables: list[pa.Table]) -> pa.Table:
         if tables:
@@ -324,12 +318,12 @@ def _cut(chosen: list[_Chosen], first: int, number: int) -> Iterator[_Chosen]:
             low, high = max(first - at, 0), min(end - at, rows)
             if low < high:
                 share = nbytes if high - low == rows else nbytes * (high - low) // rows
-                kept.append(Stretch(page, start + low, high - low, share))
+                kept.append((page, start + low, high - low, share))
             at += rows
         yield key, stored, tuple(kept)
 
 
-def inputs_of(store: Store, reads: Sequence[Any], where: dict[int, Stored]) -> list[PageInput]:
+def inputs_of(store: Store, reads: Sequence[Read], where: dict[int, Stored]) -> list[PageInput]:
     """The inputs of a task, from where the outputs are that it reads.
 
     Raises
@@ -337,12 +331,7 @@ def inputs_of(store: Store, reads: Sequence[Any], where: dict[int, Stored]) -> l
     IndexError
         If a part is read that an output does not have.
     """
-    found = []
-    for read in reads:
-        pieces = [Piece(key, where[key], part) for key in read.tasks for part in read.parts]
-        for piece in pieces:
-            if not 0 <= piece.part < len(piece.stored.parts):
-                count = len(piece.stored.parts)
-                raise IndexError(f"part {piece.part} of the output of task {piece.key} is read, and it has {count}")
-        found.append(PageInput(store, pieces, read.rows))
-    return found
+    return [
+        PageInput(store, [Piece(key, where[key], part) for key in read.tasks for part in read.parts], read.rows)
+        for read in reads
+    ]

@@ -1,0 +1,426 @@
+"""The threads of a worker, which run its tasks without asking anybody.
+
+A thread that has run a task takes note of its output, finds what can be run now, and goes on with that; the worker's
+event loop only carries what is to be told to others, many outputs in one message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import cloudpickle
+
+from craton.schedule.metering import Meter
+from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
+from craton.schedule.tasks import Work
+from craton.schedule.waiting import Waiting
+from craton.store import LocalitySet, Store
+
+#: Bytes that a task is expected to need, for each that it reads.
+FACTOR = 2
+#: Tasks that are expected to need less ask the store for no memory.
+SMALL_NEED = 16 << 20
+# Seconds that a thread is waited for that is being told to stop.
+_SETTLE = 1.0
+
+#: A read as it travels: tasks, parts, rows.
+Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
+
+
+class Cancelled(BaseException):
+    """Raised in a thread whose task nobody wants any more."""
+
+
+class Job:
+    """A task at its worker."""
+
+    __slots__ = (
+        "alone", "cancelled", "consumers", "interruptible", "key", "memory", "nbytes", "need", "order", "parts", "reads",
+        "run", "settled", "taken", "thread", "threads", "work",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        run: int,
+        work: Work,
+        key: int,
+        order: int,
+        reads: tuple[Reading, ...],
+        parts: int,
+        nbytes: int,
+        memory: int | None,
+        threads: int,
+        consumers: tuple[int, ...],
+    ) -> None:
+        self.run, self.work, self.key, self.order = run, work, key, order
+        self.reads, self.parts, self.nbytes, self.memory = reads, parts, nbytes, memory
+        self.threads, self.consumers = threads, consumers
+        self.need = self.thread = self.taken = 0
+        self.alone = self.cancelled = self.settled = self.interruptible = False
+
+    def row(self) -> tuple[Any, ...]:
+        """What the job is made of again in another process, after run and work."""
+        return (
+            self.key, self.order, self.reads, self.parts, self.nbytes, self.memory, self.threads, self.consumers,
+        )  # fmt: skip
+
+    def needed(self) -> Iterable[int]:
+        """Keys of the outputs that it reads."""
+        return (key for tasks, _, _ in self.reads for key in tasks)
+
+
+class Told:
+    """What is to be told to others since it was last taken."""
+
+    __slots__ = ("done", "failed", "lost", "made")
+
+    def __init__(self) -> None:
+        self.done: list[tuple[Any, ...]] = []
+        self.failed: list[tuple[int, int, bytes, str]] = []
+        self.lost: list[tuple[int, int, int]] = []
+        self.made: dict[int, list[tuple[int, int, Stored]]] = {}
+
+
+class Crew:
+    """Runs tasks in threads.
+
+    Parameters
+    ----------
+    number, node
+        Of the band, and of its machine.
+    threads
+        How many tasks of one thread run beside each other.
+    memory
+        Bytes that they may need together, as far as that is foreseen.
+    store
+        Where outputs go.
+    bring
+        Given parts of outputs on other machines, returns where they are in `store`.
+    tell
+        Called, in any thread, when there is something to tell, or nothing to do.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        node: int,
+        threads: int,
+        memory: int,
+        store: Store,
+        bring: Callable[[Sequence[tuple[int, Stored, int]]], dict[tuple[int, int], Stored]],
+        tell: Callable[[], None],
+    ) -> None:
+        self.number, self.node, self.threads, self.memory = number, node, threads, memory
+        self._store, self._bring, self._tell = store, bring, tell
+        self._changed = threading.Condition()
+        self._waiting = Waiting()
+        self._jobs: dict[int, Job] = {}
+        self._running: dict[int, Job] = {}
+        self._where: dict[int, Stored] = {}
+        self._sets: dict[int, LocalitySet] = {}
+        self._cancelled: set[int] = set()
+        self._free = threads
+        self._used = 0
+        self._full = False
+        self._told = Told()
+        self._quiet = True  # the loop does not know yet that there is something to tell
+        self._meter = Meter()
+        self.done = 0
+        self._threads = [
+            threading.Thread(target=self._work, name=f"craton-task-{i}", daemon=True) for i in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    # ---- what comes from others ----
+
+    def add(self, jobs: Sequence[Job], where: dict[int, Stored]) -> None:
+        """Take tasks, and what is known of the outputs that they read."""
+        with self._changed:
+            for key, stored in where.items():
+                self._note(key, stored)
+            for job in jobs:
+                if job.run in self._cancelled or job.key in self._jobs:
+                    continue
+                self._jobs[job.key] = job
+                self._waiting.add(job.key, job.order, job.needed(), self._where)
+            self._changed.notify_all()
+
+    def made(self, told: Iterable[tuple[int, int, Stored]]) -> None:
+        """Take note of outputs that others have made: run, key, and where."""
+        with self._changed:
+            for run, key, stored in told:
+                if run not in self._cancelled:
+                    self._note(key, stored)
+            self._changed.notify_all()
+
+    def _note(self, key: int, stored: Stored) -> None:
+        self._where[key] = stored
+        self._waiting.made(key)
+
+    def forget(self, keys: Iterable[int]) -> None:
+        """Let go of outputs that nobody will read any more."""
+        gone = []
+        with self._changed:
+            for key in keys:
+                self._where.pop(key, None)
+                gone.append(self._sets.pop(key, None))
+        del gone  # the store is told, outside of the lock
+
+    def cancel(self, run: int) -> None:
+        """Drop the tasks of a run; tell the threads that run some of them to stop."""
+        with self._changed:
+            self._cancelled.add(run)
+            for job in [job for job in self._jobs.values() if job.run == run]:
+                self._waiting.remove(job.key)
+                if job.key in self._running:
+                    _interrupt(job)
+                else:
+                    del self._jobs[job.key]
+
+    def busy_with(self, run: int) -> bool:
+        """Whether some task of a run is still running."""
+        with self._changed:
+            return any(job.run == run for job in self._running.values())
+
+    def give(self, number: int) -> tuple[list[Job], dict[int, Stored]]:
+        """Give ready tasks away: at most so many, those that would be run last; and where their inputs are."""
+        with self._changed:
+            jobs = [self._jobs.pop(key) for key in self._waiting.take_last(number)]
+            return jobs, {key: self._where[key] for job in jobs for key in job.needed() if key in self._where}
+
+    @property
+    def surplus(self) -> int:
+        """How many ready tasks no thread is free for."""
+        return max(self._waiting.ready - self._free, 0)
+
+    @property
+    def idle(self) -> bool:
+        """Whether a thread is free and no task is ready."""
+        return self._free > 0 and not self._waiting.ready
+
+    @property
+    def running(self) -> list[int]:
+        """Keys of the tasks that run now."""
+        return list(self._running)
+
+    @property
+    def used(self) -> int:
+        """Bytes that the running tasks are expected to need."""
+        return self._used
+
+    def take_told(self) -> Told:
+        """What is to be told, once."""
+        with self._changed:
+            told, self._told = self._told, Told()
+            self._quiet = True
+            return told
+
+    # ---- the threads ----
+
+    def _next(self) -> Job | None:
+        """Take the first ready task, if it may be begun now."""
+        if self._full or not self._free:
+            return None
+        key = self._waiting.take()
+        if key is None:
+            return None
+        job = self._jobs[key]
+        wanted = self.threads if job.alone else min(job.threads, self.threads)
+        if wanted > self._free:
+            self._waiting.add(key, job.order, (), ())
+            return None
+        self._free -= wanted
+        job.taken = wanted
+        job.thread = threading.get_ident()
+        self._running[key] = job
+        return job
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while (job := self._next()) is None:
+                    if not self._waiting.ready:
+                        self._speak()  # somebody else may have tasks
+                    self._changed.wait()
+            with contextlib.suppress(Cancelled):
+                self._do(job)
+
+    def _speak(self) -> None:
+        """Wake the loop, if it does not know yet."""
+        if self._quiet:
+            self._quiet = False
+            self._tell()
+
+    def _do(self, job: Job) -> None:
+        """Run a task to its end, whichever that is."""
+        reserved: Any = None
+        sink: PageSink | None = None
+        stored: Stored | None = None
+        error: BaseException | None = None
+        value, seconds, memory = None, 0.0, 0
+        again = False
+        try:
+            inputs = self._inputs(job)
+            reads = sum(one.nbytes for one in inputs)
+            need = FACTOR * (reads + job.nbytes) if job.memory is None else job.memory
+            again = not self._admitted(job, need)
+            if not again:
+                if need >= SMALL_NEED:
+                    reserved = self._reserved(job, need)
+                    again = reserved is None
+            if not again:
+                sink = PageSink(self._store, job.parts, self.node)
+                began = time.perf_counter()
+                measured = need > 0
+                if measured:
+                    self._meter.begin()
+                try:
+                    job.interruptible = True
+                    result = None if job.cancelled else job.work.run(inputs, sink)
+                    value = None if result is None else cloudpickle.dumps(result, 5)
+                    stored = sink.finish()
+                finally:
+                    job.interruptible = False
+                    if measured:
+                        memory = self._meter.end()
+                seconds = time.perf_counter() - began
+                del inputs
+        except BaseException as raised:
+            error = raised
+        if job.cancelled:
+            _settle(job)
+        if error is not None and sink is not None:
+            sink.abandon()
+        if reserved is not None:
+            reserved.release()
+        self._finish(job, sink, stored, value, seconds, memory, error, again)
+
+    def _inputs(self, job: Job) -> list[PageInput]:
+        """What the task reads; parts on other machines are brought here."""
+        wanted = []
+        for tasks, parts, _ in job.reads:
+            for key in tasks:
+                stored = self._where.get(key)
+                if stored is None:
+                    raise OutputLost(key)
+                if stored.node != self.node:
+                    wanted += [(key, stored, part) for part in parts if part < len(stored.parts) and stored.parts[part]]
+        brought = self._bring(wanted) if wanted else {}
+        found = []
+        for tasks, parts, rows in job.reads:
+            pieces = []
+            for key in tasks:
+                stored = self._where[key]
+                for part in parts:
+                    near = brought.get((key, part))
+                    pieces.append(Piece(key, stored, part) if near is None else Piece(key, near, 0))
+            found.append(PageInput(self._store, pieces, rows))
+        return found
+
+    def _admitted(self, job: Job, need: int) -> bool:
+        """Whether the task may run beside those that run already."""
+        with self._changed:
+            if len(self._running) > 1 and self._used + need > self.memory:
+                self._full = True  # until one of them ends
+                return False
+            self._used += need
+            job.need = need
+            return True
+
+    def _reserved(self, job: Job, need: int) -> Any:
+        """Memory of the store's, as much as is needed; None if there is not and other tasks run, which will give some back."""
+        try:
+            return self._store.reserve(need)
+        except MemoryError:
+            with self._changed:
+                if len(self._running) > 1:
+                    self._full = True
+                    return None
+        return self._store.reserve(need, at_least=0)
+
+    def _finish(
+        self,
+        job: Job,
+        sink: PageSink | None,
+        stored: Stored | None,
+        value: bytes | None,
+        seconds: float,
+        memory: int,
+        error: BaseException | None,
+        again: bool,
+    ) -> None:
+        failure = None
+        if isinstance(error, MemoryError) and not job.alone and not job.cancelled and self.threads > 1:
+            job.alone = again = True  # it may fit when nothing else runs
+        elif error is not None and not isinstance(error, OutputLost) and not job.cancelled:
+            failure = packed_error(error)
+        with self._changed:
+            del self._running[job.key]
+            self._free += job.taken
+            self._used -= job.need
+            job.need = 0
+            self._full = again and bool(self._running)
+            if job.cancelled:
+                self._jobs.pop(job.key, None)
+                if sink is not None and error is None:
+                    sink.abandon()
+            elif again:
+                self._waiting.add(job.key, job.order, (), ())
+            elif stored is None:
+                del self._jobs[job.key]
+                if isinstance(error, OutputLost):
+                    self._where.pop(error.key, None)
+                    self._told.lost.append((job.run, job.key, error.key))
+                elif failure is not None:
+                    self._told.failed.append((job.run, job.key, *failure))
+                self._speak()
+            else:
+                del self._jobs[job.key]
+                self.done += 1
+                if sink is not None and sink.pages is not None:
+                    self._sets[job.key] = sink.pages
+                self._note(job.key, stored)
+                self._told.done.append((job.run, job.key, stored, value, seconds, memory))
+                for band in job.consumers:
+                    self._told.made.setdefault(band, []).append((job.run, job.key, stored))
+                self._speak()
+            self._changed.notify_all()
+
+
+def packed_error(error: BaseException) -> tuple[bytes, str]:
+    """An exception as bytes that come back as one of its class, and where it was raised."""
+    text = "".join(traceback.format_exception(error))
+    error.__traceback__ = None
+    try:
+        packed = cloudpickle.dumps(error, 5)
+        if type(cloudpickle.loads(packed)) is type(error):
+            return packed, text
+    except Exception:
+        pass  # it cannot be pickled, or not be made again
+    return cloudpickle.dumps(RuntimeError(f"{type(error).__qualname__}: {error}"), 5), text
+
+
+def _interrupt(job: Job) -> None:
+    """Raise `Cancelled` in the thread of a job, at its next step in Python."""
+    job.cancelled = True
+    if job.interruptible:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(job.thread), ctypes.py_object(Cancelled))
+    job.settled = True
+
+
+def _settle(job: Job) -> None:
+    """Take the exception that may still be on its way to this thread."""
+    until = time.monotonic() + _SETTLE
+    while not job.settled and time.monotonic() < until:
+        with contextlib.suppress(Cancelled):
+            time.sleep(0.0001)
+    with contextlib.suppress(Cancelled):
+        for _ in range(1000):
+            pass

@@ -1,0 +1,98 @@
+"""The local host: workers are processes of this machine, sub pools of the supervisor's actor pool.
+
+The pool starts them, ends them with the driver, starts them again, and knows how each ended. The store is the driver's
+own: workers map its pages, and the driver reads results where they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from typing import Any
+
+import craton.actor as xo
+from craton.cluster import worker
+from craton.cluster.hosts.base import Host, Node, Spec, Started, environment
+from craton.cluster.transfer import UID as NODE
+from craton.cluster.transfer import NodeActor
+from craton.config import options
+from craton.schedule.tasks import Band
+from craton.store import default_store
+
+
+class LocalHost(Host):
+    """Workers as processes.
+
+    Parameters
+    ----------
+    pool
+        The supervisor's.
+    nodes
+        How many machines there shall seem to be: each after the first has a process with a store of its own, so that what
+        happens between machines can be tried on one.
+    """
+
+    name = "local"
+
+    def __init__(self, pool: Any, nodes: int = 1) -> None:
+        super().__init__(pool)
+        self._count = nodes
+        self._nodes: list[Node] = []
+        self._started: list[Started] = []
+
+    async def start(self, spec: Spec) -> list[Started]:
+        """Start the workers; see :meth:`Host.start`."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        workers = spec.workers or max(cores // (spec.threads or 1), 1)
+        threads = spec.threads or max(cores // workers, 1)
+        memory = (spec.memory or default_store().limit) // self._count
+        name = socket.gethostname()
+        self._nodes = [Node(0, name, self.pool.external_address)]
+        stores = [default_store().address or default_store().serve()]
+        for number in range(1, self._count):
+            variables = {"CRATON_STORE": "", "CRATON_MEMORY_LIMIT": str(memory), "CRATON_CLUSTER": "embedded"}
+            address = await self.pool.append_sub_pool(env=variables)
+            ref = await xo.create_actor(NodeActor, number, uid=NODE, address=address)
+            self._nodes.append(Node(number, f"{name}/{number}", address))
+            stores.append(await ref.address_of_store())
+        of = [number * self._count // workers for number in range(workers)]
+        bands = [Band(i, threads, memory // of.count(of[i]), of[i]) for i in range(workers)]
+        self._started = list(await asyncio.gather(*[self._start(band, stores[band.node]) for band in bands]))
+        return self._started
+
+    async def _start(self, band: Band, store: str) -> Started:
+        variables = {
+            **environment(band.threads),
+            "CRATON_STORE": store,
+            "CRATON_MEMORY_LIMIT": str(options.memory_limit),
+        }
+        address = await self.pool.append_sub_pool(label=f"band-{band.number}", env=variables)
+        await xo.create_actor(worker.WorkerActor, band, uid=worker.UID, address=address)
+        return Started(band, address)
+
+    async def restart(self, number: int) -> Started:
+        """Have a worker there again; see :meth:`Host.restart`. The pool starts it by itself."""
+        await self.pool.wait_recovered(self._started[number].address)
+        return self._started[number]
+
+    async def end(self, number: int) -> None:
+        """Kill a worker's process."""
+        with contextlib.suppress(ValueError):  # it is being started
+            await self.pool.kill_pool(self._started[number].address)
+
+    async def stop(self) -> None:
+        """End the workers; see :meth:`Host.stop`."""
+        addresses = [*(one.address for one in self._started), *(node.address for node in self._nodes[1:])]
+        await asyncio.gather(*[self._end(address) for address in addresses])
+        self._started, self._nodes = [], self._nodes[:1]
+
+    async def _end(self, address: str) -> None:
+        with contextlib.suppress(ValueError):
+            await self.pool.remove_sub_pool(address, force=True)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The machines."""
+        return self._nodes

@@ -1,0 +1,142 @@
+"""A run, as the supervisor sees it: which band has which task, what is done, and what is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import cloudpickle
+
+from craton.cluster.lineage import reads_of
+from craton.cluster.worker import distinct
+from craton.schedule.tasks import Output, Task, TaskLost
+
+#: How often a task is tried whose worker dies under it.
+TRIES = 3
+
+#: Sends tasks to a band: the run's number, pickled works, rows of tasks, where inputs are.
+Send = Callable[[int, int, bytes, list[tuple[Any, ...]], dict[int, Any]], None]
+
+
+class Run:
+    """A run.
+
+    Parameters
+    ----------
+    number
+        Its number.
+    tasks
+        What is to be run.
+
+    Attributes
+    ----------
+    ended : asyncio.Future
+        Done when the run is; its exception is what ended it.
+    outputs : dict
+        What was made.
+    bands : dict
+        The band of each task that is not done; -1 for one that has none.
+    """
+
+    def __init__(self, number: int, tasks: Sequence[Task]) -> None:
+        self.number = number
+        self.tasks = {task.key: task for task in tasks}
+        self.wanted = list(self.tasks)
+        self.outputs: dict[int, Output] = {}
+        self.bands: dict[int, int] = {}
+        self.orders: dict[int, int] = {}
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._subscribers: dict[int, set[int]] = {}  # bands that must be told of an output by the supervisor
+        self._tried: dict[int, int] = {}
+
+    @property
+    def left(self) -> int:
+        """How many tasks are not done."""
+        return len(self.bands)
+
+    def assign(self, tasks: Sequence[Task], bands: Sequence[int], orders: Sequence[int]) -> None:
+        """Give tasks to bands."""
+        for task, band, order in zip(tasks, bands, orders, strict=True):
+            self.tasks.setdefault(task.key, task)
+            self.bands[task.key] = band
+            self.orders.setdefault(task.key, order)
+            self.outputs.pop(task.key, None)
+
+    def send(self, tasks: Sequence[Task], where: Callable[[int], Any], send: Send, later: bool) -> None:
+        """Send tasks to their bands, one message each.
+
+        Parameters
+        ----------
+        tasks
+            All of them, or those that are tried again.
+        where
+            Returns where an output is, None if it is not made.
+        send
+            Sends a message.
+        later
+            Whether other tasks of the run were sent before, so that those who make what these read do not know of their bands.
+        """
+        consumers: dict[int, set[int]] = {}
+        for task in self.tasks.values() if later else tasks:
+            band = self.bands.get(task.key)
+            if band is not None and band >= 0:
+                for key in reads_of(task):
+                    consumers.setdefault(key, set()).add(band)
+        by_band: dict[int, list[Task]] = {}
+        for task in tasks:
+            by_band.setdefault(self.bands[task.key], []).append(task)
+        base = self.number << 32
+        for band, some in by_band.items():
+            if band < 0:
+                continue
+            works, numbers = distinct([task.work for task in some])
+            rows = []
+            known: dict[int, Any] = {}
+            for task, number in zip(some, numbers, strict=True):
+                told = consumers.get(task.key)
+                others = () if told is None else tuple(other for other in told if other != band)
+                rows.append((
+                    number, task.key, base + self.orders[task.key],
+                    tuple([(read.tasks, read.parts, read.rows) for read in task.inputs]),
+                    task.parts, task.nbytes, task.memory, task.threads, others,
+                ))  # fmt: skip
+                for key in reads_of(task):
+                    if key not in known:
+                        stored = where(key)
+                        if stored is not None:
+                            known[key] = stored
+                        elif later:
+                            self._subscribers.setdefault(key, set()).add(band)
+            send(band, self.number, cloudpickle.dumps(works, 5), rows, known)
+
+    def done(self, output: Output) -> Iterable[int]:
+        """Take note of an output; return the bands that the supervisor must tell of it."""
+        self.bands.pop(output.key, None)
+        self.outputs[output.key] = output
+        if not self.bands and not self.ended.done():
+            self.ended.set_result(None)
+        return self._subscribers.pop(output.key, ())
+
+    def fail(self, error: BaseException) -> None:
+        """End the run."""
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
+    def of_band(self, band: int) -> list[int]:
+        """Keys of a band's tasks that are not done."""
+        return [key for key, its in self.bands.items() if its == band]
+
+    def suspect(self, keys: Iterable[int], why: str) -> None:
+        """Count a death against tasks that were running then; end the run if one of them has been tried often enough."""
+        for key in keys:
+            tried = self._tried[key] = self._tried.get(key, 0) + 1
+            if tried >= TRIES:
+                stage = self.tasks[key].stage
+                self.fail(
+                    TaskLost(
+                        f"task {key}{f' ({stage})' if stage else ''} was running each of the {tried} times that its "
+                        f"worker died; the last time, {why}"
+                    )
+                )
+                return

@@ -1,0 +1,478 @@
+"""The supervisor: it gives each worker its part of a run in one message, keeps what was made, and makes good what is lost.
+
+It lives in the driver's process, in an event loop of its own, and is in the way of no page and of no single task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import pickle
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import craton.actor as xo
+from craton.actor.errors import RemoteTraceback
+from craton.cluster import worker
+from craton.cluster.hosts.base import Host, Spec, Started
+from craton.cluster.lineage import Lineage, reads_of
+from craton.cluster.placing import Policy, place
+from craton.cluster.runs import Run
+from craton.cluster.transfer import UID as NODE
+from craton.cluster.transfer import NodeActor
+from craton.schedule.inline import in_order
+from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
+from craton.schedule.tasks import Band, Output, Task, TaskLost, new_key
+from craton.store import default_store
+
+#: The name of the supervisor's actor in its pool.
+UID = "craton-supervisor"
+# Seconds until workers let go of what is released: many outputs go in one message.
+_LAZY = 0.05
+# How often in a row a worker is started that ends again before it serves.
+_STARTS = 5
+
+
+class SupervisorActor(xo.StatelessActor):
+    """What workers speak to."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        super().__init__()
+        self._supervisor = supervisor
+
+    def done(
+        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int]], running: list[int]
+    ) -> None:
+        """Take note of outputs, of tasks whose inputs are gone, and of what a band runs now."""
+        self._supervisor.done(band, rows, lost, running)
+
+    def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
+        """Take note of tasks that raised an exception."""
+        self._supervisor.failed(band, failures)
+
+    def moved(self, giver: int, taker: int, tasks: list[tuple[int, int]]) -> None:
+        """Take note of tasks, by run and key, that a band has given to another."""
+        self._supervisor.moved(giver, taker, tasks)
+
+
+class Supervisor:
+    """Runs tasks on the workers of a host; implements :class:`craton.schedule.tasks.Runner`.
+
+    Parameters
+    ----------
+    pool
+        An actor pool in the driver's process.
+    host
+        What starts the workers.
+    policy
+        Which band runs which task: ``"ncs"`` by nearest common successors; the others are there to be compared with.
+    """
+
+    def __init__(self, pool: Any, host: Host, policy: Policy = "ncs") -> None:
+        self._pool, self.host, self._policy = pool, host, policy
+        self._loop = asyncio.get_running_loop()
+        pool.make(UID.encode(), SupervisorActor, (self,), {})
+        self._node: NodeActor = pool.make(NODE.encode(), NodeActor, (0,), {})
+        self.workers: list[Started] = []
+        self._alive: list[bool] = []
+        self._running: list[list[int]] = []  # what each band has said last that it runs
+        self._pids: list[int] = []
+        self._lineage = Lineage()
+        self._runs: dict[int, Run] = {}
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._forgotten: list[int] = []
+        self._some_alive = asyncio.Event()
+        self._stopping = False
+        self._gone_for_good = 0
+        self._why = ""  # nothing can be run any more
+
+    async def start(self, spec: Spec) -> None:
+        """Start the workers, and have them know each other.
+
+        Raises
+        ------
+        OSError, RuntimeError
+            If one cannot be started; then none is left.
+        """
+        self.workers = await self.host.start(spec)
+        self._alive = [True] * len(self.workers)
+        self._running = [[] for _ in self.workers]
+        self._pids = [0] * len(self.workers)
+        await asyncio.gather(*[self._join(number) for number in range(len(self.workers))])
+        for number in range(len(self.workers)):
+            self._spawn(self._watch(number))
+        self._some_alive.set()
+
+    async def stop(self) -> None:
+        """Cancel what runs, end the workers, and drop all outputs."""
+        self._stopping = True
+        for run in list(self._runs.values()):
+            run.fail(asyncio.CancelledError())
+        for task in list(self._tasks):
+            task.cancel()
+        await self.host.stop()
+        self._node.drop_all()
+        await self._pool.stop()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---- workers ----
+
+    @property
+    def bands(self) -> tuple[Band, ...]:
+        """What there is to run on."""
+        return tuple(started.band for started in self.workers)
+
+    def _ref(self, band: int) -> Any:
+        return xo.create_actor_ref(self.workers[band].address, worker.UID)
+
+    def _peers(self) -> worker.Peers:
+        return worker.Peers(
+            self._pool.external_address,
+            tuple(
+                started.address if alive else None for started, alive in zip(self.workers, self._alive, strict=True)
+            ),
+            tuple(node.address for node in self.host.nodes),
+            tuple(started.band.node for started in self.workers),
+        )
+
+    async def _join(self, band: int) -> None:
+        self._pids[band] = (await self._ref(band).join(self._peers()))["pid"]
+
+    def _tell(self, band: int, message: Coroutine[Any, Any, Any]) -> None:
+        async def told() -> None:
+            with contextlib.suppress(ConnectionError):  # its end is noticed elsewhere
+                await message
+
+        self._spawn(told())
+
+    async def _watch(self, band: int) -> None:
+        """Wait for the end of a worker, again and again, and make it good."""
+        failed = 0
+        while failed < _STARTS:
+            try:
+                await self._ref(band).watch()
+                why = "it was told to end"
+            except (ConnectionError, xo.ActorNotExist) as error:
+                why = str(error)
+            if self._stopping:
+                return
+            self._alive[band] = False
+            why = await self.host.ending(band) or why
+            self._lost(band, why)
+            try:
+                self.workers[band] = await self.host.restart(band)
+                await self._join(band)
+            except ConnectionError:
+                failed += 1  # it has ended again
+                continue
+            except (OSError, RuntimeError) as error:
+                why = f"{why}; it could not be started again: {error}"
+                break
+            failed = 0
+            self._alive[band] = True
+            self._some_alive.set()
+            for other, alive in enumerate(self._alive):
+                if alive and other != band:
+                    self._tell(other, self._ref(other).join(self._peers()))
+            for run in list(self._runs.values()):
+                self._again(run, run.of_band(-1))
+        self._gone_for_good += 1
+        if self._gone_for_good == len(self.workers):
+            self._why = f"no worker is left; the last one: {why}"
+            self._some_alive.set()
+            for run in list(self._runs.values()):
+                run.fail(TaskLost(self._why))
+
+    def _lost(self, band: int, why: str) -> None:
+        """Make good the end of a worker."""
+        if not any(self._alive):
+            self._some_alive.clear()
+        said, self._running[band] = self._running[band], []
+        for run in list(self._runs.values()):
+            keys = run.of_band(band)
+            if not keys:
+                continue
+            running = [key for key in said if key in run.bands]
+            run.suspect(running or self._first_ready(run, keys, band), why)
+            self._again(run, keys)
+
+    def _first_ready(self, run: Run, keys: list[int], band: int) -> list[int]:
+        """What a band ran, most likely, if it died before it could say so."""
+        ready = [key for key in keys if not any(source in run.bands for source in reads_of(run.tasks[key]))]
+        ready.sort(key=lambda key: run.orders[key])
+        return ready[: self.workers[band].band.threads]
+
+    def _again(self, run: Run, keys: Sequence[int]) -> None:
+        """Give tasks to bands that live, and with them what makes their inputs that are lost."""
+        if not keys or run.ended.done():
+            return
+        wanted = set(keys)
+        lost = {
+            source
+            for key in keys
+            for source in reads_of(run.tasks[key])
+            if source not in run.bands and self._where(source) is None
+        }
+        try:
+            sources = [task for task in self._lineage.again(lost) if task.key not in run.bands]
+        except KeyError as error:
+            run.fail(TaskLost(str(error.args[0])))
+            return
+        tasks = [*sources, *[run.tasks[key] for key in run.tasks if key in wanted]]
+        for task in sources:
+            run.tasks.setdefault(task.key, task)
+        living = [number for number, alive in enumerate(self._alive) if alive]
+        if not living:
+            run.assign(tasks, [-1] * len(tasks), range(len(tasks)))
+            return
+        bands, orders = self._placed(tasks, living)
+        run.assign(tasks, bands, orders)
+        run.send(tasks, self._where, self._send, later=True)
+
+    def _placed(self, tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], list[int]]:
+        bands, orders = place(tasks, [self.workers[number].band for number in living], self._policy, self._lies)
+        return [living[band] for band in bands], orders
+
+    def _lies(self, key: int) -> tuple[int, int] | None:
+        made = self._lineage.get(key)
+        return None if made is None or made.stored is None else (made.stored.node, made.output.nbytes)
+
+    def _where(self, key: int) -> Any:
+        made = self._lineage._made.get(key)
+        return None if made is None or made.stored is None else tuple(made.stored)
+
+    def _send(self, band: int, run: int, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Any]) -> None:
+        self._tell(band, self._ref(band).start.tell(run, works, rows, where))
+
+    # ---- what workers say ----
+
+    def done(
+        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int]], running: list[int]
+    ) -> None:
+        """See :meth:`SupervisorActor.done`."""
+        self._running[band] = running
+        forward: dict[int, list[tuple[int, int, Stored]]] = {}
+        elsewhere: dict[int, list[tuple[int, int]]] = {}
+        for number, key, stored, value, seconds, memory in rows:
+            run = self._runs.get(number)
+            if run is None or key not in run.bands:
+                self._surplus(key, stored)
+                continue
+            if stored.number:
+                if stored.node:
+                    elsewhere.setdefault(stored.node, []).append((key, stored.number))
+                elif self._node.hold([(key, stored.number)]):
+                    continue  # its worker has died meanwhile
+            try:
+                found = None if value is None else pickle.loads(value)
+            except Exception as error:
+                run.fail(error)
+                continue
+            output = Output(key, stored.sizes(), found, seconds, memory, band)
+            self._lineage.add(run.tasks[key], output, stored)
+            for other in run.done(output):
+                forward.setdefault(other, []).append((number, key, stored))
+        for node, outputs in elsewhere.items():
+            self._spawn(self._held(node, outputs))
+        for other, made in forward.items():
+            self._tell(other, self._ref(other).made.tell(made))
+        for number, key, source in lost:
+            run = self._runs.get(number)
+            if run is not None and key in run.bands:
+                if source not in run.bands:
+                    self._gone([source])
+                self._again(run, [key])
+
+    def _surplus(self, key: int, stored: Stored) -> None:
+        """Drop what was made twice, or by a run that has ended."""
+        made = self._lineage.get(key)
+        if not stored.number or (made is not None and made.stored == stored):
+            return
+        if stored.node == 0:
+            with contextlib.suppress(KeyError):
+                default_store()._native.drop_set(stored.number)
+        if made is None:
+            self._forget([key])
+
+    async def _held(self, node: int, outputs: list[tuple[int, int]]) -> None:
+        ref = xo.create_actor_ref(self.host.nodes[node].address, NODE)
+        try:
+            gone = await ref.hold(outputs)
+        except ConnectionError:
+            gone = [key for key, _ in outputs]
+        self._gone(gone)
+
+    def _gone(self, keys: Sequence[int]) -> None:
+        """Take note of outputs whose pages are gone; those that a run wants are made again."""
+        self._lineage.lose(keys)
+        for run in list(self._runs.values()):
+            self._again(run, [key for key in keys if key in run.tasks and key not in run.bands])
+
+    def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
+        """See :meth:`SupervisorActor.failed`."""
+        for number, key, packed, text in failures:
+            run = self._runs.get(number)
+            if run is None or key not in run.bands:
+                continue
+            error = pickle.loads(packed)
+            error.__cause__ = RemoteTraceback(f"task {key} ({run.tasks[key].stage or 'no stage'}) in band {band}:\n{text}")
+            run.fail(error)
+
+    def moved(self, giver: int, taker: int, tasks: list[tuple[int, int]]) -> None:
+        """See :meth:`SupervisorActor.moved`."""
+        for number, key in tasks:
+            run = self._runs.get(number)
+            if run is None or run.bands.get(key) != giver:
+                continue
+            run.bands[key] = taker
+            if not self._alive[taker]:
+                self._again(run, [key])
+
+    # ---- the runner ----
+
+    async def run(self, tasks: Sequence[Task]) -> list[Output]:
+        """Run tasks; see :meth:`craton.schedule.tasks.Runner.run`."""
+        tasks_in_order = in_order(tasks, self._lineage)
+        if not tasks:
+            return []
+        run = Run(next(self._numbers), tasks_in_order)
+        run.wanted = [task.key for task in tasks]
+        await self._some_alive.wait()
+        if self._why:
+            raise TaskLost(self._why)
+        self._runs[run.number] = run
+        try:
+            living = [number for number, alive in enumerate(self._alive) if alive]
+            run.assign(tasks_in_order, *self._placed(tasks_in_order, living))
+            if any(self._where(key) is None for task in tasks for key in reads_of(task) if key not in run.tasks):
+                self._again(run, list(run.tasks))
+            else:
+                run.send(tasks_in_order, self._where, self._send, later=False)
+            await run.ended
+            return [run.outputs[key] for key in run.wanted]
+        except BaseException:
+            del self._runs[run.number]
+            await self._cancel(run)
+            self.release(run.wanted)
+            raise
+        finally:
+            self._runs.pop(run.number, None)
+
+    async def _cancel(self, run: Run) -> None:
+        """Stop a run everywhere; a worker whose tasks do not stop is started again."""
+        if self._stopping:
+            return
+        bands = [band for band, alive in enumerate(self._alive) if alive]
+
+        async def stopped(band: int) -> None:
+            with contextlib.suppress(ConnectionError):
+                if not await self._ref(band).cancel(run.number):
+                    self._running[band] = []  # nobody is to blame
+                    await self.host.end(band)
+
+        stopping = [self._loop.create_task(stopped(band)) for band in bands]
+        if stopping:
+            await asyncio.wait(stopping)
+
+    async def put(self, data: Any) -> Output:
+        """Make a table an output; see :meth:`craton.schedule.tasks.Runner.put`."""
+
+        def kept() -> tuple[Stored, PageSink]:
+            sink = PageSink(default_store(), 1)
+            sink.write(0, data)
+            return sink.finish(), sink
+
+        stored, sink = await asyncio.to_thread(kept)
+        key = new_key()
+        if stored.number:
+            self._node.hold([(key, stored.number)])
+        del sink
+        output = Output(key, stored.sizes())
+        self._lineage.add(None, output, stored)
+        return output
+
+    async def fetch(self, key: int, part: int = 0) -> pa.Table:
+        """The rows of a part; see :meth:`craton.schedule.tasks.Runner.fetch`."""
+        while True:
+            made = self._lineage.get(key)
+            if made is None:
+                raise KeyError(f"there is no output of task {key}: it was released, or never made")
+            stored = made.stored
+            try:
+                if stored is None:
+                    raise OutputLost(key)
+                if stored.node:
+                    ref = xo.create_actor_ref(self.host.nodes[stored.node].address, NODE)
+                    (table,) = await ref.read(key, stored, [part])
+                    return table
+                return await asyncio.to_thread(PageInput(default_store(), [Piece(key, stored, part)]).table)
+            except (OutputLost, ConnectionError):
+                self._lineage.lose([key])
+                await self._remake(key)
+
+    async def _remake(self, key: int) -> None:
+        try:
+            tasks = self._lineage.again([key])
+        except KeyError as error:
+            raise TaskLost(str(error.args[0])) from None
+        await self.run(tasks)
+
+    def release(self, keys: Iterable[int]) -> None:
+        """Drop outputs; see :meth:`craton.schedule.tasks.Runner.release`."""
+        dropped = self._lineage.release(keys)
+        nodes: dict[int, list[int]] = {}
+        for key, node in dropped:
+            nodes.setdefault(node, []).append(key)
+        for node, some in nodes.items():
+            if node:
+                ref = xo.create_actor_ref(self.host.nodes[node].address, NODE)
+                self._spawn(self._dropped(ref.drop.tell(some)))
+            else:
+                self._node.drop(some)
+        self._forget([key for key, _ in dropped])
+
+    async def _dropped(self, message: Coroutine[Any, Any, Any]) -> None:
+        with contextlib.suppress(ConnectionError):
+            await message
+
+    def _forget(self, keys: list[int]) -> None:
+        if keys and not self._forgotten:
+            self._loop.call_later(_LAZY, self._have_forgotten)
+        self._forgotten += keys
+
+    def _have_forgotten(self) -> None:
+        keys, self._forgotten = self._forgotten, []
+        for band, alive in enumerate(self._alive):
+            if alive and not self._stopping:
+                self._tell(band, self._ref(band).forget.tell(keys))
+
+    # ---- for people ----
+
+    async def facts(self) -> list[dict[str, Any]]:
+        """What is to be known of each worker now."""
+
+        async def one(band: int) -> dict[str, Any]:
+            started = self.workers[band]
+            known: dict[str, Any] = {
+                "worker": band,
+                "node": self.host.nodes[started.band.node].name,
+                "address": started.address,
+                "pid": self._pids[band],
+                "threads": started.band.threads,
+                "memory_limit": started.band.memory,
+            }
+            asked = {"memory_used": 0, "done": 0, "running": 0}
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                if self._alive[band]:
+                    asked = await asyncio.wait_for(self._ref(band).facts(), 1.0)
+            return {**known, "alive": self._alive[band], **{name: asked[name] for name in ("memory_used", "done", "running")}}
+
+        return list(await asyncio.gather(*[one(band) for band in range(len(self.workers))]))

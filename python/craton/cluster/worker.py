@@ -1,0 +1,284 @@
+"""A worker: the actor of a band, in a process of its own.
+
+It is told once what to run, and then works by itself: it tells the workers that read its outputs, and the supervisor, many
+outputs in one message, and takes tasks from the busiest of its peers when it has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import craton.actor as xo
+from craton.actor.errors import ServerClosed
+from craton.cluster.crew import Crew, Job
+from craton.cluster.transfer import Fetcher
+from craton.schedule.pages import Stored
+from craton.schedule.tasks import Band
+from craton.store import default_store
+
+#: The name of a worker's actor in its pool.
+UID = "craton-worker"
+# Seconds between messages to one peer, at least: what happens meanwhile goes with the next.
+_PAUSE = 0.001
+# Seconds that a worker has nothing to do before it asks others for tasks.
+_IDLE = 0.002
+# Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
+_PATIENCE, _LOOK = 0.5, 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Who there is: told to every worker at the start, and when somebody comes or goes.
+
+    Parameters
+    ----------
+    supervisor
+        The address of the supervisor's pool.
+    workers
+        The address of each band's pool; ``None`` for one that is gone.
+    nodes
+        The address of the pool of each machine's node actor.
+    of
+        The machine of each band.
+    """
+
+    supervisor: str
+    workers: tuple[str | None, ...]
+    nodes: tuple[str, ...]
+    of: tuple[int, ...]
+
+
+class WorkerActor(xo.StatelessActor):
+    """The worker's actor.
+
+    Parameters
+    ----------
+    band
+        What it is.
+    """
+
+    def __init__(self, band: Band) -> None:
+        super().__init__()
+        self.band = band
+        self._peers: Peers | None = None
+        self._hungry: set[int] = set()  # bands that have nothing to do, and asked
+        self._sent = 0.0
+        self._flushing = False
+        self._asking = False
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def __post_create__(self) -> None:
+        sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
+        self._loop = asyncio.get_running_loop()
+        self._fetcher = Fetcher(self._loop, default_store(), self.band.node, self._node_ref)
+        self._crew = Crew(
+            self.band.number,
+            self.band.node,
+            self.band.threads,
+            self.band.memory,
+            default_store(),
+            self._fetcher.bring,
+            self._woken,
+        )
+
+    def _node_ref(self, node: int) -> Any:
+        assert self._peers is not None
+        return xo.create_actor_ref(self._peers.nodes[node], "craton-node")
+
+    def _worker_ref(self, band: int) -> Any:
+        assert self._peers is not None
+        address = self._peers.workers[band]
+        return None if address is None else xo.create_actor_ref(address, UID)
+
+    # ---- what the supervisor says ----
+
+    def join(self, peers: Peers) -> dict[str, Any]:
+        """Get to know the others; return who this is."""
+        self._peers = peers
+        self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
+        return {"pid": os.getpid()}
+
+    async def watch(self) -> None:
+        """Return never: who calls this learns how the worker ended; when the caller ends, so does this process."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            os._exit(0)
+
+    async def start(self, run: int, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Any]) -> None:
+        """Take tasks of a run: pickled works, for each task the number of its work and what `Job` needs, and where inputs are."""
+        try:
+            # In a thread, for it may import what takes long.
+            found = await asyncio.to_thread(pickle.loads, works)
+        except BaseException as error:
+            from craton.cluster.crew import packed_error
+
+            await self._supervisor().failed.tell(self.band.number, [(run, rows[0][1], *packed_error(error))])
+            return
+        jobs = [Job(run, found[work], *row) for work, *row in rows]
+        self._crew.add(jobs, {key: Stored(*stored) for key, stored in where.items()})
+        self._feed()
+
+    async def cancel(self, run: int) -> bool:
+        """Stop a run; return whether its tasks have stopped."""
+        self._crew.cancel(run)
+        until = self._loop.time() + _PATIENCE
+        while self._crew.busy_with(run):
+            if self._loop.time() > until:
+                return False
+            await asyncio.sleep(_LOOK)
+        return True
+
+    def forget(self, keys: list[int]) -> None:
+        """Let go of outputs."""
+        self._crew.forget(keys)
+        self._fetcher.forget(keys)
+
+    def facts(self) -> dict[str, Any]:
+        """What is to be known of this worker now."""
+        from craton.schedule.metering import own_memory
+
+        return {
+            "pid": os.getpid(),
+            "memory_used": own_memory(),
+            "done": self._crew.done,
+            "running": len(self._crew.running),
+        }
+
+    def _supervisor(self) -> Any:
+        assert self._peers is not None
+        return xo.create_actor_ref(self._peers.supervisor, "craton-supervisor")
+
+    # ---- what other workers say ----
+
+    def made(self, told: list[tuple[int, int, Stored]]) -> None:
+        """Take note of outputs of others."""
+        self._crew.made(told)
+        self._feed()
+
+    def surplus(self) -> int:
+        """How many tasks could be given away now."""
+        return self._crew.surplus
+
+    def give(self, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
+        """Give half of the surplus to another band; if there is none, remember that it asked."""
+        surplus = self._crew.surplus
+        if not surplus:
+            self._hungry.add(band)
+            return None
+        self._hungry.discard(band)
+        return self._given((surplus + 1) // 2, band)
+
+    def _given(self, number: int, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
+        jobs, where = self._crew.give(number)
+        if not jobs:
+            return None
+        import cloudpickle
+
+        works, numbers = distinct([job.work for job in jobs])
+        told = [(job.run, job.key) for job in jobs]
+        self._tell(self._supervisor().moved.tell(self.band.number, band, told))
+        rows = [(job.run, number, *job.row()) for job, number in zip(jobs, numbers, strict=True)]
+        # Whoever waits for an output of theirs here is told by the other band now.
+        rows = [(*row[:-1], tuple({*row[-1], self.band.number} - {band})) for row in rows]
+        return cloudpickle.dumps(works, 5), rows, where
+
+    async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
+        """Take tasks from another worker."""
+        found = await asyncio.to_thread(pickle.loads, works)
+        self._crew.add([Job(run, found[work], *row) for run, work, *row in rows], where)
+
+    # ---- what is told, and what is asked for ----
+
+    def _woken(self) -> None:
+        """Called by the threads."""
+        self._loop.call_soon_threadsafe(self._soon)
+
+    def _soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_at(self._sent + _PAUSE, self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        self._sent = self._loop.time()
+        told = self._crew.take_told()
+        if told.failed:
+            self._tell(self._supervisor().failed.tell(self.band.number, told.failed))
+        for band, made in told.made.items():
+            ref = self._worker_ref(band)
+            if ref is not None and band != self.band.number:
+                self._tell(ref.made.tell(made))
+        if told.done or told.lost:
+            self._tell(self._supervisor().done.tell(self.band.number, told.done, told.lost, self._crew.running))
+        self._feed()
+        if self._crew.idle and self._idle is None and not self._asking:
+            self._idle = self._loop.call_later(_IDLE, self._ask)
+
+    def _feed(self) -> None:
+        """Give tasks to those who asked, if there are some to give now."""
+        while self._hungry and (surplus := self._crew.surplus):
+            band = self._hungry.pop()
+            given, ref = self._given((surplus + 1) // 2, band), self._worker_ref(band)
+            if given is not None and ref is not None:
+                self._tell(ref.take.tell(*given))
+
+    def _ask(self) -> None:
+        self._idle = None
+        if self._crew.idle and self._peers is not None and not self._asking:
+            self._tell(self._asked())
+
+    async def _asked(self) -> None:
+        """Take tasks from the busiest of the peers; have all of them know that there is nothing to do here."""
+        assert self._peers is not None
+        self._asking = True
+        try:
+            others = [
+                (band, self._worker_ref(band))
+                for band, address in enumerate(self._peers.workers)
+                if address is not None and band != self.band.number
+            ]
+            found = await asyncio.gather(*[ref.surplus() for _, ref in others], return_exceptions=True)
+            near = self._peers.of
+            busy = sorted(
+                zip(others, found, strict=True),
+                key=lambda each: (near[each[0][0]] != self.band.node, -each[1] if isinstance(each[1], int) else 0),
+            )
+            for (_, ref), _ in busy:
+                given = await ref.give(self.band.number)
+                if given is not None:
+                    await self.take(*given)
+                    return
+        except ServerClosed:
+            pass
+        finally:
+            self._asking = False
+
+    def _tell(self, message: Any) -> None:
+        self._loop.create_task(self._told(message))
+
+    async def _told(self, message: Any) -> None:
+        try:
+            await message
+        except (ConnectionError, OSError):
+            pass  # the supervisor knows of a worker's end, and a worker ends with the supervisor
+
+
+def distinct(works: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """The different ones among some objects, and which of them each is."""
+    numbers: dict[int, int] = {}
+    found: list[Any] = []
+    which = []
+    for work in works:
+        number = numbers.get(id(work))
+        if number is None:
+            number = numbers[id(work)] = len(found)
+            found.append(work)
+        which.append(number)
+    return found, which
