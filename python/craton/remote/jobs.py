@@ -281,7 +281,7 @@ class _Run:
         finally:
             for _, _, future in underway:
                 future.cancel()
-            session.loop.call_soon_threadsafe(session.runner.release, [held])
+            session.release(held)
         return None
 
     def share(self, start: int, workers: int) -> float:

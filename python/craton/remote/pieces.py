@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from craton.cluster.crew import Cancelled
 from craton.remote.captured import State
 from craton.remote.functions import Function, Surroundings, loaded
 from craton.remote.session import serving
@@ -92,6 +93,8 @@ class Piece:
             started = time.perf_counter()
             try:
                 value = self.body.call(function, rows, results)
+            except Cancelled:
+                raise
             except BaseException as error:
                 failure = failure_of(error)
             seconds = time.perf_counter() - started

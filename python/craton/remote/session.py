@@ -7,6 +7,7 @@ cores, and is kept until the program ends. While it starts, the program goes on 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -14,9 +15,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from craton.cluster.sessions import ClusterSession, current
+from craton.cluster.sessions import Session as ClusterOrNot
 from craton.schedule.tasks import Runner
 
-__all__ = ["Session", "inside_worker", "start", "use"]
+__all__ = ["Session", "inside_worker", "serving", "start", "use"]
 
 T = TypeVar("T")
 
@@ -45,9 +48,23 @@ class Session:
         """Run a coroutine on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
+    def release(self, *keys: int) -> None:
+        """Drop outputs, some time."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.runner.release, keys)
+
+
+@dataclass(slots=True)
+class _Hidden:
+    """The hidden session of a process, or how it is being started."""
+
+    pid: int
+    future: Future[Session]
+    session: ClusterSession | None = None
+
 
 _lock = threading.Lock()
-_starting: tuple[int, Future[Session]] | None = None
+_hidden: _Hidden | None = None
 _make: Callable[[], Session] | None = None
 _worker = threading.local()
 
@@ -67,45 +84,65 @@ class serving:
         _worker.depth -= 1
 
 
-def use(make: Callable[[], Session] | None) -> Callable[[], Session] | None:
-    """Have sessions made by a function; return what made them before.
-
-    Parameters
-    ----------
-    make
-        Called in a thread of its own when a session is first needed; ``None`` for what is usual.
-    """
-    global _make, _starting
+def use(make: Callable[[], Session] | None) -> None:
+    """Have the hidden session made by a function, which is called in a thread of its own; ``None`` for what is usual."""
+    global _make, _hidden
     with _lock:
-        before, _make, _starting = _make, make, None
-    return before
+        _make, _hidden = make, None
 
 
 def start() -> Future[Session]:
     """The session, when it is there: a future that has it, or tells why it could not be started."""
-    global _starting
+    global _hidden
+    if _make is None:
+        session = current()
+        if session is not None and session.host != "embedded":
+            return _done(session)
     with _lock:
-        if _starting is None or _starting[0] != os.getpid() or _broken(_starting[1]):
-            future: Future[Session] = Future()
-            _starting = os.getpid(), future
-            threading.Thread(target=_start, args=(future, _make), name="craton-session", daemon=True).start()
-        return _starting[1]
+        if _hidden is None or _hidden.pid != os.getpid() or _broken(_hidden):
+            _hidden = _Hidden(os.getpid(), Future())
+            thread = threading.Thread(target=_start, args=(_hidden, _make), name="craton-session", daemon=True)
+            thread.start()
+        return _hidden.future
 
 
-def _broken(future: Future[Session]) -> bool:
-    if not future.done():
+def _done(session: ClusterOrNot) -> Future[Session]:
+    future: Future[Session] = Future()
+    future.set_result(Session(session.runner, session.call(_running_loop())))
+    return future
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _broken(hidden: _Hidden) -> bool:
+    if not hidden.future.done():
         return False
-    return future.exception() is not None or future.result().loop.is_closed()
+    if hidden.future.exception() is not None:
+        return True
+    return hidden.session.closed if hidden.session is not None else hidden.future.result().loop.is_closed()
 
 
-def _start(future: Future[Session], make: Callable[[], Session] | None) -> None:
+def _start(hidden: _Hidden, make: Callable[[], Session] | None) -> None:
     try:
-        session = (make or _local)()
+        if make is not None:
+            found = make()
+        else:
+            given = {"workers": _cores(), "threads": 1, "memory_limit": None, "address": None, "policy": "ncs"}
+            hidden.session = ClusterSession("local", {**given, "options": {}})
+            found = _done(hidden.session).result()
     except BaseException as error:
-        future.set_exception(error)
+        hidden.future.set_exception(error)
     else:
-        future.set_result(session)
+        hidden.future.set_result(found)
 
 
-def _local() -> Session:
-    raise NotImplementedError
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@atexit.register
+def _end() -> None:
+    if _hidden is not None and _hidden.pid == os.getpid() and _hidden.session is not None:
+        _hidden.session.shutdown()
