@@ -21,8 +21,9 @@ _LAZY = {
     "connect": "craton.store",
     "default_store": "craton.store",
     "deserialize": "craton.serialize",
+    "map": "craton.remote",
 }
-_MODULES = ("serialize",)  # that are called as functions
+_MODULES = ("serialize", "remote")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ cannot be used: then the program makes those calls itself.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import time
 from collections import deque
@@ -28,7 +29,7 @@ from craton.remote.surfaces import raised, say
 from craton.remote.values import Values, values_of
 from craton.schedule.tasks import Read, Runner, Task, new_key
 
-__all__ = ["Job", "Results", "run"]
+__all__ = ["Job", "Results", "one_piece", "put", "run"]
 
 WORTH = 0.5
 """Seconds that all calls together must be expected to take yet, to be worth workers."""
@@ -109,7 +110,7 @@ class Results:
         return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]  # type: ignore[arg-type]
 
 
-def run(job: Job, name: str) -> Results:
+def run(job: Job, name: str, chunk: int | None = None) -> Results:
     """Make all calls of a job.
 
     Parameters
@@ -118,20 +119,22 @@ def run(job: Job, name: str) -> Results:
         What to call.
     name
         Of the user's call, for people.
+    chunk
+        How many things a piece has; by default as many as take some tenths of a second.
 
     Raises
     ------
     BaseException
         What the function raises for the first thing, in their order, for which it raises.
     """
-    return _Run(job, name).run()
+    return _Run(job, name, chunk).run()
 
 
 class _Run:
     """One job on its way."""
 
-    def __init__(self, job: Job, name: str) -> None:
-        self.job, self.name = job, name
+    def __init__(self, job: Job, name: str, chunk: int | None) -> None:
+        self.job, self.name, self.chunk = job, name, chunk
         self.total = len(job)
         self.weights = job.weights
         self.done = 0
@@ -245,7 +248,7 @@ class _Run:
             return f"no workers could be started: {error}"
         try:
             payload = Payload.of(self.job.function)
-            held = session.submit(_put(session.runner, payload.table)).result()
+            held = session.submit(put(session.runner, payload.table)).result()
         except Exception as error:
             return _unpicklable(error)
         self.keep()
@@ -260,6 +263,8 @@ class _Run:
             while self.done < self.total:
                 while sent < self.total and len(underway) < _AHEAD * session.workers:
                     stop = self.reach(sent, min(self.share(sent, session.workers), by_bytes))
+                    if self.chunk is not None:
+                        stop = min(sent + self.chunk, self.total)
                     try:
                         rows = self.job.rows(sent, stop)
                     except Exception as error:
@@ -268,7 +273,7 @@ class _Run:
                         break
                     weight = self.weight(sent, stop)
                     by_bytes = max(LARGEST * weight / max(rows.nbytes, 1), 1.0)
-                    underway.append((sent, stop, session.submit(_one(session.runner, piece, rows, held, self.name))))
+                    underway.append((sent, stop, session.submit(one_piece(session.runner, piece, rows, held, self.name))))
                     sent = stop
                 start, stop, future = underway.popleft()
                 told, table = future.result()
@@ -288,8 +293,9 @@ class _Run:
         """How much the next piece should be: some tenths of a second, less at the end."""
         least, most = PIECE
         left = self.weight(start, self.total)
-        seconds = min(max(self.rate * left / (4 * workers), least), most)
-        return min(seconds / max(self.rate, 1e-12), max(left / workers, 1.0))
+        expected = self.rate * left
+        pieces = math.ceil(expected / min(max(expected / (4 * workers), least), most)) if expected else 1
+        return left / min(max(pieces, workers), max(self.total - start, 1))
 
     def take(self, start: int, stop: int, told: Told, table: pa.Table | None) -> None:
         """Keep the results of a piece."""
@@ -319,11 +325,12 @@ def _unpicklable(error: Exception) -> str:
     return f"it cannot be pickled: {type(error).__name__}: {error}"
 
 
-async def _put(runner: Runner, table: pa.Table) -> int:
+async def put(runner: Runner, table: pa.Table) -> int:
+    """Put a table where workers read it; return its key."""
     return (await runner.put(table)).key
 
 
-async def _one(runner: Runner, piece: Piece, rows: pa.Table, function: int, name: str) -> tuple[Told, pa.Table | None]:
+async def one_piece(runner: Runner, piece: Piece, rows: pa.Table, function: int, name: str) -> tuple[Told, pa.Table | None]:
     """Run one piece, and leave nothing of it behind."""
     keys: list[int] = []
     try:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from craton.cluster.sessions import ClusterSession, current
 from craton.cluster.sessions import Session as ClusterOrNot
-from craton.schedule.tasks import Runner
+from craton.schedule.tasks import Runner, Task, new_key
 
 __all__ = ["Session", "inside_worker", "serving", "start", "use"]
 
@@ -132,10 +132,27 @@ def _start(hidden: _Hidden, make: Callable[[], Session] | None) -> None:
             given = {"workers": _cores(), "threads": 1, "memory_limit": None, "address": None, "policy": "ncs"}
             hidden.session = ClusterSession("local", {**given, "options": {}})
             found = _done(hidden.session).result()
+            found.submit(_prepared(found.runner)).result()
     except BaseException as error:
         hidden.future.set_exception(error)
     else:
         hidden.future.set_result(found)
+
+
+class _Preparation:
+    """Work that has a worker import what pieces need, which takes longer than a piece does."""
+
+    def run(self, inputs: Any, sink: Any) -> None:
+        import pandas  # noqa: F401
+        import polars  # noqa: F401
+
+        import craton.remote.pieces  # noqa: F401
+
+
+async def _prepared(runner: Runner) -> None:
+    tasks = [Task(new_key(), _Preparation(), stage="functions") for _ in runner.bands]
+    await runner.run(tasks)
+    runner.release(task.key for task in tasks)
 
 
 def _cores() -> int:
