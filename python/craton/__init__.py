@@ -21,9 +21,11 @@ _LAZY = {
     "connect": "craton.store",
     "default_store": "craton.store",
     "deserialize": "craton.serialize",
+    "init": "craton.cluster",
+    "shutdown": "craton.cluster",
     "map": "craton.remote",
 }
-_MODULES = ("serialize", "remote")
+_MODULES = ("cluster", "remote", "serialize")
 
 
 def __getattr__(name: str) -> Any:

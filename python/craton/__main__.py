@@ -2,7 +2,7 @@
 
 ::
 
-    python -m craton [--profile] script.py [arguments]
+    python -m craton [--profile] [--cluster local:4] script.py [arguments]
     python -m craton [--profile] -m module [arguments]
     python -m craton [--profile] -c code [arguments]
     python -m craton demo [arguments]
@@ -27,6 +27,7 @@ usage: python -m craton [options] script.py [arguments]
 Runs a program that imports pandas, unchanged, on Craton. Everything after the program is the program's.
 
 options:
+  --cluster WHERE    run its tasks there: local:4 (four processes), ray, ray://host:10001, dask, dask:tcp://host:8786
   --profile          print, at the end, which calls ran natively or fell back to pandas, and how long they took
   --profile-to FILE  write that as CSV to FILE
   -h, --help         show this and exit
@@ -35,7 +36,7 @@ options:
 
 def main(arguments: list[str]) -> None:
     """Run the command line `arguments` (without the program's name)."""
-    profile, profile_to = False, None
+    profile, profile_to, cluster = False, None, None
     run: Callable[[], None] | None = None
     rest = list(arguments)
     while rest and run is None:
@@ -47,6 +48,8 @@ def main(arguments: list[str]) -> None:
             profile = True
         elif word == "--profile-to" or word.startswith("--profile-to="):
             profile_to = word.partition("=")[2] or _value(word, rest)
+        elif word == "--cluster" or word.startswith("--cluster="):
+            cluster = word.partition("=")[2] or _value(word, rest)
         elif word == "demo":
             from craton.demo.run import main as demo  # needs what only the demo needs
 
@@ -68,6 +71,13 @@ def main(arguments: list[str]) -> None:
     from craton.accelerate import install
 
     install()
+    if cluster is not None:
+        from craton.cluster import begin
+
+        try:
+            begin(cluster)
+        except (ValueError, NotImplementedError, OSError) as error:
+            _refuse(f"--cluster: {error}")
     if not profile and profile_to is None:
         run()
         return

@@ -135,6 +135,80 @@ class Matches:
             If a buffer is of another length, or not contiguous, or both are one.
         """
 
+class TaskGraph:
+    """A directed acyclic graph of tasks, as `craton.schedule.Graph` describes it; it is checked with the interpreter released.
+
+    Parameters
+    ----------
+    tasks : int
+        How many there are.
+    producers, consumers : buffer of int64
+        One a edge.
+    nbytes, output_nbytes : buffer of int64, optional
+        One a edge; or one a task.
+    costs : buffer of float64, optional
+        One a task.
+    preferred : buffer of int64, optional
+        One a task.
+
+    Raises
+    ------
+    ValueError
+        If it is no such graph, or a buffer is not contiguous. None may be written to until the constructor returns.
+    """
+
+    def __new__(
+        cls,
+        tasks: int,
+        producers: NDArray[np.int64],
+        consumers: NDArray[np.int64],
+        nbytes: NDArray[np.int64] | None,
+        output_nbytes: NDArray[np.int64] | None,
+        costs: NDArray[np.float64] | None,
+        preferred: NDArray[np.int64] | None,
+        /,
+    ) -> TaskGraph: ...
+    def assign(
+        self,
+        capacities: Sequence[float],
+        policy: str,
+        seed: int,
+        bands: NDArray[np.int32],
+        output: NDArray[np.int32],
+        order: NDArray[np.int32],
+        starts: NDArray[np.int32],
+        /,
+    ) -> None:
+        """Assign the tasks to bands, with the interpreter released.
+
+        Parameters
+        ----------
+        capacities : sequence of float
+            One a band.
+        policy : str
+            Its name.
+        seed : int
+            Of the policy ``random``.
+        bands, output, order : writable buffer of int32
+            As long as there are tasks; for what `craton.schedule.Assignment` has under these names. Not to be touched meanwhile.
+        starts : writable buffer of int32
+            Where each band's tasks start in ``order``; one longer than there are bands.
+
+        Raises
+        ------
+        ValueError
+            If there is no such policy, no band, a capacity or a preferred band that is none, or a buffer of another length.
+        """
+
+    def moved_bytes(self, bands: NDArray[np.int32], /) -> int:
+        """Return the bytes along edges whose ends are in different bands.
+
+        Raises
+        ------
+        ValueError
+            If ``bands`` is not as long as there are tasks, or has a number below 0.
+        """
+
 class Buffers(Iterator[Any]):
     """The buffers of a serialized object, as pickle asks for them: arrays, finished, and other memory.
 

@@ -9,6 +9,7 @@ mod objects;
 mod page;
 mod place;
 mod rows;
+mod schedule;
 mod shuffle;
 mod shuffle_append;
 mod shuffle_collect;
@@ -54,6 +55,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copy::copy_into, module)?)?;
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;
+    module.add_class::<schedule::TaskGraph>()?;
     module.add_class::<arrow::ArrowBatches>()?;
     module.add_class::<objects::Memory>()?;
     module.add_class::<store::Store>()?;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 /// # Safety
 ///
 /// Nobody writes to the buffer while the slice lives.
-unsafe fn items<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
+pub unsafe fn items<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
     if !buffer.is_c_contiguous() {
         return Err(PyValueError::new_err("the buffer is not contiguous"));
     }
@@ -27,7 +27,7 @@ unsafe fn items<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
 ///
 /// Nobody else reads or writes the buffer while the slice lives.
 #[allow(clippy::mut_from_ref)]
-unsafe fn items_mut<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&mut [T]> {
+pub unsafe fn items_mut<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&mut [T]> {
     if buffer.readonly() || !buffer.is_c_contiguous() {
         return Err(PyValueError::new_err("the buffer is read-only or not contiguous"));
     }

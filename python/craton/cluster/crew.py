@@ -75,6 +75,24 @@ class Job:
         return (key for tasks, _, _ in self.reads for key in tasks)
 
 
+class _JobSink(PageSink):
+    """A sink whose writing is not interrupted: an exception between a set and who holds it would leave the set behind."""
+
+    def __init__(self, store: Store, parts: int, node: int, job: Job) -> None:
+        super().__init__(store, parts, node)
+        self._job = job
+
+    def _to_pages(self, data: Any) -> Any:
+        job = self._job
+        job.interruptible = False
+        try:
+            return super()._to_pages(data)
+        finally:
+            job.interruptible = True
+            if job.cancelled:
+                raise Cancelled
+
+
 class Told:
     """What is to be told to others since it was last taken."""
 
@@ -184,10 +202,16 @@ class Crew:
                 else:
                     del self._jobs[job.key]
 
-    def busy_with(self, run: int) -> bool:
-        """Whether some task of a run is still running."""
+    def interrupt(self, run: int) -> bool:
+        """Tell the threads again that run tasks of a cancelled run; return whether there are any.
+
+        What was raised in them may have met them where exceptions are ignored, or been caught.
+        """
         with self._changed:
-            return any(job.run == run for job in self._running.values())
+            jobs = [job for job in self._running.values() if job.run == run]
+            for job in jobs:
+                _interrupt(job)
+            return bool(jobs)
 
     def give(self, number: int) -> tuple[list[Job], dict[int, Stored]]:
         """Give ready tasks away: at most so many, those that would be run last; and where their inputs are."""
@@ -276,7 +300,7 @@ class Crew:
                     reserved = self._reserved(job, need)
                     again = reserved is None
             if not again:
-                sink = PageSink(self._store, job.parts, self.node)
+                sink = _JobSink(self._store, job.parts, self.node, job)
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
@@ -294,13 +318,14 @@ class Crew:
                 del inputs
         except BaseException as raised:
             error = raised
-        if job.cancelled:
-            _settle(job)
+        _settle(job)
         if error is not None and sink is not None:
             sink.abandon()
         if reserved is not None:
             reserved.release()
         self._finish(job, sink, stored, value, seconds, memory, error, again)
+        if error is not None:
+            error.__traceback__ = None  # its frames have what the task read
 
     def _inputs(self, job: Job) -> list[PageInput]:
         """What the task reads; parts on other machines are brought here."""
@@ -409,6 +434,7 @@ def packed_error(error: BaseException) -> tuple[bytes, str]:
 
 def _interrupt(job: Job) -> None:
     """Raise `Cancelled` in the thread of a job, at its next step in Python."""
+    job.settled = False
     job.cancelled = True
     if job.interruptible:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(job.thread), ctypes.py_object(Cancelled))
@@ -416,11 +442,17 @@ def _interrupt(job: Job) -> None:
 
 
 def _settle(job: Job) -> None:
-    """Take the exception that may still be on its way to this thread."""
+    """Have no exception be on its way to this thread any more."""
     until = time.monotonic() + _SETTLE
-    while not job.settled and time.monotonic() < until:
-        with contextlib.suppress(Cancelled):
-            time.sleep(0.0001)
-    with contextlib.suppress(Cancelled):
-        for _ in range(1000):
-            pass
+    while True:
+        try:
+            job.interruptible = False
+            if not job.cancelled:
+                return
+            while not job.settled and time.monotonic() < until:
+                time.sleep(0.0001)
+            for _ in range(1000):
+                pass
+            return
+        except Cancelled:
+            continue

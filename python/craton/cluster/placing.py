@@ -1,56 +1,88 @@
-"""Which band runs which task of a run, and in which order."""
+"""Which band runs which task of a run, and in which order: from tasks to graphs, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import NamedTuple
 
+import numpy as np
+
+from craton.schedule import POLICIES, Graph, PolicyName, assign
 from craton.schedule.tasks import Band, Task
 
-Policy = Literal["ncs", "algorithm-1", "bfs", "round-robin", "random"]
-#: The policies; the first one is what to use.
-POLICIES: tuple[Policy, ...] = get_args(Policy)
+__all__ = ["POLICIES", "Lies", "PolicyName", "place"]
+
+#: Bytes that reading takes as long as everything else of a small task.
+_OVERHEAD = 1 << 20
+
+
+class Lies(NamedTuple):
+    """Where an output of an earlier run is."""
+
+    band: int
+    node: int
+    nbytes: int
 
 
 def place(
-    tasks: Sequence[Task],
-    bands: Sequence[Band],
-    policy: Policy,
-    where: Callable[[int], tuple[int, int] | None],
+    tasks: Sequence[Task], bands: Sequence[Band], policy: PolicyName, where: Callable[[int], Lies | None]
 ) -> tuple[list[int], list[int]]:
     """Say where tasks run.
 
     Parameters
     ----------
     tasks
-        Each after those whose outputs it reads.
+        What is to be run.
     bands
         What they may run on.
     policy
         How that is chosen.
     where
-        Returns the machine that the output of an earlier run is on, and its bytes.
+        Returns where the output of a task is that is not among `tasks`, None if it is not known.
 
     Returns
     -------
     tuple of list of int
-        For each task the position of its band in `bands`, and its place in the order in which tasks are begun.
+        For each task the number of its band, and its place in the order in which tasks are begun.
     """
-    count = len(bands)
-    if policy in ("round-robin", "random"):
-        return [number % count for number in range(len(tasks))], list(range(len(tasks)))
-    of: dict[int, int] = {}
-    chosen = []
-    starts = [task for task in tasks if not any(key in of for read in task.inputs for key in read.tasks)]
-    each = max(-(-len(starts) // count), 1)
-    begun = 0
-    for task in tasks:
-        found = [of[key] for read in task.inputs for key in read.tasks if key in of]
-        if found:
-            band = found[0]
-        else:
-            band = min(begun // each, count - 1)
-            begun += 1
-        of[task.key] = band
-        chosen.append(band)
-    return chosen, list(range(len(tasks)))
+    numbers = {task.key: number for number, task in enumerate(tasks)}
+    producers, consumers, nbytes = [], [], []
+    costs = []
+    preferred = [-1] * len(tasks)
+    places = {band.number: place for place, band in enumerate(bands)}
+    apart = len({band.node for band in bands}) > 1
+    for consumer, task in enumerate(tasks):
+        cost, within = _OVERHEAD + task.nbytes, False
+        sizes: dict[int, int] = {}
+        for read in task.inputs:
+            for key in read.tasks:
+                producer = numbers.get(key)
+                if producer is not None:
+                    source = tasks[producer]
+                    producers.append(producer)
+                    consumers.append(consumer)
+                    nbytes.append(max(source.nbytes, source.parts) * len(read.parts) // source.parts)
+                    within = True
+                elif (lies := where(key)) is not None:
+                    cost += lies.nbytes
+                    if apart:
+                        band = places.get(lies.band)
+                        if band is None or bands[band].node != lies.node:
+                            band = next((number for number, one in enumerate(bands) if one.node == lies.node), -1)
+                        sizes[band] = sizes.get(band, 0) + lies.nbytes
+        costs.append(cost)
+        if sizes and not within:
+            preferred[consumer] = max(sizes, key=lambda band: sizes[band])
+    graph = Graph(
+        len(tasks),
+        producers,
+        consumers,
+        nbytes=nbytes,
+        costs=costs,
+        preferred=preferred if apart else None,
+    )
+    assignment = assign(graph, [band.threads for band in bands], policy=policy)
+    orders = np.empty(len(tasks), np.int64)
+    orders[assignment.output] = np.arange(len(tasks))
+    own = np.array([band.number for band in bands])
+    return own[assignment.bands].tolist(), orders.tolist()

@@ -15,8 +15,8 @@ from craton.schedule.tasks import Output, Task, TaskLost
 #: How often a task is tried whose worker dies under it.
 TRIES = 3
 
-#: Sends tasks to a band: the run's number, pickled works, rows of tasks, where inputs are.
-Send = Callable[[int, int, bytes, list[tuple[Any, ...]], dict[int, Any]], None]
+#: Sends tasks to a band: the run's number, pickled works, rows of tasks, where inputs are, all bands that get some.
+Send = Callable[[int, int, bytes, list[tuple[Any, ...]], dict[int, Any], list[int]], None]
 
 
 class Run:
@@ -86,10 +86,9 @@ class Run:
         by_band: dict[int, list[Task]] = {}
         for task in tasks:
             by_band.setdefault(self.bands[task.key], []).append(task)
+        by_band.pop(-1, None)
         base = self.number << 32
         for band, some in by_band.items():
-            if band < 0:
-                continue
             works, numbers = distinct([task.work for task in some])
             rows = []
             known: dict[int, Any] = {}
@@ -108,7 +107,7 @@ class Run:
                             known[key] = stored
                         elif later:
                             self._subscribers.setdefault(key, set()).add(band)
-            send(band, self.number, cloudpickle.dumps(works, 5), rows, known)
+            send(band, self.number, cloudpickle.dumps(works, 5), rows, known, list(by_band))
 
     def done(self, output: Output) -> Iterable[int]:
         """Take note of an output; return the bands that the supervisor must tell of it."""

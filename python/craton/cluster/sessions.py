@@ -11,6 +11,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import os
+import secrets
 import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -191,6 +192,7 @@ class ClusterSession(Session):
 
         given = self._given
         pool = await xo.create_actor_pool("127.0.0.1", n_process=0, auto_recover="actor")
+        pool.use_key(secrets.token_hex(32).encode())  # workers share it, and refuse everybody else
         supervisor = Supervisor(pool, self._made(pool), given["policy"])
         try:
             await supervisor.start(Spec(given["workers"], given["threads"], given["memory_limit"]))
@@ -360,6 +362,9 @@ def init(
                 return _current
             raise RuntimeError(f"there is a session already, {_current!r}; craton.shutdown() ends it")
         _current = EmbeddedSession(given) if host == "embedded" else ClusterSession(host, given)
+        # After what the session has registered to be done at the end, hence before it.
+        atexit.unregister(_end)
+        atexit.register(_end)
         return _current
 
 
@@ -447,7 +452,6 @@ def info() -> pd.DataFrame:
     return session.info()
 
 
-@atexit.register
 def _end() -> None:
     if _current is not None and _current._pid == os.getpid():
         shutdown()

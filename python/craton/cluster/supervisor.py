@@ -19,7 +19,7 @@ from craton.actor.errors import RemoteTraceback
 from craton.cluster import worker
 from craton.cluster.hosts.base import Host, Spec, Started
 from craton.cluster.lineage import Lineage, reads_of
-from craton.cluster.placing import Policy, place
+from craton.cluster.placing import Lies, PolicyName, place
 from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
@@ -71,7 +71,7 @@ class Supervisor:
         Which band runs which task: ``"ncs"`` by nearest common successors; the others are there to be compared with.
     """
 
-    def __init__(self, pool: Any, host: Host, policy: Policy = "ncs") -> None:
+    def __init__(self, pool: Any, host: Host, policy: PolicyName = "ncs") -> None:
         self._pool, self.host, self._policy = pool, host, policy
         self._loop = asyncio.get_running_loop()
         pool.make(UID.encode(), SupervisorActor, (self,), {})
@@ -238,19 +238,20 @@ class Supervisor:
         run.send(tasks, self._where, self._send, later=True)
 
     def _placed(self, tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], list[int]]:
-        bands, orders = place(tasks, [self.workers[number].band for number in living], self._policy, self._lies)
-        return [living[band] for band in bands], orders
+        return place(tasks, [self.workers[number].band for number in living], self._policy, self._lies)
 
-    def _lies(self, key: int) -> tuple[int, int] | None:
+    def _lies(self, key: int) -> Lies | None:
         made = self._lineage.get(key)
-        return None if made is None or made.stored is None else (made.stored.node, made.output.nbytes)
+        if made is None or made.stored is None:
+            return None
+        return Lies(made.output.band, made.stored.node, made.output.nbytes)
 
     def _where(self, key: int) -> Any:
         made = self._lineage._made.get(key)
         return None if made is None or made.stored is None else tuple(made.stored)
 
-    def _send(self, band: int, run: int, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Any]) -> None:
-        self._tell(band, self._ref(band).start.tell(run, works, rows, where))
+    def _send(self, band: int, *message: Any) -> None:
+        self._tell(band, self._ref(band).start.tell(*message))
 
     # ---- what workers say ----
 
@@ -374,8 +375,11 @@ class Supervisor:
 
         async def stopped(band: int) -> None:
             with contextlib.suppress(ConnectionError):
-                if not await self._ref(band).cancel(run.number):
-                    self._running[band] = []  # nobody is to blame
+                if not await self._ref(band).cancel(run.number) and self._alive[band]:
+                    self._alive[band] = False
+                    self._running[band] = []
+                    for other in list(self._runs.values()):  # whose tasks are not to blame
+                        self._again(other, other.of_band(band))
                     await self.host.end(band)
 
         stopping = [self._loop.create_task(stopped(band)) for band in bands]

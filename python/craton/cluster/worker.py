@@ -29,7 +29,7 @@ _PAUSE = 0.001
 # Seconds that a worker has nothing to do before it asks others for tasks.
 _IDLE = 0.002
 # Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
-_PATIENCE, _LOOK = 0.5, 0.005
+_PATIENCE, _LOOK = 0.5, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ class WorkerActor(xo.StatelessActor):
         """Get to know the others; return who this is."""
         self._peers = peers
         self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
+        self._soon()  # there may be somebody new to take tasks from
         return {"pid": os.getpid()}
 
     async def watch(self) -> None:
@@ -111,8 +112,25 @@ class WorkerActor(xo.StatelessActor):
         finally:
             os._exit(0)
 
-    async def start(self, run: int, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Any]) -> None:
-        """Take tasks of a run: pickled works, for each task the number of its work and what `Job` needs, and where inputs are."""
+    async def start(
+        self, run: int, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Any], bands: list[int]
+    ) -> None:
+        """Take tasks of a run.
+
+        Parameters
+        ----------
+        run
+            Its number.
+        works
+            The pickled works.
+        rows
+            For each task the number of its work, and what :class:`Job` needs.
+        where
+            Where outputs are that they read.
+        bands
+            All bands that get tasks now: they ask again when they have nothing to do.
+        """
+        self._hungry.difference_update(bands)
         try:
             # In a thread, for it may import what takes long.
             found = await asyncio.to_thread(pickle.loads, works)
@@ -129,11 +147,11 @@ class WorkerActor(xo.StatelessActor):
         """Stop a run; return whether its tasks have stopped."""
         self._crew.cancel(run)
         until = self._loop.time() + _PATIENCE
-        while self._crew.busy_with(run):
-            if self._loop.time() > until:
-                return False
+        while self._loop.time() < until:
             await asyncio.sleep(_LOOK)
-        return True
+            if not self._crew.interrupt(run):
+                return True
+        return False
 
     def forget(self, keys: list[int]) -> None:
         """Let go of outputs."""

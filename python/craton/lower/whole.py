@@ -239,7 +239,7 @@ class _Lowering:
         if op.how == "cross":
             frame = left.frame.join(right.frame, how="cross")
         else:
-            frame = self._hash_join(op, how, left.frame, right.frame)
+            frame = self._hash_join(op, how, left, right)
         if not observed:
             return Lowered(frame)
         if op.how in ("semi", "anti"):
@@ -247,19 +247,20 @@ class _Lowering:
         order = right.order + left.order if op.how == "right" else left.order + right.order
         return Lowered(frame, order)
 
-    def _hash_join(self, op: Join, how: str, left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
+    def _hash_join(self, op: Join, how: str, left: Lowered, right: Lowered) -> pl.LazyFrame:
         """The kernel's join, which gives the keys of one side where that tells both.
 
         The kernel puts joins that give both sides' keys into an order of its own. That is better than the program's order
         in a chain, where it sees the sizes of all that is joined, and worse where it tears apart what was joined before.
         """
         pairs = _columns_of_one_type(op)
-        given = {theirs: ours for ours, theirs in pairs if theirs in self._needed[op]}
+        wanted = self._needed[op] | {key.name for key in right.order}
+        given = {theirs: ours for ours, theirs in pairs if theirs in wanted}
         merged = how in ("inner", "left") and op not in self._chained and bool(pairs)
         if given and (how == "left" or not all(map(_has_one_form, map(dtype_of, op.left_on)))):
             merged = False
-        frame = left.join(
-            right,
+        frame = left.frame.join(
+            right.frame,
             left_on=[lower_expr(key) for key in op.left_on],
             right_on=[lower_expr(key) for key in op.right_on],
             how=how,  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 
 import polars as pl
 
@@ -14,11 +15,12 @@ from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
 from craton.lower.results import results
+from craton.lower.tiled.running import current_engine
 from craton.plan.operators import Aggregate, Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
-from craton.plan.sources import FileSource, SharedSource
+from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
 
 #: How the kernel tells an error of the operating system within an error of its own.
@@ -77,26 +79,30 @@ def execute(
         started = time.perf_counter()
         wanted = [results.substitute(plans[i], ordered) for i in missing]
         shared: list[Operator] = []
+        engine = current_engine()
+        tiled = engine if engine is not None and engine.takes(wanted) else None
+        more: list[pl.LazyFrame] = []
         if beside is not None:
             core, projection, rows = beside
             shared = [optimize(results.substitute(projection, ordered=False))]
-            prepare(shared)
-            source = SharedSource.of(lower(shared[0], ordered=False).cache(), schema(projection))
+            source: Source
+            if tiled is not None:
+                (kept,) = _raising(partial(tiled.collect, shared, ordered=False), shared)
+                source = MemorySource.of(kept)
+            else:
+                prepare(shared)
+                source = SharedSource.of(lower(shared[0], ordered=False).cache(), schema(projection))
+                more = [source.frame.head(rows + 1)]
             scan = Scan(source, tuple(schema(projection)))
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
-        prepare(optimized)
-        lowered = [lower(plan, ordered=ordered) for plan in optimized]
-        if beside is not None:
-            lowered.append(source.frame.head(rows + 1))
-        optimized += shared
-
-        def describe() -> str:
-            operators = [op for plan in optimized for op in topological(plan)]
-            return f"{len(operators)} operators over ~{_scanned_rows(optimized):,} rows"
-
-        ran = _run(lowered, optimized, describe)
-        if beside is not None and (kept := ran.pop()).height <= rows:
+        if tiled is not None and (beside is None or tiled.takes(optimized)):
+            ran = _raising(partial(tiled.collect, optimized, ordered), optimized)
+        else:
+            ran = _as_a_whole(optimized, ordered, shared, more)
+            if more:
+                kept = ran.pop()
+        if beside is not None and kept.height <= rows:
             _remember(core, kept)
         for i, frame in zip(missing, ran, strict=True):
             found[i] = results.put(plans[i], frame, ordered) if remember else frame
@@ -105,6 +111,21 @@ def execute(
             produced = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _as_a_whole(
+    plans: list[Operator], ordered: bool, shared: list[Operator], more: list[pl.LazyFrame]
+) -> list[pl.DataFrame]:
+    """Run optimized plans in one run of the kernel, and what is lowered already."""
+    prepare(plans)
+    lowered = [*(lower(plan, ordered=ordered) for plan in plans), *more]
+    every = [*plans, *shared]
+
+    def describe() -> str:
+        operators = [op for plan in every for op in topological(plan)]
+        return f"{len(operators)} operators over ~{_scanned_rows(every):,} rows"
+
+    return _run(lowered, every, describe)
 
 
 def _scans(plans: list[Operator]) -> list[Scan]:
@@ -129,8 +150,15 @@ def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[
         Called for a few words on the run.
     """
     nbytes = sum(scanned_bytes(op) for op in _scans(plans) if isinstance(op.source, FileSource))
+    rows = _scanned_rows(plans)
+    run = partial(run_all, frames, expected_rows=rows, expected_bytes=nbytes, describe=describe)
+    return _raising(run, plans)
+
+
+def _raising(run: Callable[[], list[pl.DataFrame]], plans: list[Operator]) -> list[pl.DataFrame]:
+    """Run plans, and raise what goes wrong as pandas would."""
     try:
-        return run_all(frames, expected_rows=_scanned_rows(plans), expected_bytes=nbytes, describe=describe)
+        return run()
     except (pl.exceptions.PolarsError, OSError) as error:
         let_pandas_explain(plans, error)
         raise

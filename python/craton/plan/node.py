@@ -47,8 +47,21 @@ class Node:
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and self.digest == other.digest)  # type: ignore[attr-defined]
 
+    def __reduce__(self) -> Any:
+        values = tuple(getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return _restored, (type(self), values, self.digest)
+
     def __hash__(self) -> int:
         return int.from_bytes(self.digest[:8], "little", signed=True)
+
+
+def _restored(cls: type[Node], values: tuple[Any, ...], digest: bytes) -> Node:
+    """A node as it was pickled; it was checked when it was built."""
+    node = cls.__new__(cls)
+    for field, value in zip(dataclasses.fields(cls), values, strict=True):  # type: ignore[arg-type]
+        object.__setattr__(node, field.name, value)
+    object.__setattr__(node, "digest", digest)
+    return node
 
 
 def _digest(node: Node) -> bytes:

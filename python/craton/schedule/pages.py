@@ -266,11 +266,11 @@ class PageInput:
         """
         tables = []
         at = 0
-        while at < len(self._chosen):  # parts of one output that follow each other are asked for together
+        while at < len(self._chosen):  # what follows each other in one set is asked for together
             key, stored, stretches = self._chosen[at]
             at += 1
             together = list(stretches)
-            while at < len(self._chosen) and self._chosen[at][0] == key:
+            while at < len(self._chosen) and self._chosen[at][1] is stored:
                 together += self._chosen[at][2]
                 at += 1
             tables += self._read(key, stored, together)

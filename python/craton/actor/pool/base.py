@@ -359,6 +359,10 @@ class Pool:
             await stream.close(in_turn=False)
         actor._streams.clear()
 
+    def use_key(self, key: bytes) -> None:
+        """Speak from now on only with those who have this key, in this pool, in its loop, and in sub pools that are added."""
+        self._key = Peers.here().secret = key
+
     async def find(self, uid: bytes) -> str | None:
         """Return the address in the group where an actor of that name lives."""
         raise NotImplementedError

@@ -234,6 +234,8 @@ class Peers:
     ----------
     home : str
         The address of the main pool of the group that this loop serves: it is asked about pools that were never met.
+    secret : bytes or None
+        The key that peers must have, where it is not the process's.
     """
 
     _of: ClassVar[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Peers]] = weakref.WeakKeyDictionary()
@@ -246,6 +248,7 @@ class Peers:
         # The main pools of the addresses that were met.
         self._mains: dict[str, str] = {}
         self.home = ""
+        self.secret: bytes | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -296,10 +299,9 @@ class Peers:
             return await asyncio.wait_for(asked, _OBITUARY)
         return None
 
-    @staticmethod
-    def key() -> bytes:
+    def key(self) -> bytes:
         """Return the key that peers must have."""
-        return auth.key()
+        return auth.key() if self.secret is None else self.secret
 
     def known(self, address: str) -> Peer | None:
         """Return the peer if there is a connection to it."""

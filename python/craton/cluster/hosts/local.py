@@ -20,6 +20,7 @@ from craton.cluster.transfer import NodeActor
 from craton.config import options
 from craton.schedule.tasks import Band
 from craton.store import default_store
+from craton.store.process import current_store
 
 
 class LocalHost(Host):
@@ -47,6 +48,8 @@ class LocalHost(Host):
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         workers = spec.workers or max(cores // (spec.threads or 1), 1)
         threads = spec.threads or max(cores // workers, 1)
+        if spec.memory is not None and current_store() is None:
+            options.memory_limit = spec.memory  # of the store that is opened now
         memory = (spec.memory or default_store().limit) // self._count
         name = socket.gethostname()
         self._nodes = [Node(0, name, self.pool.external_address)]

@@ -1,0 +1,105 @@
+//! What an assignment is: the band of every task, and the order in which each band runs its tasks.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::bands::Bands;
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use crate::policy::{Placement, Policy};
+
+/// Where and in which order tasks run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The band of each task.
+    pub bands: Vec<u32>,
+    /// All tasks, in the order in which the policy came to them; for Algorithm 1, what it puts out.
+    pub output: Vec<u32>,
+    /// The tasks of the first band, then those of the second, and so on; each band's in the order in which it runs them.
+    ///
+    /// All bands' orders are parts of one order in which every task comes after its producers, so bands that keep to theirs never wait for
+    /// each other in a circle. In that order the next task is always the first in `output` of those whose producers have run.
+    pub order: Vec<u32>,
+    /// Where each band's tasks start in `order`; one more than there are bands.
+    pub starts: Vec<u32>,
+}
+
+impl Assignment {
+    /// The tasks of a band, in the order in which it runs them.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such band.
+    #[must_use]
+    pub fn of_band(&self, band: usize) -> &[u32] {
+        &self.order[self.starts[band] as usize..self.starts[band + 1] as usize]
+    }
+}
+
+/// Assign the tasks of a graph to bands.
+///
+/// # Errors
+///
+/// A task prefers a band that does not exist; or the policy does not keep its promises.
+pub fn assign(graph: &Graph, bands: &Bands, policy: &dyn Policy) -> Result<Assignment> {
+    graph.check_preferred(bands.len())?;
+    let Placement { bands: of, output } = policy.place(graph, bands);
+    let broken = |why| Err(Error::Broken { policy: policy.name(), why });
+    if of.len() != graph.len() || output.len() != graph.len() {
+        return broken(format!("{} bands and {} in the output, for {} tasks", of.len(), output.len(), graph.len()));
+    }
+    if let Some(task) = of.iter().position(|&band| band as usize >= bands.len()) {
+        return broken(format!("task {task} was assigned to band {} of {}", of[task], bands.len()));
+    }
+    let Some(run) = run_order(graph, &output) else {
+        return broken("the output has a task twice, or one that does not exist".into());
+    };
+    let (order, starts) = by_band(&run, &of, bands.len());
+    Ok(Assignment { bands: of, output, order, starts })
+}
+
+/// All tasks after their producers, else as early as `output` has them; `None` if that does not have each once.
+fn run_order(graph: &Graph, output: &[u32]) -> Option<Vec<u32>> {
+    let mut ranks = vec![u32::MAX; graph.len()];
+    for (rank, &task) in (0..).zip(output) {
+        let place = ranks.get_mut(task as usize)?;
+        if std::mem::replace(place, rank) != u32::MAX {
+            return None;
+        }
+    }
+    let mut missing: Vec<usize> = Vec::with_capacity(graph.len());
+    missing.extend((0..).take(graph.len()).map(|task: u32| graph.producers(task).len()));
+    let mut ready: BinaryHeap<Reverse<u32>> =
+        graph.starts().iter().map(|&start| Reverse(ranks[start as usize])).collect();
+    let mut run = Vec::with_capacity(graph.len());
+    while let Some(Reverse(rank)) = ready.pop() {
+        let task = output[rank as usize];
+        run.push(task);
+        for &successor in graph.successors(task) {
+            missing[successor as usize] -= 1;
+            if missing[successor as usize] == 0 {
+                ready.push(Reverse(ranks[successor as usize]));
+            }
+        }
+    }
+    Some(run)
+}
+
+/// The tasks of each band, in one list, and where each band's start.
+fn by_band(run: &[u32], of: &[u32], bands: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0_u32; bands + 1];
+    for &band in of {
+        starts[band as usize + 1] += 1;
+    }
+    for band in 0..bands {
+        starts[band + 1] += starts[band];
+    }
+    let mut next = starts.clone();
+    let mut order = vec![0; run.len()];
+    for &task in run {
+        let place = &mut next[of[task as usize] as usize];
+        order[*place as usize] = task;
+        *place += 1;
+    }
+    (order, starts)
+}

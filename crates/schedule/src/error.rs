@@ -1,0 +1,131 @@
+//! What can be wrong with a graph, with bands, or with the name of a policy.
+
+/// The error of this crate.
+#[derive(Debug, thiserror::Error, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// More tasks or edges than are told apart.
+    #[error("{given} {what} were given; there can be at most {most}")]
+    TooMany {
+        /// Tasks, edges or bands.
+        what: &'static str,
+        /// How many were given.
+        given: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// An array is not as long as what it is about.
+    #[error("{what} has {given} items, expected {expected}: one for each {each}")]
+    Length {
+        /// The array.
+        what: &'static str,
+        /// Its items.
+        given: usize,
+        /// The items that it should have.
+        expected: usize,
+        /// What it should have an item for.
+        each: &'static str,
+    },
+    /// An edge names a task that does not exist.
+    #[error("edge {edge} has the {end} {given}, and the {tasks} tasks are counted from 0")]
+    Task {
+        /// The edge's number.
+        edge: usize,
+        /// Producer or consumer.
+        end: &'static str,
+        /// What was given.
+        given: i64,
+        /// How many tasks there are.
+        tasks: usize,
+    },
+    /// Bytes below zero.
+    #[error("{of} {number} has {given} bytes, expected 0 or more")]
+    Bytes {
+        /// Edge, or output of task.
+        of: &'static str,
+        /// Its number.
+        number: usize,
+        /// What was given.
+        given: i64,
+    },
+    /// The edges' bytes cannot be added.
+    #[error("the bytes of all edges add up to more than 2**63 - 1")]
+    TotalBytes,
+    /// A cost that is none.
+    #[error("task {task} has the cost {given}, expected a finite number that is 0 or more")]
+    Cost {
+        /// The task.
+        task: usize,
+        /// What was given.
+        given: f64,
+    },
+    /// The costs cannot be added.
+    #[error("the costs of all tasks add up to more than a floating-point number holds")]
+    TotalCost,
+    /// A preferred band where there is a choice by input already.
+    #[error(
+        "task {task} has the preferred band {given}, but it has producers: only a task without any can prefer one, -1 means none"
+    )]
+    NotASource {
+        /// The task.
+        task: usize,
+        /// What was given.
+        given: i64,
+    },
+    /// A preferred band that does not exist.
+    #[error("task {task} has the preferred band {given}; the {bands} bands are counted from 0, and -1 means none")]
+    Preferred {
+        /// The task.
+        task: usize,
+        /// What was given.
+        given: i64,
+        /// How many bands there are.
+        bands: usize,
+    },
+    /// Tasks that wait for each other.
+    #[error("the graph has a cycle of {} tasks: {}", .tasks.len(), path(.tasks))]
+    Cycle {
+        /// In the order of the edges, beginning with the least.
+        tasks: Vec<u32>,
+    },
+    /// No bands.
+    #[error("no bands were given; tasks need one at least")]
+    NoBands,
+    /// A capacity that is none.
+    #[error("band {band} has the capacity {given}, expected a finite number greater than 0")]
+    Capacity {
+        /// The band.
+        band: usize,
+        /// What was given.
+        given: f64,
+    },
+    /// A policy that does not exist.
+    #[error("no policy is named {given:?}; there are {}", crate::POLICIES.join(", "))]
+    Policy {
+        /// What was given.
+        given: String,
+    },
+    /// A policy returned something else than it promised.
+    #[error("the policy {policy}: {why}")]
+    Broken {
+        /// Its name.
+        policy: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// The result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Tasks of a cycle that a message names.
+const NAMED: usize = 10;
+
+fn path(tasks: &[u32]) -> String {
+    let mut text: Vec<String> = tasks.iter().take(NAMED).map(u32::to_string).collect();
+    if tasks.len() > NAMED {
+        text.push("…".into());
+    }
+    text.extend(tasks.first().map(u32::to_string));
+    text.join(" → ")
+}

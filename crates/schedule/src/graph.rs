@@ -1,0 +1,340 @@
+//! A task graph that was checked: who produces for whom, how many bytes, and how high above the starting nodes.
+
+use crate::error::{Error, Result};
+
+/// What tells that a task prefers no band.
+const NONE: i64 = -1;
+
+/// The bytes that go along the edges.
+#[derive(Clone, Copy, Debug)]
+pub enum Bytes<'a> {
+    /// Not known: one a edge, so that edges are counted.
+    Unknown,
+    /// One number an edge.
+    Edges(&'a [i64]),
+    /// One number a task: the bytes of its output, all of which goes along each of its edges.
+    Outputs(&'a [i64]),
+}
+
+/// What a graph is made from. Numbers are signed so that wrong ones can be named.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// How many tasks there are.
+    pub tasks: usize,
+    /// The producer of each edge. The order of the edges is the order of a task's successors.
+    pub producers: &'a [i64],
+    /// The consumer of each edge. Edges between the same two tasks are different ones.
+    pub consumers: &'a [i64],
+    /// What goes along the edges.
+    pub bytes: Bytes<'a>,
+    /// How long each task takes, in any unit; 1 if nothing is given.
+    pub costs: Option<&'a [f64]>,
+    /// For each task the band that its input lies in already, or -1. Only starting nodes may have one.
+    pub preferred: Option<&'a [i64]>,
+}
+
+impl<'a> Input<'a> {
+    /// A graph of which only the edges are known.
+    #[must_use]
+    pub fn new(tasks: usize, producers: &'a [i64], consumers: &'a [i64]) -> Self {
+        Self { tasks, producers, consumers, bytes: Bytes::Unknown, costs: None, preferred: None }
+    }
+}
+
+/// For each task the ends of its edges on one side, and the bytes along them.
+#[derive(Debug)]
+struct Ends {
+    /// Where each task's edges start; one more than there are tasks.
+    starts: Vec<u32>,
+    tasks: Vec<u32>,
+    bytes: Vec<u64>,
+}
+
+impl Ends {
+    /// Those of the edges whose one end is in `of`, with the other end in `to`, in the order of the edges.
+    fn new(tasks: usize, of: &[u32], to: &[u32], bytes: &[u64]) -> Self {
+        let mut starts = vec![0_u32; tasks + 1];
+        for &task in of {
+            starts[task as usize + 1] += 1;
+        }
+        for task in 0..tasks {
+            starts[task + 1] += starts[task];
+        }
+        let mut next = starts.clone();
+        let mut ends = Self { starts, tasks: vec![0; to.len()], bytes: vec![0; to.len()] };
+        for ((&task, &end), &bytes) in of.iter().zip(to).zip(bytes) {
+            let place = next[task as usize] as usize;
+            next[task as usize] += 1;
+            ends.tasks[place] = end;
+            ends.bytes[place] = bytes;
+        }
+        ends
+    }
+
+    fn range(&self, task: u32) -> std::ops::Range<usize> {
+        self.starts[task as usize] as usize..self.starts[task as usize + 1] as usize
+    }
+}
+
+/// A directed acyclic graph of tasks.
+#[derive(Debug)]
+pub struct Graph {
+    tasks: usize,
+    inputs: Ends,
+    outputs: Ends,
+    costs: Vec<f64>,
+    preferred: Vec<i64>,
+    heights: Vec<u32>,
+    /// All tasks by ascending height, those of one height by their numbers.
+    levels: Vec<u32>,
+    /// Where each height's tasks start; one more than there are heights.
+    level_starts: Vec<u32>,
+}
+
+impl Graph {
+    /// The most tasks, and the most edges.
+    pub const MOST: usize = i32::MAX as usize;
+
+    /// Check a graph, and find the heights of its tasks.
+    ///
+    /// # Errors
+    ///
+    /// Arrays of wrong lengths, tasks that do not exist, bytes or costs below zero, a preferred band of a task with producers, or a cycle;
+    /// each with where it is.
+    pub fn new(input: &Input<'_>) -> Result<Self> {
+        let tasks = input.tasks;
+        few_enough("tasks", tasks)?;
+        few_enough("edges", input.producers.len())?;
+        if input.producers.len() != input.consumers.len() {
+            let (given, expected) = (input.consumers.len(), input.producers.len());
+            return Err(Error::Length { what: "consumers", given, expected, each: "edge's producer" });
+        }
+        let producers = ends("producer", input.producers, tasks)?;
+        let consumers = ends("consumer", input.consumers, tasks)?;
+        let bytes = bytes_of(input, &producers)?;
+        let costs = costs_of(input)?;
+        let inputs = Ends::new(tasks, &consumers, &producers, &bytes);
+        let outputs = Ends::new(tasks, &producers, &consumers, &bytes);
+        let preferred = preferred_of(input, &inputs)?;
+        let heights = heights(tasks, &inputs, &outputs)?;
+        let (levels, level_starts) = levels(&heights);
+        Ok(Self { tasks, inputs, outputs, costs, preferred, heights, levels, level_starts })
+    }
+
+    /// How many tasks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tasks
+    }
+
+    /// Whether there is no task.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tasks == 0
+    }
+
+    /// How many edges there are.
+    #[must_use]
+    pub fn edges(&self) -> usize {
+        self.inputs.tasks.len()
+    }
+
+    /// The producers of a task, in the order of the edges.
+    #[must_use]
+    pub fn producers(&self, task: u32) -> &[u32] {
+        &self.inputs.tasks[self.inputs.range(task)]
+    }
+
+    /// The successors of a task, in the order of the edges.
+    #[must_use]
+    pub fn successors(&self, task: u32) -> &[u32] {
+        &self.outputs.tasks[self.outputs.range(task)]
+    }
+
+    /// The producers of a task, and the bytes that come from each.
+    pub fn inputs(&self, task: u32) -> impl ExactSizeIterator<Item = (u32, u64)> + '_ {
+        let range = self.inputs.range(task);
+        self.inputs.tasks[range.clone()].iter().copied().zip(self.inputs.bytes[range].iter().copied())
+    }
+
+    /// The cost of each task.
+    #[must_use]
+    pub fn costs(&self) -> &[f64] {
+        &self.costs
+    }
+
+    /// The band that a task's input lies in; `None` if that is not known. It may not exist: [`Graph::check_preferred`].
+    #[must_use]
+    pub fn preferred(&self, task: u32) -> Option<usize> {
+        self.preferred.get(task as usize).and_then(|&band| usize::try_from(band).ok())
+    }
+
+    /// Fail if a task prefers a band that is not among that many.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Preferred`] names the first such task.
+    pub fn check_preferred(&self, bands: usize) -> Result<()> {
+        let wrong = |band: &i64| *band != NONE && usize::try_from(*band).map_or(true, |band| band >= bands);
+        match self.preferred.iter().position(wrong) {
+            Some(task) => Err(Error::Preferred { task, given: self.preferred[task], bands }),
+            None => Ok(()),
+        }
+    }
+
+    /// The height of each task: the edges of the longest way up to it from a starting node, which has the height 0.
+    #[must_use]
+    pub fn heights(&self) -> &[u32] {
+        &self.heights
+    }
+
+    /// The tasks of each height, ascending; those of one height by their numbers.
+    pub fn levels(&self) -> impl DoubleEndedIterator<Item = &[u32]> {
+        self.level_starts.windows(2).map(|pair| &self.levels[pair[0] as usize..pair[1] as usize])
+    }
+
+    /// All tasks, each after its producers: by height, those of one height by their numbers.
+    #[must_use]
+    pub fn topological(&self) -> &[u32] {
+        &self.levels
+    }
+
+    /// The starting nodes, which have no predecessors, by their numbers.
+    #[must_use]
+    pub fn starts(&self) -> &[u32] {
+        self.levels().next().unwrap_or_default()
+    }
+
+    /// The bytes along edges whose ends are in different bands.
+    ///
+    /// # Panics
+    ///
+    /// If there is not a band for each task.
+    #[must_use]
+    pub fn moved_bytes(&self, bands: &[u32]) -> u64 {
+        assert_eq!(bands.len(), self.tasks, "one band a task");
+        let moved = |task: u32| -> u64 {
+            let here = bands[task as usize];
+            self.inputs(task).filter(|(producer, _)| bands[*producer as usize] != here).map(|(_, bytes)| bytes).sum()
+        };
+        (0..).take(self.tasks).map(moved).sum()
+    }
+}
+
+fn few_enough(what: &'static str, given: usize) -> Result<()> {
+    if given > Graph::MOST { Err(Error::TooMany { what, given, most: Graph::MOST }) } else { Ok(()) }
+}
+
+fn as_long(what: &'static str, given: usize, expected: usize, each: &'static str) -> Result<()> {
+    if given == expected { Ok(()) } else { Err(Error::Length { what, given, expected, each }) }
+}
+
+fn ends(end: &'static str, given: &[i64], tasks: usize) -> Result<Vec<u32>> {
+    let of = |(edge, &given): (usize, &i64)| match u32::try_from(given) {
+        Ok(task) if (task as usize) < tasks => Ok(task),
+        _ => Err(Error::Task { edge, end, given, tasks }),
+    };
+    given.iter().enumerate().map(of).collect()
+}
+
+fn bytes_of(input: &Input<'_>, producers: &[u32]) -> Result<Vec<u64>> {
+    let counted = |of, given: &[i64]| -> Result<Vec<u64>> {
+        let bytes = |(number, &given)| u64::try_from(given).map_err(|_| Error::Bytes { of, number, given });
+        given.iter().enumerate().map(bytes).collect()
+    };
+    let bytes = match input.bytes {
+        Bytes::Unknown => vec![1; producers.len()],
+        Bytes::Edges(given) => {
+            as_long("bytes of edges", given.len(), producers.len(), "edge")?;
+            counted("edge", given)?
+        }
+        Bytes::Outputs(given) => {
+            as_long("bytes of outputs", given.len(), input.tasks, "task")?;
+            let outputs = counted("the output of task", given)?;
+            producers.iter().map(|&producer| outputs[producer as usize]).collect()
+        }
+    };
+    let total = bytes.iter().try_fold(0_u64, |total, &bytes| total.checked_add(bytes));
+    if total.is_none_or(|total| i64::try_from(total).is_err()) {
+        return Err(Error::TotalBytes);
+    }
+    Ok(bytes)
+}
+
+fn costs_of(input: &Input<'_>) -> Result<Vec<f64>> {
+    let Some(costs) = input.costs else { return Ok(vec![1.0; input.tasks]) };
+    as_long("costs", costs.len(), input.tasks, "task")?;
+    if let Some(task) = costs.iter().position(|cost| !cost.is_finite() || *cost < 0.0) {
+        return Err(Error::Cost { task, given: costs[task] });
+    }
+    if costs.iter().sum::<f64>().is_finite() { Ok(costs.to_vec()) } else { Err(Error::TotalCost) }
+}
+
+fn preferred_of(input: &Input<'_>, inputs: &Ends) -> Result<Vec<i64>> {
+    let Some(preferred) = input.preferred else { return Ok(Vec::new()) };
+    as_long("preferred bands", preferred.len(), input.tasks, "task")?;
+    let wrong = (0..).zip(preferred).find(|&(task, &band)| band != NONE && !inputs.range(task).is_empty());
+    match wrong {
+        Some((task, &given)) => Err(Error::NotASource { task: task as usize, given }),
+        None => Ok(preferred.to_vec()),
+    }
+}
+
+/// The longest way up to each task.
+fn heights(tasks: usize, inputs: &Ends, outputs: &Ends) -> Result<Vec<u32>> {
+    let mut heights = vec![0_u32; tasks];
+    let mut missing: Vec<u32> = inputs.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mut ready: Vec<u32> = (0..).zip(&missing).filter(|(_, missing)| **missing == 0).map(|(task, _)| task).collect();
+    let mut next = 0;
+    while let Some(&task) = ready.get(next) {
+        next += 1;
+        let above = heights[task as usize] + 1;
+        for &successor in &outputs.tasks[outputs.range(task)] {
+            let successor = successor as usize;
+            heights[successor] = heights[successor].max(above);
+            missing[successor] -= 1;
+            if missing[successor] == 0 {
+                ready.push(u32::try_from(successor).unwrap_or(u32::MAX));
+            }
+        }
+    }
+    if ready.len() == tasks { Ok(heights) } else { Err(Error::Cycle { tasks: cycle(inputs, &missing) }) }
+}
+
+/// A cycle among the tasks that still miss producers.
+fn cycle(inputs: &Ends, missing: &[u32]) -> Vec<u32> {
+    let waits = |task: u32| missing[task as usize] > 0;
+    let mut seen = vec![false; missing.len()];
+    let mut way = Vec::new();
+    let mut task = (0..).zip(missing).find(|(_, missing)| **missing > 0).map_or(0, |(task, _)| task);
+    // Every task that waits has a producer that waits, so going down does not end before a task comes again.
+    while !std::mem::replace(&mut seen[task as usize], true) {
+        way.push(task);
+        let producers = &inputs.tasks[inputs.range(task)];
+        task = producers.iter().copied().find(|&producer| waits(producer)).unwrap_or(task);
+    }
+    let mut tasks: Vec<u32> = way.into_iter().skip_while(|&one| one != task).collect();
+    tasks.reverse();
+    let least = (0..tasks.len()).min_by_key(|&place| tasks[place]).unwrap_or(0);
+    tasks.rotate_left(least);
+    tasks
+}
+
+/// Tasks sorted by height, and where each height starts.
+fn levels(heights: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let count = heights.iter().max().map_or(0, |most| *most as usize + 1);
+    let mut starts = vec![0_u32; count + 1];
+    for &height in heights {
+        starts[height as usize + 1] += 1;
+    }
+    for height in 0..count {
+        starts[height + 1] += starts[height];
+    }
+    let mut next = starts.clone();
+    let mut levels = vec![0; heights.len()];
+    for (task, &height) in (0..).zip(heights) {
+        levels[next[height as usize] as usize] = task;
+        next[height as usize] += 1;
+    }
+    (levels, starts)
+}

@@ -1,0 +1,485 @@
+"""Tiled lowering: a plan is cut into stages, run stage after stage, and planned on from what each has measured.
+
+One rule an operator, ``rule(tiling, operator) -> Tiles``, registered with :func:`tiles_of`. A rule awaits the tiles of the
+operator's inputs, grows their plans where rows need not move, and where they must asks for an exchange, which runs the stage:
+then the exact size of every tile is known, and the rule decides by it. Independent inputs run at the same time.
+
+The order of rows is carried as in :mod:`craton.lower.whole`: tiles come in logical order, and so do the rows of each, until an
+exchange would lose that; where somebody can observe it, hidden columns spell it out from there on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import polars as pl
+
+from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, from_arrow
+from craton.lower.tiled.tiles import (
+    Leaf,
+    Segment,
+    Tiles,
+    at_rest,
+    hidden_name,
+    new_leaf,
+    order_columns,
+    selected,
+)
+from craton.lower.whole import OrderKey
+from craton.plan.explain import describe
+from craton.plan.expr import Call
+from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, SortKey, schema
+from craton.plan.order import observed_order, topological
+from craton.plan.rules.prune import needed_columns
+from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
+from craton.plan.sources import FileSource
+from craton.schedule.tasks import Output, Part, Read, Runner, Task, new_key
+
+#: Rows of a tile are numbered below this bit; the tile's number stands above it.
+_ROW_BITS = 40
+#: Of each tile, so many rows are sampled for each range that a sort makes.
+_SAMPLES = 64
+
+Rule = Callable[["Tiling", Any], Awaitable[Tiles]]
+_T = TypeVar("_T", bound=Operator)
+
+RULES: dict[type[Operator], Rule] = {}
+
+
+def tiles_of(kind: type[Operator]) -> Callable[[Rule], Rule]:
+    """Register the rule for a kind of operator."""
+
+    def register(rule: Rule) -> Rule:
+        if kind in RULES:
+            raise ValueError(f"{kind.__name__} has a rule")
+        RULES[kind] = rule
+        return rule
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What tiles are cut by.
+
+    Parameters
+    ----------
+    tiles
+        How many tiles scans and exchanges have; ``None``: as many as their bytes ask for.
+    tile_bytes
+        Bytes that a tile should have.
+    broadcast_bytes
+        The side of a join with no more bytes is read by every tile of the other.
+    collapse_bytes
+        Tiles that have no more bytes together become one.
+    """
+
+    tiles: int | None = None
+    tile_bytes: int = 64 << 20
+    broadcast_bytes: int = 16 << 20
+    collapse_bytes: int = 4 << 20
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is known of a stage that has run: for `explain("analyzed")` and the progress bar."""
+
+    name: str
+    tiles: int
+    rows: int
+    nbytes: int
+    seconds: float
+    exchange: str
+    outputs: list[Output] = field(default_factory=list, repr=False)
+
+
+class Tiling:
+    """One plan on its way through a runner.
+
+    Parameters
+    ----------
+    root
+        The plan, after the rewrite rules.
+    runner
+        Runs the tasks.
+    ordered
+        Whether the order of the result's rows is seen.
+    settings
+        What tiles are cut by.
+
+    Attributes
+    ----------
+    stages : list of Stage
+        What has run.
+    decisions : list of (str, str)
+        What was decided from measurements: the operator, and what was done.
+    """
+
+    def __init__(self, root: Operator, runner: Runner, ordered: bool = True, settings: Settings | None = None) -> None:
+        self.root, self.runner, self.settings = root, runner, settings or Settings()
+        self.stages: list[Stage] = []
+        self.decisions: list[tuple[str, str]] = []
+        self._observed = observed_order(root, ordered)
+        self._needed = needed_columns(root)
+        self._readers = Counter(child for op in topological(root) for child in op.inputs)
+        self._running: dict[Operator, asyncio.Task[Tiles]] = {}
+        self._keys: set[int] = set()
+        self._numbers = iter(range(1, 1 << 30))
+
+    # ---- the whole ----
+
+    async def result(self) -> pl.DataFrame:
+        """Run the plan."""
+        try:
+            tiles = await self(self.root)
+            columns = schema(self.root)
+            if tiles.order and not self._small(tiles):
+                tiles = await self.in_order(self.root, tiles)
+            tiles = await self.rest(self.root, tiles)
+            tables = [await self.runner.fetch(key, part) for key, part in _fetched(tiles)]
+            parts = [from_arrow(table, dict(tiles.schema)) for table in tables if table.num_rows]
+            frame = pl.concat(parts, rechunk=False) if parts else pl.DataFrame(schema=dict(tiles.schema))
+            if tiles.order:
+                by = [key.name for key in tiles.order]
+                descending = [key.descending for key in tiles.order]
+                nulls_last = [key.nulls_last for key in tiles.order]
+                frame = frame.sort(by, descending=descending, nulls_last=nulls_last, maintain_order=True)
+            return frame.select(list(columns))
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            self.runner.release(self._keys)
+
+    async def __call__(self, op: Operator) -> Tiles:
+        """The tiles of an operator; those that several read are made once."""
+        task = self._running.get(op)
+        if task is None:
+            task = self._running[op] = asyncio.ensure_future(self._made(op))
+        return await asyncio.shield(task)
+
+    async def all(self, ops: Iterable[Operator]) -> list[Tiles]:
+        """The tiles of several operators, made at the same time."""
+        return list(await asyncio.gather(*(self(op) for op in ops)))
+
+    async def _made(self, op: Operator) -> Tiles:
+        tiles = await RULES[type(op)](self, op)
+        if self._readers[op] > 1 and not isinstance(op, Scan):
+            tiles = kept(await self.rest(op, tiles))
+        return tiles
+
+    # ---- what is known ----
+
+    def observed(self, op: Operator) -> bool:
+        """Whether somebody sees the order of an operator's rows."""
+        return self._observed.get(op, False)
+
+    def columns(self, op: Operator) -> tuple[str, ...]:
+        """The columns of an operator that something above reads, one at least."""
+        columns = schema(op)
+        needed = self._needed.get(op, columns.keys())
+        return tuple(name for name in columns if name in needed) or tuple(columns)[:1]
+
+    def expected_bytes(self, op: Operator, tiles: Tiles) -> int:
+        """The bytes of an operator's rows: exact if they are at rest, else estimated."""
+        if tiles.sizes is not None:
+            return tiles.nbytes
+        columns = schema(op)
+        return estimated_rows(op) * sum(value_bytes(columns[name]) for name in self.columns(op))
+
+    def parts(self, nbytes: int) -> int:
+        """How many parts an exchange of that many bytes has."""
+        if self.settings.tiles is not None:
+            return self.settings.tiles
+        least = 2 * sum(band.threads for band in self.runner.bands)
+        return min(max(-(-nbytes // (self.settings.tile_bytes // 2)), least), 1024)
+
+    def least_tiles(self) -> int:
+        """How many tiles a large scan has at least."""
+        return self.settings.tiles or 3 * sum(band.threads for band in self.runner.bands)
+
+    def decide(self, op: Operator, what: str) -> None:
+        """Note what was decided for an operator."""
+        name, detail = describe(op)
+        self.decisions.append((f"{name} {detail}", what))
+
+    def _small(self, tiles: Tiles) -> bool:
+        return tiles.sizes is not None and tiles.nbytes <= max(self.settings.collapse_bytes, 1 << 16)
+
+    # ---- stages ----
+
+    async def run(
+        self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool, extra: Iterable[str] = ()
+    ) -> list[Output]:
+        """Run what is pending of some tiles into an exchange.
+
+        Parameters
+        ----------
+        op
+            The operator whose rows they are, of whose columns those are kept that something reads,
+        extra
+            and these, and those of the order.
+        ordered
+            Whether the rows of each tile are to be in logical order.
+        """
+        names = dict.fromkeys([*self.columns(op), *extra, *order_columns(tiles.order)])
+        return await self.run_all(op, tiles.then(lambda plan: selected(plan, names)), exchange, ordered=ordered)
+
+    async def run_all(self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool) -> list[Output]:
+        """Run what is pending of some tiles, with all their columns, into an exchange."""
+        number = next(self._numbers)
+        name = f"{number} {type(op).__name__}"
+        tasks = []
+        for segment in tiles.segments:
+            for tile in range(len(segment)):
+                plan, reads = segment.bound(tile)
+                nbytes = sum(
+                    scanned_bytes(scan)
+                    for scan in topological(plan)
+                    if isinstance(scan, Scan) and isinstance(scan.source, FileSource)
+                )
+                slots = tuple(slot for slot, found in reads.items() for _ in found)
+                inputs = tuple(read for found in reads.values() for read in found)
+                work = StageWork(plan, slots, exchange, ordered)
+                tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=name))
+        keys = {task.key for task in tasks}
+        self._keys |= keys
+        outputs = await self.runner.run(tasks)
+        self._release(tiles)
+        rows, nbytes = sum(output.rows for output in outputs), sum(output.nbytes for output in outputs)
+        seconds = sum(output.seconds for output in outputs)
+        self.stages.append(Stage(name, len(tasks), rows, nbytes, seconds, repr(exchange), outputs))
+        return outputs
+
+    def _release(self, tiles: Tiles) -> None:
+        """Drop what only these tiles read."""
+        done = {
+            key
+            for segment in tiles.segments
+            for leaf in segment.leaves
+            if not leaf.kept
+            for tile in leaf.reads
+            for read in tile
+            for key in read.tasks
+        }
+        self.runner.release(done)
+        self._keys -= done
+
+    async def rest(self, op: Operator, tiles: Tiles) -> Tiles:
+        """Run what is pending; the result is outputs, of known sizes."""
+        if tiles.sizes is not None:
+            return tiles
+        outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and not tiles.order)
+        names = dict.fromkeys([*self.columns(op), *order_columns(tiles.order)])
+        columns = {name: tiles.schema[name] for name in names}
+        hashed = tiles.hashed if tiles.hashed and set(tiles.hashed[0]) <= names.keys() else None
+        return self.resting(columns, outputs, order=tiles.order, hashed=hashed)
+
+    def resting(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
+        """Outputs of one part each as tiles."""
+        return at_rest(
+            columns, [(Read((output.key,)),) for output in outputs], [output.parts[0] for output in outputs], **changes
+        )
+
+    async def put(self, frame: pl.DataFrame) -> Output:
+        """Rows that are in this process as an output."""
+        output = await self.runner.put(frame)
+        self._keys.add(output.key)
+        return output
+
+    # ---- exchanges ----
+
+    def gathered(self, tiles: Tiles) -> Tiles:
+        """Tiles at rest as one tile, its rows one tile's after another's."""
+        if len(tiles) == 1:
+            return tiles
+        scan, leaf = new_leaf(
+            tiles.schema,
+            reads=(tuple(read for tile in tiles.reads for read in tile),),
+            sizes=(Part(tiles.rows, tiles.nbytes),),
+            kept=tiles.kept,
+        )
+        return Tiles((Segment(scan, (leaf,)),), tiles.order)
+
+    async def gather(self, op: Operator, tiles: Tiles) -> Tiles:
+        """All rows as one tile; in order, if their order is seen."""
+        tiles = self.gathered(await self.rest(op, tiles))
+        return self.sorted_within(op, tiles) if self.observed(op) else replace(tiles, order=())
+
+    def sorted_within(self, op: Operator, tiles: Tiles) -> Tiles:
+        """Each tile put in the order that its columns spell out; it need not be carried further."""
+        if not tiles.order:
+            return tiles
+        keys = tuple(SortKey(_column(tiles, key.name), key.descending, key.nulls_last) for key in tiles.order)
+        names = [name for name in tiles.schema if name not in set(order_columns(tiles.order)) or name in schema(op)]
+        return tiles.then(lambda plan: selected(Sort(plan, keys), names), order=())
+
+    async def collapse(self, op: Operator, tiles: Tiles) -> Tiles:
+        """Few bytes at rest become one tile."""
+        if tiles.sizes is None or len(tiles) == 1 or tiles.nbytes > self.settings.collapse_bytes:
+            return tiles
+        self.decide(op, f"{len(tiles)} tiles of {tiles.nbytes:,} bytes in all became one")
+        return self.gathered(tiles)
+
+    async def by_hash(
+        self, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int, extra: Iterable[str] = (), *,
+        ordered: bool | None = None,
+    ) -> tuple[dict[str, pl.DataType], list[Output]]:
+        """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
+        kept_names = dict.fromkeys([*self.columns(op), *extra, *names, *order_columns(tiles.order)])
+        kept_names = {name: None for name in kept_names if name in tiles.schema}
+        ordered = (self.observed(op) if ordered is None else ordered) and not tiles.order
+        exchange = ByHash(names, parts)
+        outputs = await self.run_all(op, tiles.then(lambda p: selected(p, kept_names)), exchange, ordered=ordered)
+        return {name: tiles.schema[name] for name in kept_names}, outputs
+
+    def partitions(
+        self,
+        columns: dict[str, pl.DataType],
+        outputs: Sequence[Output],
+        groups: Sequence[tuple[int, ...]],
+        **changes: Any,
+    ) -> Tiles:
+        """Parts of outputs, some together, as tiles."""
+        keys = tuple(output.key for output in outputs)
+        sizes = part_sizes(outputs)
+        return at_rest(
+            columns,
+            [(Read(keys, group),) for group in groups],
+            [Part(sum(sizes[i].rows for i in g), sum(sizes[i].nbytes for i in g)) for g in groups],
+            **changes,
+        )
+
+    def grouped(self, *outputs: Sequence[Output]) -> list[tuple[int, ...]]:
+        """Neighbouring parts together, until they have a tile's bytes; the same for all the outputs."""
+        every = [part_sizes(one) for one in outputs]
+        total = [sum(sizes[i].nbytes for sizes in every) for i in range(len(every[0]))]
+        if self.settings.tiles is not None:
+            return [(i,) for i in range(len(total))]
+        wanted = max(sum(total) // (2 * sum(band.threads for band in self.runner.bands)), 1 << 20)
+        most = min(self.settings.tile_bytes, wanted)
+        groups: list[tuple[int, ...]] = []
+        filled = most + 1
+        for i, nbytes in enumerate(total):
+            if filled + nbytes > most:
+                groups.append(())
+                filled = 0
+            groups[-1] += (i,)
+            filled += nbytes
+        return groups
+
+    async def in_order(self, op: Operator, tiles: Tiles) -> Tiles:
+        """Tiles in logical order, and so the rows of each: sorted by what spells the order out."""
+        if not tiles.order:
+            return tiles
+        keys = tiles.order
+        found = await self.by_range(op, tiles, keys)
+        names = [name for name in found.schema if name not in set(order_columns(keys)) or name in schema(op)]
+        sort = tuple(SortKey(_column(found, key.name), key.descending, key.nulls_last) for key in keys)
+        return found.then(lambda plan: selected(Sort(plan, sort), names), order=())
+
+    async def by_range(self, op: Operator, tiles: Tiles, keys: tuple[OrderKey, ...], extra: Iterable[str] = ()) -> Tiles:
+        """Tiles by ranges of some columns, one after another; rows of equal keys are in one tile and keep their order."""
+        by = tuple(key.name for key in keys)
+        kept_names = dict.fromkeys([*self.columns(op), *extra, *by, *order_columns(tiles.order)])
+        columns = {name: tiles.schema[name] for name in kept_names}
+        parts = self.parts(self.expected_bytes(op, tiles))
+        wanted = tiles.then(lambda plan: selected(plan, kept_names))
+        outputs = await self.run_all(
+            op, wanted, Sampled(by, _SAMPLES * parts), ordered=self.observed(op) and not tiles.order
+        )
+        found = self.resting(columns, outputs, order=tiles.order)
+        if found.nbytes <= self.settings.collapse_bytes:
+            return self.gathered(found)
+        boundaries = _boundaries([output.value for output in outputs], outputs, keys, parts)
+        if not boundaries.height:
+            return self.gathered(found)
+        exchange = ByRange(keys, boundaries)
+        ranged = await self.run_all(op, found, exchange, ordered=self.observed(op) and not tiles.order)
+        groups = self.grouped(ranged)
+        return self.partitions(columns, ranged, groups, order=tiles.order)
+
+    # ---- order ----
+
+    def spelled(self, tiles: Tiles) -> Tiles:
+        """The same rows with their order spelled out in columns."""
+        if tiles.order:
+            return tiles
+        name, segments, before = hidden_name(), [], 0
+        for segment in tiles.segments:
+            numbers = ((before + i) << _ROW_BITS for i in range(len(segment)))
+            grown, number = segment.with_constant(pl.UInt64(), numbers)
+            row = hidden_name()
+            plan = RowNumber(segment.plan, row)
+            place = Call("add", (Call("cast", (plan.column(row),), pl.UInt64()), number), pl.UInt64())
+            others = tuple((column, plan.column(column)) for column in schema(segment.plan))
+            segments.append(replace(grown, plan=Project(plan, (*others, (name, place)))))
+            before += len(segment)
+        return Tiles(tuple(segments), (OrderKey(name),), tiles.hashed)
+
+
+def kept(tiles: Tiles) -> Tiles:
+    """Tiles at rest that several read: their outputs stay to the end."""
+    segments = tuple(
+        replace(segment, leaves=tuple(replace(leaf, kept=True) for leaf in segment.leaves))
+        for segment in tiles.segments
+    )
+    return replace(tiles, segments=segments)
+
+
+def together(tiles: Tiles) -> Segment:
+    """Tiles at rest as one segment."""
+    if len(tiles.segments) == 1:
+        return tiles.segments[0]
+    scan, leaf = new_leaf(
+        tiles.schema,
+        reads=tiles.reads,
+        sizes=tiles.sizes or (),
+        kept=tiles.kept,
+    )
+    return Segment(scan, (leaf,))
+
+
+def part_sizes(outputs: Sequence[Output]) -> list[Part]:
+    """The size of each part over all outputs."""
+    return [
+        Part(sum(part.rows for part in parts), sum(part.nbytes for part in parts))
+        for parts in zip(*(output.parts for output in outputs), strict=True)
+    ]
+
+
+def _column(tiles: Tiles, name: str) -> Any:
+    return tiles.segments[0].plan.column(name)
+
+
+def _fetched(tiles: Tiles) -> list[tuple[int, int]]:
+    return [(key, part) for tile in tiles.reads for read in tile for key in read.tasks for part in read.parts]
+
+
+def _boundaries(
+    samples: Sequence[pl.DataFrame], outputs: Sequence[Output], keys: tuple[OrderKey, ...], parts: int
+) -> pl.DataFrame:
+    """Rows that cut what was sampled into parts of about equal size."""
+    weights = [output.rows / max(sample.height, 1) for sample, output in zip(samples, outputs, strict=True)]
+    heaviest = max(statistics.median(weights), 1.0) if weights else 1.0
+    found = [
+        sample.with_columns(pl.lit(weight / heaviest).alias("\x01weight"))
+        for sample, weight in zip(samples, weights, strict=True)
+        if sample.height
+    ]
+    by = [key.name for key in keys]
+    if not found or parts < 2:
+        return pl.DataFrame(schema=samples[0].schema if samples else {}).head(0)
+    every = pl.concat(found).sort(
+        by, descending=[key.descending for key in keys], nulls_last=[key.nulls_last for key in keys]
+    )
+    share = (pl.col("\x01weight").cum_sum() * parts / pl.col("\x01weight").sum()).floor()
+    picked = every.with_columns(share.alias("\x01share")).filter(pl.col("\x01share").diff().fill_null(0) > 0)
+    return picked.select(by).unique(maintain_order=True).head(parts - 1)
+
+
+__all__ = ["RULES", "Leaf", "Settings", "Stage", "Tiling", "kept", "part_sizes", "tiles_of", "together"]

@@ -1,0 +1,254 @@
+"""Rules of the operators that go row by row, or that only say where rows come from."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import polars as pl
+
+from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.sources import cut
+from craton.lower.tiled.tiles import Segment, Tiles, at_rest, hidden_name, new_leaf, order_columns, selected
+from craton.lower.tiled.windows import without_windows
+from craton.lower.whole import OrderKey
+from craton.plan.expr import Call, Column, Expr, Literal, roots
+from craton.plan.operators import (
+    Attach,
+    Filter,
+    Operator,
+    Project,
+    RowNumber,
+    Scan,
+    Slice,
+    Union,
+    Unpivot,
+    schema,
+)
+from craton.plan.sources import FileSource, KeptSource, MemorySource
+from craton.schedule.tasks import Part, Read
+
+
+@tiles_of(Scan)
+async def _scan(tiling: Tiling, op: Scan) -> Tiles:
+    source = op.source
+    if isinstance(source, FileSource):
+        plans = cut(op, tiling.least_tiles(), tiling.settings.tile_bytes)
+        if plans is None:
+            tiling.decide(op, f"read by one task: {source.format} is not read in pieces")
+            plans = [replace(op, source=replace(source, held=None, reopen=None))]
+        scan, leaf = new_leaf(schema(op), scans=tuple(plans))
+        return Tiles((Segment(scan, (leaf,)),))
+    assert isinstance(source, (MemorySource, KeptSource))
+    frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
+    read = [name for name, _ in source.columns if name in _read_columns(op)]
+    tiles = await in_memory(tiling, frame.select(read))
+    if op.row_number is not None:
+        tiles = _numbered(tiles, op.row_number)
+    if op.predicate is not None:
+        predicate = op.predicate
+        tiles = tiles.then(lambda plan: Filter(plan, predicate))
+    return tiles.then(lambda plan: selected(plan, schema(op)))
+
+
+def _read_columns(op: Scan) -> set[str]:
+    return set(op.columns) | (set() if op.predicate is None else roots(op.predicate))
+
+
+async def in_memory(tiling: Tiling, frame: pl.DataFrame) -> Tiles:
+    """Rows that are in this process as tiles, cut by rows."""
+    output = await tiling.put(frame)
+    nbytes = output.nbytes
+    wanted = max(tiling.least_tiles(), -(-nbytes // tiling.settings.tile_bytes))
+    if tiling.settings.tiles is None and nbytes <= tiling.settings.collapse_bytes:
+        wanted = 1
+    reads, sizes = sliced(Read((output.key,)), Part(frame.height, nbytes), wanted)
+    return at_rest(dict(frame.schema), reads, sizes)
+
+
+def sliced(read: Read, size: Part, wanted: int) -> tuple[list[tuple[Read, ...]], list[Part]]:
+    """A read cut into about equal runs of rows."""
+    count = max(min(wanted, size.rows), 1)
+    cuts = [size.rows * i // count for i in range(count + 1)]
+    runs = [(start, stop - start) for start, stop in itertools.pairwise(cuts)]
+    sizes = [Part(rows, size.nbytes * rows // max(size.rows, 1)) for _, rows in runs]
+    return [(replace(read, rows=run),) for run in runs], sizes
+
+
+def _numbered(tiles: Tiles, name: str) -> Tiles:
+    """Tiles at rest and in order, with their rows numbered from 0 in a first column."""
+    segments, before = [], 0
+    for segment in tiles.segments:
+        starts = []
+        for size in segment.leaves[0].sizes:
+            starts.append(before)
+            before += size.rows
+        grown, start = segment.with_constant(pl.UInt32(), starts)
+        row = hidden_name()
+        plan = RowNumber(segment.plan, row)
+        number = Call("add", (plan.column(row), start), pl.UInt32())
+        others = tuple((column, plan.column(column)) for column in schema(segment.plan))
+        segments.append(replace(grown, plan=Project(plan, ((name, number), *others))))
+    return replace(tiles, segments=tuple(segments))
+
+
+@tiles_of(Project)
+async def _project(tiling: Tiling, op: Project) -> Tiles:
+    tiles = await tiling(op.input)
+    if op.windowed:
+        columns, tiles = await without_windows(tiling, op, tiles)
+    else:
+        wanted = set(tiling.columns(op))
+        columns = tuple((name, expr) for name, expr in op.columns if name in wanted)
+    order = tiles.order if tiling.observed(op) else ()
+    names: dict[str, str] = {}
+    for key in order:
+        same = next((n for n, expr in columns if expr == _as_column(tiles, key.name)), None)
+        names[key.name] = same or hidden_name()
+    given = {name for name, _ in columns}
+    carried = tuple((new, _as_column(tiles, old)) for old, new in names.items() if new not in given)
+    # The columns of the order go with the rows.
+    return tiles.then(
+        lambda plan: Project(plan, (*columns, *carried)),
+        order=tuple(replace(key, name=names[key.name]) for key in order),
+        hashed=_still_hashed(tiles, columns),
+    )
+
+
+def _as_column(tiles: Tiles, name: str) -> Column:
+    return Column(name, tiles.schema[name])
+
+
+def _still_hashed(tiles: Tiles, columns: tuple[tuple[str, Expr], ...]) -> tuple[tuple[str, ...], int] | None:
+    if tiles.hashed is None:
+        return None
+    renamed = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
+    names, parts = tiles.hashed
+    return (tuple(renamed[name] for name in names), parts) if renamed.keys() >= set(names) else None
+
+
+@tiles_of(Filter)
+async def _filter(tiling: Tiling, op: Filter) -> Tiles:
+    tiles = await tiling(op.input)
+    return tiles.then(lambda plan: Filter(plan, op.predicate))
+
+
+@tiles_of(RowNumber)
+async def _row_number(tiling: Tiling, op: RowNumber) -> Tiles:
+    tiles = await tiling.in_order(op.input, await tiling(op.input))
+    return _numbered(await tiling.rest(op.input, tiles), op.name)
+
+
+@tiles_of(Attach)
+async def _attach(tiling: Tiling, op: Attach) -> Tiles:
+    tiles = await tiling.in_order(op.input, await tiling(op.input))
+    tiles = await tiling.rest(op.input, tiles)
+    assert isinstance(op.source, MemorySource)
+    names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
+    output = await tiling.put(op.source.frame.select(names))
+    if output.rows != tiles.rows:
+        raise pl.exceptions.ShapeError(f"{tiles.rows} rows, and {output.rows} values beside them")
+    reads, segments, before = [], [], 0
+    for segment in tiles.segments:
+        reads = []
+        for size in segment.leaves[0].sizes:
+            reads.append((Read((output.key,), rows=(before, size.rows)),))
+            before += size.rows
+        scan, leaf = new_leaf({name: dict(op.source.columns)[name] for name in names}, reads=tuple(reads), kept=True)
+        plan = Attach(segment.plan, scan.source, names)
+        segments.append(replace(segment, plan=plan, leaves=(*segment.leaves, leaf)))
+    return Tiles(tuple(segments))
+
+
+@tiles_of(Slice)
+async def _slice(tiling: Tiling, op: Slice) -> Tiles:
+    tiles = await tiling(op.input)
+    if tiles.order and op.length is not None and op.offset >= 0:
+        # The first rows by some columns: those of each tile, and of these the first.
+        most = op.offset + op.length
+        first = tiling.sorted_within(op.input, tiles)
+        if set(order_columns(tiles.order)) <= set(first.schema):
+            first = replace(first.then(lambda plan: Slice(plan, 0, most)), order=tiles.order)
+            found = await tiling.rest(op.input, first)
+            if found.nbytes <= tiling.settings.tile_bytes:
+                one = tiling.sorted_within(op.input, tiling.gathered(found))
+                return one.then(lambda plan: Slice(plan, op.offset, op.length))
+            tiles = found
+    tiles = await tiling.in_order(op.input, tiles)
+    if op.offset >= 0 and op.length is not None and tiles.sizes is None:
+        most = op.offset + op.length
+        tiles = tiles.then(lambda plan: Slice(plan, 0, most))
+    tiles = await tiling.rest(op.input, tiles)
+    start = op.offset if op.offset >= 0 else max(tiles.rows + op.offset, 0)
+    if op.offset < 0 and op.length is not None:
+        stop = max(tiles.rows + op.offset + op.length, 0)
+    else:
+        stop = tiles.rows if op.length is None else start + op.length
+    return _cut_to(tiles, start, min(stop, tiles.rows))
+
+
+def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
+    """Some rows of tiles at rest."""
+    segments: list[Segment] = []
+    before = 0
+    for read, size in zip(tiles.reads, tiles.sizes or (), strict=True):
+        low, high = max(start, before) - before, min(stop, before + size.rows) - before
+        before += size.rows
+        if low >= high and (segments or before < tiles.rows):
+            continue
+        scan, leaf = new_leaf(tiles.schema, reads=(read,), sizes=(size,), kept=tiles.kept)
+        whole = (low, high) == (0, size.rows)
+        segments.append(Segment(scan if whole else Slice(scan, low, max(high - low, 0)), (leaf,)))
+    return replace(tiles, segments=tuple(segments))
+
+
+@tiles_of(Union)
+async def _union(tiling: Tiling, op: Union) -> Tiles:
+    parts = await tiling.all(op.parts)
+    names = tiling.columns(op)
+    if not tiling.observed(op) or not any(part.order for part in parts):
+        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
+    # Which input a row is of, and then its place there; inputs spell their order out in columns of the same names.
+    which = hidden_name()
+    longest = max(len(tiling.spelled(part).order) for part in parts)
+    if longest > 1 or len({(k.descending, k.nulls_last) for p in parts for k in tiling.spelled(p).order}) > 1:
+        parts = [await tiling.in_order(below, part) for below, part in zip(op.parts, parts, strict=True)]
+        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
+    segments: list[Segment] = []
+    place = hidden_name()
+    spelled = [tiling.spelled(part) for part in parts]
+    if len({part.schema[part.order[0].name] for part in spelled}) > 1:
+        parts = [await tiling.in_order(below, part) for below, part in zip(op.parts, parts, strict=True)]
+        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
+    for number, part in enumerate(spelled):
+        (key,) = part.order
+
+        def build(plan: Operator, number: int = number, name: str = key.name) -> Operator:
+            kept = [(column, plan.column(column)) for column in names]
+            return Project(plan, (*kept, (which, Literal(number, pl.UInt32())), (place, plan.column(name))))
+
+        segments += part.then(build).segments
+    last = spelled[0].order[0]
+    return Tiles(tuple(segments), (OrderKey(which), replace(last, name=place)))
+
+
+@tiles_of(Unpivot)
+async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
+    tiles = await tiling(op.input)
+    observed = tiling.observed(op)
+    if observed:
+        tiles = await tiling.in_order(op.input, tiles)
+    tiles = await tiling.rest(op.input, tiles)
+    segments = []
+    for number, name in enumerate(op.values):
+
+        def build(plan: Operator, number: int = number, name: str = name) -> Operator:
+            kept = [(column, plan.column(column)) for column in op.keep if column in schema(plan)]
+            value = plan.column(name) if name in schema(plan) else plan.column(next(iter(schema(plan))))
+            return Project(plan, (*kept, (op.variable, Literal(number, pl.UInt32())), (op.value, value)))
+
+        segments += tiles.then(build).segments
+    shared = tuple(
+        replace(segment, leaves=tuple(replace(leaf, kept=True) for leaf in segment.leaves)) for segment in segments
+    )
+    return Tiles(shared)

@@ -1,0 +1,261 @@
+"""Tiles: a dataset as a list of slices, each of which one task makes.
+
+What has been planned and not run yet is a :class:`Segment`: a plan over *leaves*, and for each tile what its leaves are. So
+operators that need no exchange only grow the plan, and run in one task with what comes before and after them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from craton.lower.whole import OrderKey
+from craton.plan.expr import Expr, Literal, rebuild
+from craton.plan.operators import Attach, Operator, Project, Scan, schema
+from craton.plan.sources import Source
+from craton.schedule.tasks import Part, Read
+
+#: What hidden columns are called; a number follows.
+HIDDEN = "\x01tiled"
+_slots = itertools.count()
+_names = itertools.count()
+
+
+def hidden_name() -> str:
+    """A name for a column that no user sees, unique in this process."""
+    return f"{HIDDEN}{next(_names)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileSource(Source):
+    """What a tile's leaf is read from: whatever the task binds to the slot."""
+
+    slot: int
+
+    def __repr__(self) -> str:
+        return f"tile of #{self.slot}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileConstant(Expr):
+    """A value that is another one in each tile."""
+
+    number: int
+    dtype: pl.DataType
+
+    def __repr__(self) -> str:
+        return f"constant #{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Where the tiles of one leaf are.
+
+    Parameters
+    ----------
+    slot
+        Its number in plans.
+    scans
+        For each tile a plan that reads files; or none, and
+    reads
+        for each tile the outputs that it reads, one after another.
+    sizes
+        For each tile its size, if it is known.
+    kept
+        Whether others read the outputs, too.
+    """
+
+    slot: int
+    scans: tuple[Operator, ...] = ()
+    reads: tuple[tuple[Read, ...], ...] = ()
+    sizes: tuple[Part, ...] = ()
+    kept: bool = False
+
+    def __len__(self) -> int:
+        return len(self.scans) or len(self.reads)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Tiles that are made in one way.
+
+    Parameters
+    ----------
+    plan
+        What a tile is, over scans of :class:`TileSource`.
+    leaves
+        One a slot, all with as many tiles as the segment has.
+    constants
+        By number of a :class:`TileConstant`, its value in each tile.
+    """
+
+    plan: Operator
+    leaves: tuple[Leaf, ...]
+    constants: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.leaves[0])
+
+    def then(self, build: Callable[[Operator], Operator]) -> Segment:
+        """The tiles with something done to each."""
+        return replace(self, plan=build(self.plan))
+
+    def with_constant(self, dtype: pl.DataType, values: Iterable[Any]) -> tuple[Segment, Expr]:
+        """The segment, and an expression that has one value in each tile, for projections over its plan."""
+        number = next(_slots)
+        grown = replace(self, constants={**self.constants, number: tuple(values)})
+        return grown, TileConstant(number, dtype)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the tiles are outputs as they are."""
+        return isinstance(self.plan, Scan) and isinstance(self.plan.source, TileSource) and bool(self.leaves[0].reads)
+
+    def bound(self, tile: int) -> tuple[Operator, dict[int, tuple[Read, ...]]]:
+        """The plan of one tile, and what its slots read."""
+        scans: dict[int, Operator] = {}
+        reads: dict[int, tuple[Read, ...]] = {}
+        for leaf in self.leaves:
+            if leaf.scans:
+                scans[leaf.slot] = leaf.scans[tile]
+            else:
+                reads[leaf.slot] = leaf.reads[tile]
+        values = {number: found[tile] for number, found in self.constants.items()}
+        return _bound(self.plan, scans, values), reads
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """A dataset.
+
+    Parameters
+    ----------
+    segments
+        Its tiles, one after another.
+    order
+        The columns by which its rows are in logical order; empty if tile after tile they are, or if nobody sees it.
+    hashed
+        If its tiles are the partitions by a hash: the names of the columns, and the number of partitions.
+    """
+
+    segments: tuple[Segment, ...]
+    order: tuple[OrderKey, ...] = ()
+    hashed: tuple[tuple[str, ...], int] | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.segments))
+
+    @property
+    def schema(self) -> Mapping[str, pl.DataType]:
+        """Names and types of the columns, hidden ones included."""
+        return schema(self.segments[0].plan)
+
+    @property
+    def sizes(self) -> tuple[Part, ...] | None:
+        """The size of each tile, if they are outputs as they are."""
+        if not all(segment.at_rest for segment in self.segments):
+            return None
+        return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
+
+    @property
+    def kept(self) -> bool:
+        """Whether others read some of the outputs, too."""
+        return any(leaf.kept for segment in self.segments for leaf in segment.leaves)
+
+    @property
+    def rows(self) -> int:
+        """Rows of outputs at rest."""
+        return sum(size.rows for size in self.sizes or ())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of outputs at rest."""
+        return sum(size.nbytes for size in self.sizes or ())
+
+    @property
+    def reads(self) -> tuple[tuple[Read, ...], ...]:
+        """What each tile at rest reads."""
+        return tuple(read for segment in self.segments for read in segment.leaves[0].reads)
+
+    def then(self, build: Callable[[Operator], Operator], **changes: Any) -> Tiles:
+        """The same tiles with something done to each."""
+        return replace(self, segments=tuple(segment.then(build) for segment in self.segments), **changes)
+
+
+def new_leaf(columns: Mapping[str, pl.DataType], **what: Any) -> tuple[Scan, Leaf]:
+    """A leaf, and the scan by which a plan reads it."""
+    slot = next(_slots)
+    return Scan(TileSource(tuple(columns.items()), slot), tuple(columns)), Leaf(slot, **what)
+
+
+def at_rest(
+    columns: Mapping[str, pl.DataType], reads: Iterable[tuple[Read, ...]], sizes: Iterable[Part], **changes: Any
+) -> Tiles:
+    """Tiles that are outputs as they are."""
+    kept = changes.pop("kept", False)
+    scan, leaf = new_leaf(columns, reads=tuple(reads), sizes=tuple(sizes), kept=kept)
+    return Tiles((Segment(scan, (leaf,)),), **changes)
+
+
+def _bound(plan: Operator, scans: Mapping[int, Operator], values: Mapping[int, Any]) -> Operator:
+    done: dict[Operator, Operator] = {}
+
+    def constant(expr: Expr) -> Expr:
+        if isinstance(expr, TileConstant):
+            return Literal(values[expr.number], expr.dtype)
+        return rebuild(expr, constant)
+
+    def visit(op: Operator) -> Operator:
+        if op not in done:
+            done[op] = made(op)
+        return done[op]
+
+    def made(op: Operator) -> Operator:
+        if isinstance(op, Scan):
+            found = scans.get(op.source.slot) if isinstance(op.source, TileSource) else None
+            return op if found is None else selected(found, op.columns)
+        op = op.with_inputs(tuple(map(visit, op.inputs)))
+        if isinstance(op, Project) and values:
+            return Project(op.input, tuple((name, constant(expr)) for name, expr in op.columns))
+        return op
+
+    return visit(plan)
+
+
+def bind(plan: Operator, frames: Mapping[int, Source]) -> Operator:
+    """A tile's plan with its slots read from data."""
+    done: dict[Operator, Operator] = {}
+
+    def visit(op: Operator) -> Operator:
+        if op not in done:
+            if isinstance(op, Scan):
+                source = frames[op.source.slot] if isinstance(op.source, TileSource) else op.source
+                done[op] = replace(op, source=source)
+            else:
+                made = op.with_inputs(tuple(map(visit, op.inputs)))
+                if isinstance(made, Attach) and isinstance(made.source, TileSource):
+                    made = replace(made, source=frames[made.source.slot])
+                done[op] = made
+        return done[op]
+
+    return visit(plan)
+
+
+def columns_of(plan: Operator, names: Iterable[str]) -> list[tuple[str, Expr]]:
+    """Some columns of a plan as they are, for a projection."""
+    return [(name, plan.column(name)) for name in names]
+
+
+def selected(plan: Operator, names: Iterable[str]) -> Operator:
+    """A plan with these columns of it, in this order."""
+    wanted = tuple(names)
+    return plan if tuple(schema(plan)) == wanted else Project(plan, tuple(columns_of(plan, wanted)))
+
+
+def order_columns(order: Iterable[OrderKey]) -> list[str]:
+    """The names of the columns that order is kept in."""
+    return [key.name for key in order]

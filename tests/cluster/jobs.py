@@ -1,0 +1,135 @@
+"""Work that the tests give to workers, and graphs of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from craton.schedule.tasks import Input, Read, Sink, Task, new_key
+
+
+class Mixed:
+    """Writes rows that depend on all that it reads, and on its seed, spread over its parts."""
+
+    def __init__(self, seed: int, parts: int, seconds: float = 0.0) -> None:
+        self.seed, self.parts, self.seconds = seed, parts, seconds
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
+        rng = random.Random(self.seed)
+        if self.seconds:
+            time.sleep(self.seconds)
+        told = self.seed
+        for one in inputs:
+            table = one.table()
+            assert table.num_rows == one.rows
+            told = (told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)) % 1_000_003
+        sink.schema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
+        for part in range(self.parts):
+            if rng.random() < 0.2:
+                continue
+            for _ in range(rng.randrange(1, 3)):
+                numbers = [(told + rng.randrange(1000)) % 1_000_003 for _ in range(rng.choice([0, 1, 3, 20, 300]))]
+                sink.write(part, pa.table({"n": pa.array(numbers, pa.int64()), "text": [f"text {n}" for n in numbers]}))
+        return told
+
+
+class Raises:
+    """Raises what it was given."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> None:
+        raise self.error
+
+
+class Odd(Exception):
+    """Can be pickled, and not be made again."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__("cannot be made again")
+
+
+class RaisesOdd:
+    """Raises such an exception, or returns what cannot be pickled."""
+
+    def __init__(self, returns: bool = False) -> None:
+        self.returns = returns
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
+        if self.returns:
+            return sys._getframe()
+        raise Odd(1, 2)
+
+
+class Sleeps:
+    """Sleeps, in Python or where no exception can reach; says in a file that it has begun."""
+
+    def __init__(self, seconds: float, deep: bool = False, begun: Path | None = None) -> None:
+        self.seconds, self.deep, self.begun = seconds, deep, begun
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> None:
+        sink.write(0, pa.table({"n": list(range(100_000))}))
+        if self.begun is not None:
+            self.begun.touch()
+        if self.deep:
+            time.sleep(self.seconds)
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            time.sleep(0.001)
+
+
+class Dies:
+    """Ends its process, the first few times, as the folder says in which it counts."""
+
+    def __init__(self, folder: Path, times: int, how: str = "kill") -> None:
+        self.folder, self.times, self.how = folder, times, how
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> int:
+        tried = len(list(self.folder.iterdir()))
+        if tried < self.times:
+            (self.folder / f"{tried}-{os.getpid()}").touch()
+            print("these are my last words", file=sys.stderr, flush=True)
+            if self.how == "exit":
+                os._exit(3)
+            os.kill(os.getpid(), signal.SIGKILL)
+        sink.write(0, pa.table({"n": [tried]}))
+        return tried
+
+
+class Pid:
+    """Returns its process's number."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> int:
+        time.sleep(self.seconds)
+        return os.getpid()
+
+
+def graph(seed: int, tasks: int, most_seconds: float = 0.0) -> list[Task]:
+    """A random graph, its tasks in any order."""
+    rng = random.Random(seed)
+    made: list[Task] = []
+    for number in range(tasks):
+        parts = rng.choice([1, 1, 2, 5, 20])
+        inputs = []
+        for _ in range(rng.choice([0, 1, 1, 2]) if made else 0):
+            chosen = rng.sample(made[-50:], min(rng.choice([1, 1, 3]), len(made[-50:])))
+            least = min(task.parts for task in chosen)
+            read = tuple(rng.sample(range(least), rng.randrange(1, min(least, 4) + 1)))
+            rows = (rng.randrange(100), rng.randrange(1000)) if rng.random() < 0.3 else None
+            inputs.append(Read(tuple(task.key for task in chosen), read, rows))
+        work = Mixed(seed * 100_000 + number, parts, rng.random() * most_seconds)
+        made.append(Task(new_key(), work, tuple(inputs), parts, stage=f"stage {number % 7}"))
+    rng.shuffle(made)
+    return made
