@@ -75,7 +75,7 @@ N = 60
 DATA = pandas.DataFrame(
     {
         "a": range(N),
-        "b": np.linspace(-3, 3, N),
+        "b": np.linspace(-3, 3.7, N),
         "text": ["x", "yy", None] * (N // 3),
         "key": [3, 1, 2, 1] * (N // 4),
         "time": pandas.date_range("2024-01-01", periods=N, freq="h"),
@@ -181,7 +181,9 @@ GROUPS: dict[str, Callable[[Any, Any], Any]] = {
     "frames": lambda pd, df: df.groupby("key").apply(lambda group: group.head(2)),
     "frames without keys": lambda pd, df: df.groupby("key", group_keys=False).apply(lambda group: group.head(2)),
     "same index": lambda pd, df: df.groupby("key", group_keys=False)[["a", "b"]].apply(lambda group: group - 1),
-    "series": lambda pd, df: df.groupby("key").apply(lambda group: pandas.Series({"n": len(group), "m": group["b"].mean()})),
+    "series": lambda pd, df: df.groupby("key").apply(
+        lambda group: pandas.Series({"n": len(group), "m": group["b"].mean()})
+    ),
     "series of a column": lambda pd, df: df.groupby("key")["b"].apply(lambda group: group.cumsum()),
     "number of a column": lambda pd, df: df.groupby("key")["b"].apply(lambda group: group.max()),
     "dicts of a column": lambda pd, df: df.groupby("key")["b"].apply(lambda group: {"p": group.max(), "q": 1}),
@@ -205,7 +207,14 @@ GROUPS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("program", [*ROWS.values(), *CELLS.values(), *GROUPS.values()], ids=[*(f"rows: {name}" for name in ROWS), *(f"cells: {name}" for name in CELLS), *(f"groups: {name}" for name in GROUPS)])  # fmt: skip
+PROGRAMS = {
+    f"{kind}: {name}": program
+    for kind, programs in {"rows": ROWS, "cells": CELLS, "groups": GROUPS}.items()
+    for name, program in programs.items()
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_results_are_those_of_pandas(program: Callable[[Any, Any], Any], parallel: Counted) -> None:
     check(program, DATA, native=None)
 
@@ -252,8 +261,13 @@ RESULTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.one_of(st.lists(SCALARS, min_size=1, max_size=12), st.lists(RESULTS, min_size=1, max_size=12)), st.booleans())
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    results=st.one_of(st.lists(SCALARS, min_size=1, max_size=12), st.lists(RESULTS, min_size=1, max_size=12)),
+    by_cell=st.booleans(),
+)
 def test_whatever_functions_return(results: list[Any], parallel: Counted, by_cell: bool) -> None:
     frame = pandas.DataFrame({"place": range(len(results)), "other": 0.5})
 
@@ -265,8 +279,15 @@ def test_whatever_functions_return(results: list[Any], parallel: Counted, by_cel
     check(program, frame, native=None)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.lists(RESULTS, min_size=3, max_size=3), st.booleans(), st.booleans(), st.booleans())
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    results=st.lists(RESULTS, min_size=3, max_size=3),
+    group_keys=st.booleans(),
+    as_index=st.booleans(),
+    sort=st.booleans(),
+)
 def test_whatever_functions_of_groups_return(
     results: list[Any], parallel: Counted, group_keys: bool, as_index: bool, sort: bool
 ) -> None:
@@ -307,7 +328,7 @@ def test_the_first_error_is_raised(parallel: Counted) -> None:
 def test_causes_are_kept(parallel: Counted) -> None:
     def function(cell: int) -> int:
         try:
-            return {cell: 0 for cell in range(40)}[cell]
+            return dict.fromkeys(range(40), 0)[cell]
         except KeyError as error:
             raise ValueError("no such cell") from error
 
@@ -474,7 +495,7 @@ def test_results_that_cannot_be_pickled(parallel: Counted) -> None:
     [
         (lambda cell: input(), "<lambda> asks for input"),
         (lambda cell: SEEN.append(cell), "<lambda> calls SEEN.append"),
-        (lambda cell: SEEN.__class__.append(SEEN, cell), None),
+        (lambda cell: SEEN.__class__.append(SEEN, cell), "<lambda> calls SEEN.append"),
         (lambda cell: [cell].append(1), None),
         (lambda cell: sorted(SEEN), None),
         (lambda cell: np.add(cell, 1), None),
@@ -566,7 +587,9 @@ def test_spawn(workers: None) -> None:
     seven = 7
     future = craton.remote.spawn(lambda value, by=1: value * by + seven, 3, by=2)
     assert future.result() == 13
-    assert future.done() and not future.cancel() and future.exception() is None
+    assert future.done()
+    assert not future.cancel()
+    assert future.exception() is None
     failed = craton.remote.spawn(divmod, 1, 0)
     assert isinstance(failed.exception(), ZeroDivisionError)
     with pytest.raises(ZeroDivisionError):

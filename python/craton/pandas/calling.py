@@ -80,7 +80,7 @@ def _small(obj: Any) -> bool:
 
 def refuse_others(obj: Any, function: Any) -> None:
     """Raise Unsupported unless this is a call of a Python function with an object whose class is known."""
-    if not callable(function) or isinstance(function, (np.ufunc, type)) or isinstance(function, (dict, pd.Series)):
+    if not callable(function) or isinstance(function, (np.ufunc, type, dict, pd.Series)):
         raise Unsupported("not a Python function")
     if not plannable(type(obj)):
         raise Unsupported(f"a class of the user's: {type(obj).__name__}")
@@ -110,4 +110,3 @@ def called(job: Job, label: str) -> Results:
 def curried(function: Function) -> Callable[[Any], Any]:
     """The user's function itself where it has no other arguments, which is called faster."""
     return function if function.args or function.kwargs else function.call
-

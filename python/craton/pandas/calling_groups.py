@@ -121,7 +121,9 @@ class _Groups:
         full = starts < ends  # a category without rows is none of them, at the start of all
         first, last = (starts[full][0], ends[full][-1]) if full.any() else (0, 0)
         data = self._data().iloc[first:last]
-        return to_table((data, np.where(full, starts - first, 0), np.where(full, ends - first, 0), self._keys[start:stop]))
+        return to_table(
+            (data, np.where(full, starts - first, 0), np.where(full, ends - first, 0), self._keys[start:stop])
+        )
 
     def unpack(self, table: pa.Table) -> Values:
         return unpack(table)

@@ -49,7 +49,12 @@ def stacked(results: list[Any]) -> Stacked | None:
         return None
     labels, dtype = results[0].index, results[0].dtype
     # Of labels of other classes pandas makes a union, which may be of another class.
-    if type(labels) is not pd.Index or not labels.is_unique or not isinstance(dtype, np.dtype) or dtype.kind not in "fiubO":
+    if (
+        type(labels) is not pd.Index
+        or not labels.is_unique
+        or not isinstance(dtype, np.dtype)
+        or dtype.kind not in "fiubO"
+    ):
         return None
     for one in results:
         if not isinstance(one, pd.Series) or one.dtype != dtype or one.attrs or not _same(one.index, labels):

@@ -57,7 +57,9 @@ def apply_frame(
         function = Function(func, args, kwargs)
         if raw:
             job = _Raw(operation.values, number, function)
-            operation.apply_raw = lambda engine=None, engine_kwargs=None: _raw(operation, called(job, "DataFrame.apply"))
+            operation.apply_raw = lambda engine=None, engine_kwargs=None: _raw(
+                operation, called(job, "DataFrame.apply")
+            )
         else:
             rows = _Rows(frame, function) if number == 1 else _Columns(frame, function)
 
@@ -82,7 +84,7 @@ def _wrapped(operation: Any, results: Results, axis: int) -> Any:
 
 def _table(results: Results, operation: Any) -> Any:
     """The frame of rows that all are Series of the same labels and dtype; None if they are not."""
-    parts = []
+    parts: list[Stacked] = []
     for chunk in results.chunks:
         part = chunk.others if isinstance(chunk.others, Stacked) else stacked(chunk.to_list())
         if part is None or (parts and not part.like(parts[0])):

@@ -12,7 +12,6 @@ counter, a list of what was seen, a random generator. Two things tell:
 
 from __future__ import annotations
 
-import builtins
 import dis
 import functools
 import hashlib
@@ -34,9 +33,45 @@ from craton.remote.functions import Function
 __all__ = ["State", "refusal"]
 
 _CHANGING = frozenset(
-    """add append appendleft clear difference_update discard extend extendleft fill insert intersection_update itemset
-    move_to_end partition pop popitem popleft put put_nowait remove resize reverse rotate send setdefault shuffle sort
-    subtract symmetric_difference_update update write writelines __setitem__ __delitem__ __setattr__ __next__""".split()
+    [
+        *(
+            "add",
+            "append",
+            "appendleft",
+            "clear",
+            "difference_update",
+            "discard",
+            "extend",
+            "extendleft",
+            "fill",
+            "insert",
+        ),
+        *(
+            "intersection_update",
+            "itemset",
+            "move_to_end",
+            "partition",
+            "pop",
+            "popitem",
+            "popleft",
+            "put",
+            "put_nowait",
+        ),
+        *(
+            "remove",
+            "resize",
+            "reverse",
+            "rotate",
+            "send",
+            "setdefault",
+            "shuffle",
+            "sort",
+            "subtract",
+            "update",
+            "write",
+        ),
+        *("symmetric_difference_update", "writelines", "__setitem__", "__delitem__", "__setattr__", "__next__"),
+    ]
 )
 _CHANGING_FRAMES = frozenset(["insert", "pop", "update", "__setitem__", "__delitem__"])
 _ASKING = {"input", "breakpoint"}
@@ -120,9 +155,9 @@ def _of_code(code: types.CodeType, function: types.FunctionType) -> str | None:
             return f"{name} assigns the global {one.argval}"
         if one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in function.__code__.co_freevars:
             return f"{name} assigns {one.argval}, a variable of the function around it"
-        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval in _ASKING:
-            if captured.get(one.argval, getattr(builtins, one.argval)) is getattr(builtins, one.argval):
-                return f"{name} asks for input"
+        asks = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval in _ASKING
+        if asks and one.argval not in captured:
+            return f"{name} asks for input"
         if one.opname == "STORE_FAST" and at and (source := _source(instructions[at - 1], captured)) is not None:
             aliases[one.argval] = source
         if one.opname in _METHODS and at and one.argval in _CHANGING:
@@ -160,12 +195,11 @@ def _owner(
     # What a call returned is something else than what was called; a part of it is not.
     if source is None or any(other.opname.startswith("CALL") for other in instructions[first:at]):
         return None
-    if at == first + 1:
-        value = captured[source]
-        if isinstance(value, (types.FunctionType, type)):
-            return None
-        if isinstance(value, (pd.DataFrame, pd.Series, pd.Index)) and instructions[at].argval not in _CHANGING_FRAMES:
-            return None
+    value = captured[source]
+    if at == first + 1 and isinstance(value, (types.FunctionType, type)):
+        return None
+    if isinstance(value, (pd.DataFrame, pd.Series, pd.Index)) and instructions[at].argval not in _CHANGING_FRAMES:
+        return None
     return source
 
 
@@ -259,7 +293,7 @@ class State:
         mark.update(stream.getbuffer())
         mark.update(repr(hash(random.getstate())).encode())
         name, keys, *rest = np.random.get_state(legacy=True)
-        mark.update(memoryview(np.ascontiguousarray(keys)).cast("B"))
+        mark.update(np.asarray(keys).tobytes())
         mark.update(repr((name, rest)).encode())
         return mark.digest()
 

@@ -54,7 +54,7 @@ def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = Non
     >>> craton.map(lambda number: number**2, range(5))
     [0, 1, 4, 9, 16]
     """
-    if chunksize is not None and (isinstance(chunksize, bool) or not isinstance(chunksize, int) or chunksize < 1):
+    if chunksize is not None and (type(chunksize) is not int or chunksize < 1):
         raise ValueError(f"chunksize is a whole number, 1 or more, not {chunksize!r}")
     if not callable(fn):
         raise TypeError(f"fn is to be called, and {type(fn).__name__} cannot be")

@@ -273,7 +273,9 @@ class _Run:
                         break
                     weight = self.weight(sent, stop)
                     by_bytes = max(LARGEST * weight / max(rows.nbytes, 1), 1.0)
-                    underway.append((sent, stop, session.submit(one_piece(session.runner, piece, rows, held, self.name))))
+                    underway.append(
+                        (sent, stop, session.submit(one_piece(session.runner, piece, rows, held, self.name)))
+                    )
                     sent = stop
                 start, stop, future = underway.popleft()
                 told, table = future.result()
@@ -330,7 +332,9 @@ async def put(runner: Runner, table: pa.Table) -> int:
     return (await runner.put(table)).key
 
 
-async def one_piece(runner: Runner, piece: Piece, rows: pa.Table, function: int, name: str) -> tuple[Told, pa.Table | None]:
+async def one_piece(
+    runner: Runner, piece: Piece, rows: pa.Table, function: int, name: str
+) -> tuple[Told, pa.Table | None]:
     """Run one piece, and leave nothing of it behind."""
     keys: list[int] = []
     try:

@@ -48,7 +48,15 @@ class Future(concurrent.futures.Future, Generic[R]):  # type: ignore[type-arg]
         return asyncio.wrap_future(self).__await__()
 
     def __repr__(self) -> str:
-        how = "cancelled" if self.cancelled() else "running" if not self.done() else "failed" if self.exception() else "done"
+        how = (
+            "cancelled"
+            if self.cancelled()
+            else "running"
+            if not self.done()
+            else "failed"
+            if self.exception()
+            else "done"
+        )
         return f"<craton.remote.Future: {how}>"
 
 

@@ -91,5 +91,3 @@ def unpack(table: pa.Table) -> Values:
     """What :func:`pack` made a table of."""
     kind, held = from_table(table)
     return Values(None, False, held.to_pylist()) if kind == "text" else held
-
-
