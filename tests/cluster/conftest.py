@@ -36,6 +36,6 @@ def begin(request: pytest.FixtureRequest) -> Iterator[Callable[[], ClusterSessio
 
 
 @pytest.fixture
-def session(begin: Callable[[], ClusterSession]) -> Iterator[ClusterSession]:
-    """A session, of which nothing is left when the test ends."""
-    yield begin()
+def session(begin: Callable[[], ClusterSession]) -> ClusterSession:
+    """A session, which the tests of a host share."""
+    return begin()

@@ -30,7 +30,9 @@ class Mixed:
         for one in inputs:
             table = one.table()
             assert table.num_rows == one.rows
-            told = (told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)) % 1_000_003
+            told = (
+                told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)
+            ) % 1_000_003
         sink.schema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
         for part in range(self.parts):
             if rng.random() < 0.2:
@@ -133,3 +135,27 @@ def graph(seed: int, tasks: int, most_seconds: float = 0.0) -> list[Task]:
         made.append(Task(new_key(), work, tuple(inputs), parts, stage=f"stage {number % 7}"))
     rng.shuffle(made)
     return made
+
+
+class Times:
+    """Returns when it ran."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> tuple[float, float]:
+        began = time.monotonic()
+        time.sleep(self.seconds)
+        return began, time.monotonic()
+
+
+class Fills:
+    """Fills memory."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> None:
+        data = bytearray(self.nbytes)
+        for place in range(0, len(data), 4096):
+            data[place] = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from jobs import Dies, Mixed, Pid, Raises, RaisesOdd, Sleeps, graph
+from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesOdd, Sleeps, Times, graph
 
 from craton.cluster.sessions import ClusterSession
 from craton.schedule.inline import InlineRunner
@@ -151,8 +152,8 @@ def test_what_cannot_come_back_is_an_error(session: ClusterSession) -> None:
         run(session, [Task(new_key(), RaisesOdd(returns=True))])
     with pytest.raises(ValueError, match="which nobody makes"):
         run(session, [Task(new_key(), Pid(), (Read((10**9,)),))])
+    source = Task(new_key(), Mixed(1, 2), (), 2)
     with pytest.raises(IndexError, match="part 3 of the output"):
-        source = Task(new_key(), Mixed(1, 2), (), 2)
         run(session, [source, Task(new_key(), Pid(), (Read((source.key,), (3,)),))])
     with pytest.raises(KeyError, match="never made"):
         fetch(session, 10**9)
@@ -192,8 +193,8 @@ def test_kills_at_random_moments(session: ClusterSession) -> None:
     rng = random.Random(7)
     for seed in range(3):
         tasks = graph(10 + seed, 150, 0.01)
-        pids = session.info()["pid"].tolist()
-        timer = threading.Timer(rng.random() * 0.6, lambda pid=rng.choice(pids): kill(pid))
+        pid = rng.choice(session.info()["pid"].tolist())
+        timer = threading.Timer(rng.random() * 0.6, kill, [pid])
         timer.start()
         outputs = run(session, tasks)
         timer.join()
@@ -231,3 +232,52 @@ def test_an_interrupt_ends_the_run(session: ClusterSession, tmp_path: Path, deep
     again = [Task(new_key(), Pid())]
     assert len(run(session, again)) == 1
     release(session, again)
+
+
+def test_a_machine_that_is_lost(session: ClusterSession) -> None:
+    nodes = session.runner.host.nodes
+    if len(nodes) == 1:
+        pytest.skip("one machine only, the driver's own")
+    tasks = graph(20, 60)
+    outputs = run(session, tasks)
+    release(session, some := tasks[::3])
+    for moment in (0.0, 0.05):
+        more = graph(21, 40, 0.01)
+        process = session.runner.host.pool.sub_processes[nodes[1].address]
+        timer = threading.Timer(moment, process.kill)
+        timer.start()
+        check(session, more, run(session, more), 5)
+        timer.join()
+        until(lambda: bool(session.info()["alive"].all()))
+    right = expected(tasks)[1]
+    for task in tasks:
+        if task not in some:
+            assert fetch(session, task.key).to_pylist() == right[task.key, 0]
+    del outputs
+    release(session, tasks)
+    assert len(session.runner._lineage) == 0
+    nothing_is_left(session)
+
+
+def test_tasks_wait_for_memory(session: ClusterSession) -> None:
+    need = min(band.memory for band in session.runner.bands) * 6 // 10
+    tasks = [Task(new_key(), Times(0.05), memory=need) for _ in range(6)]
+    times: dict[int, list[tuple[float, float]]] = {}
+    for output in run(session, tasks):
+        times.setdefault(output.band, []).append(output.value)
+    for some in times.values():
+        some.sort()
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(some))
+    release(session, tasks)
+    # What would never fit runs all the same, alone.
+    large = Task(new_key(), Times(0.0), memory=1 << 50)
+    run(session, [large])
+    release(session, [large])
+    nothing_is_left(session)
+
+
+def test_memory_is_measured(session: ClusterSession) -> None:
+    task = Task(new_key(), Fills(64 << 20), memory=80 << 20)
+    (output,) = run(session, [task])
+    assert 50 << 20 < output.memory <= 80 << 20
+    release(session, [task])

@@ -131,6 +131,19 @@ def test_parts_come_one_by_one(runner: InlineRunner) -> None:
     assert [output.value for output in ran(runner, source, reader, nothing)[1:]] == [[1, 1, 1], [0]]
 
 
+def test_memory_is_measured_and_lent(runner: InlineRunner, store: Store) -> None:
+    def hungry(inputs: Sequence[Input], sink: Sink) -> int:
+        data = bytearray(48 << 20)
+        for place in range(0, len(data), 4096):
+            data[place] = 1
+        return store.counters()["reserved"]
+
+    (output,) = ran(runner, Task(new_key(), Calls(hungry), memory=64 << 20))
+    assert output.value >= 64 << 20
+    assert 40 << 20 < output.memory < 80 << 20
+    assert store.counters()["reserved"] == 0
+
+
 def test_an_error_drops_what_was_made(runner: InlineRunner, store: Store) -> None:
     source = task(spread(4), parts=4)
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
+import os
+import sys
 import threading
 import time
 import traceback
@@ -16,18 +19,16 @@ from typing import Any
 
 import cloudpickle
 
-from craton.schedule.metering import Meter
+from craton.schedule.metering import SMALL_NEED, Meter, projected
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
 from craton.schedule.tasks import Work
 from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
 
-#: Bytes that a task is expected to need, for each that it reads.
-FACTOR = 2
-#: Tasks that are expected to need less ask the store for no memory.
-SMALL_NEED = 16 << 20
 # Seconds that a thread is waited for that is being told to stop.
 _SETTLE = 1.0
+# How a worker's process ends whose store is gone.
+_NO_STORE = 4
 
 #: A read as it travels: tasks, parts, rows.
 Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
@@ -292,13 +293,11 @@ class Crew:
         again = False
         try:
             inputs = self._inputs(job)
-            reads = sum(one.nbytes for one in inputs)
-            need = FACTOR * (reads + job.nbytes) if job.memory is None else job.memory
+            need = projected(job.memory, sum(one.nbytes for one in inputs), job.nbytes)
             again = not self._admitted(job, need)
-            if not again:
-                if need >= SMALL_NEED:
-                    reserved = self._reserved(job, need)
-                    again = reserved is None
+            if not again and need >= SMALL_NEED:
+                reserved = self._reserved(job, need)
+                again = reserved is None
             if not again:
                 sink = _JobSink(self._store, job.parts, self.node, job)
                 began = time.perf_counter()
@@ -319,13 +318,17 @@ class Crew:
         except BaseException as raised:
             error = raised
         _settle(job)
+        if isinstance(error, ConnectionError):
+            self._check_store()
         if error is not None and sink is not None:
             sink.abandon()
         if reserved is not None:
             reserved.release()
         self._finish(job, sink, stored, value, seconds, memory, error, again)
         if error is not None:
-            error.__traceback__ = None  # its frames have what the task read
+            error.__traceback__ = None
+            del error
+            gc.collect()  # what the task read is in its frames
 
     def _inputs(self, job: Job) -> list[PageInput]:
         """What the task reads; parts on other machines are brought here."""
@@ -348,6 +351,14 @@ class Crew:
                     pieces.append(Piece(key, stored, part) if near is None else Piece(key, near, 0))
             found.append(PageInput(self._store, pieces, rows))
         return found
+
+    def _check_store(self) -> None:
+        """End this process if its store is gone: it can do nothing without, and the supervisor makes good what is lost."""
+        try:
+            self._store._native.counters()
+        except (ConnectionError, ValueError):
+            print("the store of this worker's machine is gone", file=sys.stderr, flush=True)
+            os._exit(_NO_STORE)
 
     def _admitted(self, job: Job, need: int) -> bool:
         """Whether the task may run beside those that run already."""

@@ -23,13 +23,12 @@ class Made:
         Whether it is kept only because others are made from it.
     """
 
-    __slots__ = ("counted", "output", "readers", "released", "stored", "task")
+    __slots__ = ("counted", "output", "released", "stored", "task")
 
     def __init__(self, task: Task | None, output: Output, stored: Stored | None) -> None:
         self.task, self.output, self.stored = task, output, stored
         self.released = False
-        self.readers = 0  # outputs that are lost, or can be, and are made from this one
-        self.counted = False  # whether it is such a reader of what it is made from
+        self.counted = False  # whether it is counted as a reader of what it is made from
 
 
 class Lineage:
@@ -40,6 +39,8 @@ class Lineage:
 
     def __init__(self) -> None:
         self._made: dict[int, Made] = {}
+        # How many outputs that are lost, or can be, are made from each; they may be known before it is.
+        self._readers: dict[int, int] = {}
 
     def get(self, key: int) -> Made | None:
         """The output of a task, if it is known and was not released."""
@@ -67,24 +68,27 @@ class Lineage:
         if counts and not made.counted:
             made.counted = True
             for key in reads_of(made.task):
-                if key in self._made:
-                    self._made[key].readers += 1
+                self._readers[key] = self._readers.get(key, 0) + 1
 
     def release(self, keys: Iterable[int]) -> list[tuple[int, int]]:
         """Take note that nobody will read some outputs; return keys and machines of those whose pages are to be dropped."""
         dropped: list[tuple[int, int]] = []
-        for key in keys:
+        for key in sorted(keys, reverse=True):  # readers first: what they are made from may have to be kept for them
             made = self._made.get(key)
             if made is None or made.released:
                 continue
             made.released = True
-            if not made.readers:
+            if key not in self._readers:
                 self._remove(key, dropped)
-            elif made.task is not None and made.stored is not None:  # it is made again if it must be
+            elif made.stored is not None and self._can_be_made(made):
                 dropped.append((key, made.stored.node))
                 made.stored = None
                 self._count(made)
         return dropped
+
+    def _can_be_made(self, made: Made) -> bool:
+        """Whether what an output is made from is still known."""
+        return made.task is not None and all(key in self._made for key in reads_of(made.task))
 
     def _remove(self, key: int, dropped: list[tuple[int, int]]) -> None:
         removing = [key]
@@ -96,11 +100,13 @@ class Lineage:
             if not made.counted:
                 continue
             for source in reads_of(made.task):
+                self._readers[source] -= 1
+                if self._readers[source]:
+                    continue
+                del self._readers[source]
                 found = self._made.get(source)
-                if found is not None:
-                    found.readers -= 1
-                    if found.released and not found.readers:
-                        removing.append(source)
+                if found is not None and found.released:
+                    removing.append(source)
 
     def lose(self, keys: Iterable[int]) -> None:
         """Take note that the pages of some outputs are gone."""

@@ -349,7 +349,8 @@ def init(
 
     if policy not in POLICIES:
         raise ValueError(f"policy is one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
-    for name, number in (("workers", workers), ("threads", threads)):
+    numbers: tuple[tuple[str, Any], ...] = (("workers", workers), ("threads", threads))
+    for name, number in numbers:
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise ValueError(f"{name} is a whole number, 1 or more, not {number!r}")
     limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit

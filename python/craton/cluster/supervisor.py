@@ -105,6 +105,8 @@ class Supervisor:
         await asyncio.gather(*[self._join(number) for number in range(len(self.workers))])
         for number in range(len(self.workers)):
             self._spawn(self._watch(number))
+        for node in self.host.nodes[1:]:
+            self._spawn(self._watch_node(node.number))
         self._some_alive.set()
 
     async def stop(self) -> None:
@@ -136,9 +138,7 @@ class Supervisor:
     def _peers(self) -> worker.Peers:
         return worker.Peers(
             self._pool.external_address,
-            tuple(
-                started.address if alive else None for started, alive in zip(self.workers, self._alive, strict=True)
-            ),
+            tuple(started.address if alive else None for started, alive in zip(self.workers, self._alive, strict=True)),
             tuple(node.address for node in self.host.nodes),
             tuple(started.band.node for started in self.workers),
         )
@@ -170,7 +170,7 @@ class Supervisor:
             try:
                 self.workers[band] = await self.host.restart(band)
                 await self._join(band)
-            except ConnectionError:
+            except (ConnectionError, xo.ActorNotExist):
                 failed += 1  # it has ended again
                 continue
             except (OSError, RuntimeError) as error:
@@ -190,6 +190,25 @@ class Supervisor:
             self._some_alive.set()
             for run in list(self._runs.values()):
                 run.fail(TaskLost(self._why))
+
+    async def _watch_node(self, node: int) -> None:
+        """Wait for the end of the process that has a machine's store, again and again; its workers end with it."""
+        while True:
+            with contextlib.suppress(ConnectionError, xo.ActorNotExist):
+                await xo.create_actor_ref(self.host.nodes[node].address, NODE).watch()
+            if self._stopping:
+                return
+            bands = [band for band, started in enumerate(self.workers) if started.band.node == node]
+            for band in bands:
+                self._alive[band] = False
+            self._gone(self._lineage.of_node(node))
+            for band in bands:
+                self._running[band] = []
+                for run in list(self._runs.values()):
+                    self._again(run, run.of_band(band))
+            await asyncio.gather(*[self.host.end(band) for band in bands])
+            if bands:
+                await self.host.restart(bands[0])
 
     def _lost(self, band: int, why: str) -> None:
         """Make good the end of a worker."""
@@ -324,7 +343,9 @@ class Supervisor:
             if run is None or key not in run.bands:
                 continue
             error = pickle.loads(packed)
-            error.__cause__ = RemoteTraceback(f"task {key} ({run.tasks[key].stage or 'no stage'}) in band {band}:\n{text}")
+            error.__cause__ = RemoteTraceback(
+                f"task {key} ({run.tasks[key].stage or 'no stage'}) in band {band}:\n{text}"
+            )
             run.fail(error)
 
     def moved(self, giver: int, taker: int, tasks: list[tuple[int, int]]) -> None:
@@ -477,6 +498,10 @@ class Supervisor:
             with contextlib.suppress(ConnectionError, TimeoutError):
                 if self._alive[band]:
                     asked = await asyncio.wait_for(self._ref(band).facts(), 1.0)
-            return {**known, "alive": self._alive[band], **{name: asked[name] for name in ("memory_used", "done", "running")}}
+            return {
+                **known,
+                "alive": self._alive[band],
+                **{name: asked[name] for name in ("memory_used", "done", "running")},
+            }
 
         return list(await asyncio.gather(*[one(band) for band in range(len(self.workers))]))

@@ -30,17 +30,23 @@ class NodeActor(xo.StatelessActor):
     ----------
     node
         The number of the machine.
+    address
+        Where its store is to be served, by default where it likes.
     """
 
-    def __init__(self, node: int) -> None:
+    def __init__(self, node: int, address: str | None = None) -> None:
         super().__init__()
-        self.node = node
+        self.node, self._address = node, address
         self._held: dict[int, LocalitySet] = {}
 
-    def address_of_store(self) -> str:
-        """Serve the store, and return where."""
+    async def __post_create__(self) -> None:
         store = default_store()
-        return store.address or store.serve()
+        if store.address is None:
+            store.serve(self._address)
+
+    async def watch(self) -> None:
+        """Return never: who calls this learns when the process ends."""
+        await asyncio.Event().wait()
 
     def hold(self, outputs: Sequence[tuple[int, int]]) -> list[int]:
         """Hold outputs, given as key and set; return the keys of those that are gone already."""
@@ -75,9 +81,7 @@ class NodeActor(xo.StatelessActor):
             If it is gone.
         """
         store = default_store()
-        return await asyncio.to_thread(
-            lambda: [PageInput(store, [Piece(key, stored, part)]).table() for part in parts]
-        )
+        return await asyncio.to_thread(lambda: [PageInput(store, [Piece(key, stored, part)]).table() for part in parts])
 
 
 #: A part of an output that is elsewhere: the task's key, where it is, and which part.
@@ -97,9 +101,7 @@ class Fetcher:
         Returns a reference to a machine's node actor.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any]) -> None:
         self._loop, self._store, self._node, self._ref = loop, store, node, ref
         self._lock = threading.Lock()
         self._brought: dict[int, dict[int, Future[tuple[Stored, LocalitySet | None]]]] = {}

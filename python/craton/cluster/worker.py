@@ -7,9 +7,11 @@ outputs in one message, and takes tasks from the busiest of its peers when it ha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,6 +102,8 @@ class WorkerActor(xo.StatelessActor):
 
     def join(self, peers: Peers) -> dict[str, Any]:
         """Get to know the others; return who this is."""
+        if self._peers is None:
+            threading.Thread(target=_warm, name="craton-warm", daemon=True).start()
         self._peers = peers
         self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
         self._soon()  # there may be somebody new to take tasks from
@@ -282,10 +286,14 @@ class WorkerActor(xo.StatelessActor):
         self._loop.create_task(self._told(message))
 
     async def _told(self, message: Any) -> None:
-        try:
+        # The supervisor knows of a worker's end, and a worker ends with the supervisor.
+        with contextlib.suppress(ConnectionError):
             await message
-        except (ConnectionError, OSError):
-            pass  # the supervisor knows of a worker's end, and a worker ends with the supervisor
+
+
+def _warm() -> None:
+    """Import what almost every task needs, while there is nothing else to do."""
+    import polars  # noqa: F401
 
 
 def distinct(works: Sequence[Any]) -> tuple[list[Any], list[int]]:

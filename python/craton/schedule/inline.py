@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from craton.config import options
+from craton.schedule.metering import SMALL_NEED, Meter, projected
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, inputs_of
 from craton.schedule.tasks import Band, Output, Task, new_key
 from craton.schedule.waiting import Waiting
@@ -40,6 +41,7 @@ class InlineRunner:
         self._bands = tuple(Band(number, max(threads // bands, 1), memory // bands) for number in range(bands))
         self._where: dict[int, Stored] = {}
         self._sets: dict[int, LocalitySet] = {}
+        self._meter = Meter()
 
     @property
     def _store(self) -> Store:
@@ -96,16 +98,25 @@ class InlineRunner:
         store = self._store
         inputs = inputs_of(store, task.inputs, self._where)
         sink = PageSink(store, task.parts)
+        need = projected(task.memory, sum(one.nbytes for one in inputs), task.nbytes)
+        lent: Any = store.reserve(need, at_least=0) if need >= SMALL_NEED else contextlib.nullcontext()
+        memory = 0
+        if need:
+            self._meter.begin()
         began = time.perf_counter()
         try:
-            value = task.work.run(inputs, sink)
-            stored = sink.finish()
+            with lent:
+                value = task.work.run(inputs, sink)
+                stored = sink.finish()
         except BaseException:
             sink.abandon()
             raise
+        finally:
+            if need:
+                memory = self._meter.end()
         seconds = time.perf_counter() - began
         self._keep(task.key, stored, sink)
-        return Output(task.key, stored.sizes(), value, seconds, 0, number % len(self._bands))
+        return Output(task.key, stored.sizes(), value, seconds, memory, number % len(self._bands))
 
     def _keep(self, key: int, stored: Stored, sink: PageSink) -> None:
         if sink.pages is not None:

@@ -1,4 +1,4 @@
-"""How much memory a task needed: the growth of this process's own memory while it ran, sampled."""
+"""How much memory a task will need, and how much it needed: the growth of this process's own memory, sampled."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ import threading
 
 #: Seconds between samples.
 INTERVAL = 0.02
+#: Bytes that a task is expected to need beside what it reads, for each that it reads.
+FACTOR = 2
+#: Tasks that are expected to need less ask the store for no memory.
+SMALL_NEED = 16 << 20
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def projected(memory: int | None, reads: int, nbytes: int) -> int:
+    """Bytes that a task is expected to need.
+
+    Parameters
+    ----------
+    memory
+        What is said of the task, ``None`` for nothing.
+    reads, nbytes
+        Bytes that it reads, of other tasks and from elsewhere.
+    """
+    return FACTOR * (reads + nbytes) if memory is None else memory
 
 
 def own_memory() -> int:

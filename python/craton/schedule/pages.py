@@ -50,8 +50,7 @@ class Stored(NamedTuple):
     def sizes(self) -> tuple[Part, ...]:
         """The size of each part."""
         return tuple(
-            Part(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING
-            for part in self.parts
+            Part(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING for part in self.parts
         )
 
 

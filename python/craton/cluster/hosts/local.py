@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import socket
 from typing import Any
 
@@ -42,6 +43,7 @@ class LocalHost(Host):
         self._count = nodes
         self._nodes: list[Node] = []
         self._started: list[Started] = []
+        self._stores: list[str] = []
 
     async def start(self, spec: Spec) -> list[Started]:
         """Start the workers; see :meth:`Host.start`."""
@@ -53,32 +55,41 @@ class LocalHost(Host):
         memory = (spec.memory or default_store().limit) // self._count
         name = socket.gethostname()
         self._nodes = [Node(0, name, self.pool.external_address)]
-        stores = [default_store().address or default_store().serve()]
+        self._stores = [default_store().address or default_store().serve()]
         for number in range(1, self._count):
             variables = {"CRATON_STORE": "", "CRATON_MEMORY_LIMIT": str(memory), "CRATON_CLUSTER": "embedded"}
             address = await self.pool.append_sub_pool(env=variables)
-            ref = await xo.create_actor(NodeActor, number, uid=NODE, address=address)
+            self._stores.append(f"@craton-{os.getpid()}-{secrets.token_hex(8)}")
+            await xo.create_actor(NodeActor, number, self._stores[number], uid=NODE, address=address)
             self._nodes.append(Node(number, f"{name}/{number}", address))
-            stores.append(await ref.address_of_store())
         of = [number * self._count // workers for number in range(workers)]
         bands = [Band(i, threads, memory // of.count(of[i]), of[i]) for i in range(workers)]
-        self._started = list(await asyncio.gather(*[self._start(band, stores[band.node]) for band in bands]))
+        self._started = list(await asyncio.gather(*[self._start(band) for band in bands]))
         return self._started
 
-    async def _start(self, band: Band, store: str) -> Started:
+    async def _start(self, band: Band) -> Started:
         variables = {
             **environment(band.threads),
-            "CRATON_STORE": store,
+            "CRATON_STORE": self._stores[band.node],
             "CRATON_MEMORY_LIMIT": str(options.memory_limit),
         }
         address = await self.pool.append_sub_pool(label=f"band-{band.number}", env=variables)
-        await xo.create_actor(worker.WorkerActor, band, uid=worker.UID, address=address)
+        await self._actor(band, address)
         return Started(band, address)
+
+    async def _actor(self, band: Band, address: str) -> None:
+        await xo.create_actor(worker.WorkerActor, band, uid=worker.UID, address=address)
 
     async def restart(self, number: int) -> Started:
         """Have a worker there again; see :meth:`Host.restart`. The pool starts it by itself."""
-        await self.pool.wait_recovered(self._started[number].address)
-        return self._started[number]
+        started = self._started[number]
+        if started.band.node:
+            await self.pool.wait_recovered(self._nodes[started.band.node].address)
+        await self.pool.wait_recovered(started.address)
+        # It could not be made if the store of its machine was not there yet.
+        if not await xo.has_actor(xo.create_actor_ref(started.address, worker.UID)):
+            await self._actor(started.band, started.address)
+        return started
 
     async def end(self, number: int) -> None:
         """Kill a worker's process."""
