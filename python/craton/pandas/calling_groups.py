@@ -19,9 +19,10 @@ from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter, _is_indexed_l
 
 from craton.errors import Unsupported
 from craton.pandas.calling import called, curried, plain, refuse_others
+from craton.pandas.calling_results import pack_objects
 from craton.pandas.native import plain_pandas
 from craton.remote.functions import Function, from_table, to_table
-from craton.remote.values import Values, pack, unpack
+from craton.remote.values import Values, unpack
 
 __all__ = ["apply_groups"]
 
@@ -92,7 +93,7 @@ class _GroupsBody:
             return _collect(_chopped(data, starts.tolist(), ends.tolist()), keys, curried(function), results)
 
     def pack(self, results: list[Any]) -> pa.Table:
-        return pack(results)
+        return pack_objects(results)
 
 
 class _Groups:

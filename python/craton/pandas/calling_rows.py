@@ -14,7 +14,7 @@ from pandas.core.apply import frame_apply
 
 from craton.errors import Unsupported
 from craton.pandas.calling import called, curried, plain, refuse_others
-from craton.pandas.calling_results import Stacked, stacked
+from craton.pandas.calling_results import Stacked, pack_objects, stacked
 from craton.pandas.native import plain_pandas
 from craton.remote.functions import Function, from_table, to_table
 from craton.remote.jobs import Results
@@ -121,8 +121,7 @@ class _RowsBody:
             _collect(_series_of(frame), curried(function), results)
 
     def pack(self, results: list[Any]) -> pa.Table:
-        rows = stacked(results)
-        return to_table(("values", Values(None, False, rows))) if rows is not None else pack(results)
+        return pack_objects(results)
 
 
 class _Rows:

@@ -237,7 +237,7 @@ class _Run:
             return _unpicklable(error)
         if before != after:
             return "it changes what it captures"
-        waiting = sessions.start()
+        waiting = sessions.start(type(self.job.body).__module__)
         while not waiting.done() and self.done < self.total:
             self.advance_for(SAMPLE)
         if self.done == self.total or self.left <= WORTH / 5:

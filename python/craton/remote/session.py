@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import importlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -91,8 +92,14 @@ def use(make: Callable[[], Session] | None) -> None:
         _make, _hidden = make, None
 
 
-def start() -> Future[Session]:
-    """The session, when it is there: a future that has it, or tells why it could not be started."""
+def start(module: str = __name__) -> Future[Session]:
+    """The session, when it is there: a future that has it, or tells why it could not be started.
+
+    Parameters
+    ----------
+    module
+        What workers that are started for this import first.
+    """
     global _hidden
     if _make is None:
         session = current()
@@ -101,7 +108,7 @@ def start() -> Future[Session]:
     with _lock:
         if _hidden is None or _hidden.pid != os.getpid() or _broken(_hidden):
             _hidden = _Hidden(os.getpid(), Future())
-            thread = threading.Thread(target=_start, args=(_hidden, _make), name="craton-session", daemon=True)
+            thread = threading.Thread(target=_start, args=(_hidden, _make, module), name="craton-session", daemon=True)
             thread.start()
         return _hidden.future
 
@@ -124,7 +131,7 @@ def _broken(hidden: _Hidden) -> bool:
     return hidden.session.closed if hidden.session is not None else hidden.future.result().loop.is_closed()
 
 
-def _start(hidden: _Hidden, make: Callable[[], Session] | None) -> None:
+def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> None:
     try:
         if make is not None:
             found = make()
@@ -132,25 +139,25 @@ def _start(hidden: _Hidden, make: Callable[[], Session] | None) -> None:
             given = {"workers": _cores(), "threads": 1, "memory_limit": None, "address": None, "policy": "ncs"}
             hidden.session = ClusterSession("local", {**given, "options": {}})
             found = _done(hidden.session).result()
-            found.submit(_prepared(found.runner)).result()
+            found.submit(_prepared(found.runner, module)).result()
     except BaseException as error:
         hidden.future.set_exception(error)
     else:
         hidden.future.set_result(found)
 
 
+@dataclass(frozen=True, slots=True)
 class _Preparation:
     """Work that has a worker import what pieces need, which takes longer than a piece does."""
 
+    module: str
+
     def run(self, inputs: Any, sink: Any) -> None:
-        import pandas  # noqa: F401
-        import polars  # noqa: F401
-
-        import craton.remote.pieces  # noqa: F401
+        importlib.import_module(self.module)
 
 
-async def _prepared(runner: Runner) -> None:
-    tasks = [Task(new_key(), _Preparation(), stage="functions") for _ in runner.bands]
+async def _prepared(runner: Runner, module: str) -> None:
+    tasks = [Task(new_key(), _Preparation(module), stage="imports") for _ in runner.bands]
     await runner.run(tasks)
     runner.release(task.key for task in tasks)
 
