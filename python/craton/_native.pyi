@@ -136,78 +136,16 @@ class Matches:
         """
 
 class TaskGraph:
-    """A directed acyclic graph of tasks, as `craton.schedule.Graph` describes it; it is checked with the interpreter released.
+    """What `craton.schedule.Graph` describes, from contiguous buffers of int64 (costs: float64) that nobody writes to meanwhile.
 
-    Parameters
-    ----------
-    tasks : int
-        How many there are.
-    producers, consumers : buffer of int64
-        One a edge.
-    nbytes, output_nbytes : buffer of int64, optional
-        One a edge; or one a task.
-    costs : buffer of float64, optional
-        One a task.
-    preferred : buffer of int64, optional
-        One a task.
-
-    Raises
-    ------
-    ValueError
-        If it is no such graph, or a buffer is not contiguous. None may be written to until the constructor returns.
+    Its arrays come in the order of the parameters there. `ValueError` says what is wrong with a graph, bands or a policy, and where.
     """
 
-    def __new__(
-        cls,
-        tasks: int,
-        producers: NDArray[np.int64],
-        consumers: NDArray[np.int64],
-        nbytes: NDArray[np.int64] | None,
-        output_nbytes: NDArray[np.int64] | None,
-        costs: NDArray[np.float64] | None,
-        preferred: NDArray[np.int64] | None,
-        /,
-    ) -> TaskGraph: ...
-    def assign(
-        self,
-        capacities: Sequence[float],
-        policy: str,
-        seed: int,
-        bands: NDArray[np.int32],
-        output: NDArray[np.int32],
-        order: NDArray[np.int32],
-        starts: NDArray[np.int32],
-        /,
-    ) -> None:
-        """Assign the tasks to bands, with the interpreter released.
-
-        Parameters
-        ----------
-        capacities : sequence of float
-            One a band.
-        policy : str
-            Its name.
-        seed : int
-            Of the policy ``random``.
-        bands, output, order : writable buffer of int32
-            As long as there are tasks; for what `craton.schedule.Assignment` has under these names. Not to be touched meanwhile.
-        starts : writable buffer of int32
-            Where each band's tasks start in ``order``; one longer than there are bands.
-
-        Raises
-        ------
-        ValueError
-            If there is no such policy, no band, a capacity or a preferred band that is none, or a buffer of another length.
-        """
-
+    def __new__(cls, tasks: int, /, *arrays: NDArray[Any] | None) -> TaskGraph: ...
+    def assign(self, capacities: Sequence[float], policy: str, seed: int, /, *out: NDArray[np.int32]) -> None:
+        """Write what `craton.schedule.Assignment` has into four buffers: ``bands``, ``output``, ``order`` and ``starts``."""
     def moved_bytes(self, bands: NDArray[np.int32], /) -> int:
-        """Return the bytes along edges whose ends are in different bands.
-
-        Raises
-        ------
-        ValueError
-            If ``bands`` is not as long as there are tasks, or has a number below 0.
-        """
+        """Return the bytes along edges whose ends are in different bands."""
 
 class Buffers(Iterator[Any]):
     """The buffers of a serialized object, as pickle asks for them: arrays, finished, and other memory.
@@ -277,6 +215,23 @@ def array(array: _T, /) -> _T:
     >>> from craton._native import array
     >>> array(7)
     7
+    """
+
+def check_pickle(stream: Any, most: int, /) -> None:
+    r"""Find that nothing in a pickle nests deeper than ``most``, and that it claims nothing that is not there.
+
+    Reading one does not recurse; hashing or freeing what it makes does, in C. What is put into a list, dict or object after
+    that was remembered does not count where it is remembered. What is too short for harm is left to its reader.
+
+    Raises
+    ------
+    ValueError
+        It nests deeper, or leaves out places of the memo; it is truncated or no pickle, and that was seen on the way.
+
+    Examples
+    --------
+    >>> from craton._native import check_pickle
+    >>> check_pickle(b")\x85.", 2)
     """
 
 def copy_into(targets: Sequence[Any], sources: Sequence[Any], /) -> int:

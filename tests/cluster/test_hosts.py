@@ -189,12 +189,13 @@ def test_a_task_that_kills_every_worker_is_lost(session: ClusterSession, tmp_pat
     until(lambda: bool(session.info()["alive"].all()))
 
 
-def test_kills_at_random_moments(session: ClusterSession) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_kills_at_random_moments(session: ClusterSession, times: int) -> None:
     rng = random.Random(7)
-    for seed in range(3):
-        tasks = graph(10 + seed, 150, 0.01)
+    for seed in range(times):
+        tasks = graph(10 + seed, 100, 0.01)
         pid = rng.choice(session.info()["pid"].tolist())
-        timer = threading.Timer(rng.random() * 0.6, kill, [pid])
+        timer = threading.Timer(rng.random() * 0.4, kill, [pid])
         timer.start()
         outputs = run(session, tasks)
         timer.join()

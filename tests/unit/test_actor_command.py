@@ -89,6 +89,16 @@ def test_top_ends_with_an_interrupt(address: str) -> None:
         for _ in range(2):
             assert json.loads(top.stdout.readline())[0]["address"] == address
         os.kill(top.pid, signal.SIGINT)
+        assert top.wait(20) == 128 + signal.SIGINT
+        assert top.stderr.read() == ""
+
+
+def test_a_reader_that_has_seen_enough(address: str) -> None:
+    with running("-m", "craton", "actor", "top", address, "--interval", "0.01", "--json") as top:
+        assert top.stdout is not None
+        assert top.stderr is not None
+        assert top.stdout.readline()
+        top.stdout.close()
         assert top.wait(20) == 0
         assert top.stderr.read() == ""
 
@@ -100,6 +110,9 @@ def test_nobody_serves_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no port" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["top", "127.0.0.1:1", "--interval", "0"])
+    assert ended.value.code == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["top", "127.0.0.1:1", "--count", "-1"])
     assert ended.value.code == 2
 
 

@@ -152,3 +152,11 @@ def test_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(debug.VARIABLE, '{"other": 2}')
     with pytest.raises(ValueError, match="actor_call_timeout"):
         debug._from_environment()
+    for text in ("yes", '{"actor_call_timeout": "2"}', "[1]"):
+        monkeypatch.setenv(debug.VARIABLE, text)
+        with pytest.raises(ValueError, match=debug.VARIABLE) as wrong:
+            debug._from_environment()
+        assert repr(text) in str(wrong.value)
+    for value in (-1, "2", True, float("nan"), None):
+        with pytest.raises(ValueError, match="actor_lock_timeout"):
+            xo.DebugOptions(actor_lock_timeout=value)  # type: ignore[arg-type]

@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import craton.actor as xo
 from craton.actor.allocate_strategy import IdleLabel, MainPool, ProcessIndex
+from craton.actor.barrier import _barrier, _rounds
 from craton.actor.wire import link
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from actors import until
 
 
 class Worker(xo.Actor):
@@ -146,6 +153,63 @@ def test_all_are_created_or_none() -> None:
     run(work)
 
 
+def test_what_was_made_before_the_others_failed_is_undone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    class Opens(Worker):
+        async def __post_create__(self) -> None:
+            if self.number == 2:
+                await until((tmp_path / "0 opened").exists)
+                raise ValueError("number is 2")
+            if self.number == 1:
+                await asyncio.sleep(100)
+            (tmp_path / f"{self.number} opened").touch()
+
+        async def __pre_destroy__(self) -> None:
+            (tmp_path / f"{self.number} closed").touch()
+
+    async def work(pool: Any) -> None:
+        for place in (0, 1):
+            options = {"address": pool.external_address, "allocate_strategy": ProcessIndex(place)}
+            with pytest.raises(ValueError, match="number is 2"):
+                await xo.create_actors(Opens, [(0,), (1,), (2,)], uids="abc", **options)
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["0 closed", "0 opened"]
+            with pytest.raises(ValueError, match="number < 0"):
+                await xo.create_actors(Opens, [(0,), (-1,)], uids="ab", **options)
+            for name in "abc":
+                assert not await xo.has_actor(xo.create_actor_ref(name, address=pool.external_address))
+            for path in tmp_path.iterdir():
+                path.unlink()
+
+    run(work, n_process=1)
+    assert "never awaited" not in capfd.readouterr().err
+
+
+def test_many_are_made_where_pools_live() -> None:
+    async def work(pool: Any) -> None:
+        first, second = pool.sub_processes
+        await pool.kill_pool(first)
+        with pytest.raises(xo.ServerClosed):
+            await xo.wait_actor_pool_recovered(first, pool.external_address)
+        group = await make(pool, 6)
+        assert {ref.address for ref in group} == {second}
+        # Whoever is destroyed already keeps nobody else.
+        await xo.destroy_actor(group[2])
+        with pytest.raises(xo.ActorNotExist):
+            await group.destroy()
+        assert not [ref for ref in group if await xo.has_actor(ref)]
+
+    run(work, auto_recover=False)
+
+
+def test_many_are_made_where_a_pool_is_made_again() -> None:
+    async def work(pool: Any) -> None:
+        (address,) = pool.sub_processes
+        await pool.kill_pool(address)
+        group = await make(pool, 4)
+        assert await group.call("add", 1) == [1, 2, 3, 4]
+
+    run(work, n_process=1)
+
+
 def test_errors_of_some() -> None:
     async def work(pool: Any) -> None:
         group = await make(pool, 6)
@@ -156,7 +220,7 @@ def test_errors_of_some() -> None:
         results = await group.scatter("add", args, return_exceptions=True)
         assert [results[0], results[2], results[4]] == [1, 3, 5]
         assert [type(results[index]) for index in (1, 3, 5)] == [LookupError, LookupError, TypeError]
-        with pytest.raises(xo.SendMessageFailed, match="Unsendable"):
+        with pytest.raises(Unsendable):
             await group.call("unsendable")
         with pytest.raises(ValueError, match="2 sets of arguments cannot be scattered over 6 actors"):
             await group.scatter("add", args[:2])
@@ -208,6 +272,21 @@ def test_a_barrier() -> None:
         await asyncio.gather(group[1].at_barrier(group), rest, first)
 
     run(work)
+
+
+def test_who_comes_to_a_broken_barrier_begins_another() -> None:
+    async def work(pool: Any) -> None:
+        first = asyncio.ensure_future(_barrier(pool, ("name", 2, [])))
+        await asyncio.sleep(0)
+        _rounds[pool]["name"].open.set_exception(xo.ServerClosed("gone"))
+        second = asyncio.ensure_future(_barrier(pool, ("name", 2, [])))
+        with pytest.raises(xo.ServerClosed, match="gone"):
+            await first
+        assert not second.done()
+        await asyncio.gather(second, _barrier(pool, ("name", 2, [])))
+        assert _rounds[pool] == {}
+
+    run(work, n_process=0)
 
 
 def test_a_barrier_breaks_when_a_process_dies() -> None:

@@ -14,6 +14,8 @@ import pytest
 
 import craton.actor as xo
 from craton.actor.allocate_strategy import IdleLabel, RandomSubPool
+from craton.actor.refs import local_pool
+from craton.actor.wire import addresses
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -251,6 +253,80 @@ def test_listening_everywhere(by: str, advertised: str, everywhere: str) -> None
             writer.close()
             with pytest.raises(xo.ServerClosed, match=r"exited with code 5"):
                 await ref.exit(5)
+
+    asyncio.run(main())
+
+
+class Teller(xo.Actor):
+    """Says where it is, and gives others what refers to it."""
+
+    def where(self) -> str:
+        return str(self.address)
+
+    def me(self) -> Any:
+        return self.ref()
+
+    @xo.generator
+    async def numbers(self) -> Any:
+        for number in range(3):
+            yield number
+
+
+@pytest.mark.parametrize(("given", "everywhere"), [("127.0.0.1", "0.0.0.0"), ("0.0.0.0", None), ("[::]", None)])
+@pytest.mark.parametrize("tcp", [False, True])
+def test_actors_know_the_advertised_address(
+    given: str, everywhere: str | None, tcp: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool(given, n_process=1, listen=everywhere) as pool:
+            if tcp:
+                monkeypatch.setattr(addresses, "local_name", lambda _address: "\0nobody is here")
+            for index, address in enumerate(pool.config.get_external_addresses()):
+                ref = await xo.create_actor(Teller, address=address)
+                advertised = await ref.where()
+                host, port = addresses.split(advertised)
+                assert port == addresses.split(address)[1]
+                assert host not in addresses.EVERYWHERE
+                assert everywhere is None or advertised == address
+                again = await ref.me()
+                assert again.address == advertised
+                # As if it had come from elsewhere.
+                assert await xo.has_actor(xo.create_actor_ref(ref.uid, address=advertised))
+                assert [number async for number in await again.numbers()] == [0, 1, 2]
+                assert (local_pool(advertised) is pool) == (index == 0)
+
+    asyncio.run(main())
+
+
+def test_the_address_that_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert addresses.advertised("node7:7103") == "node7:7103"
+    assert addresses.advertised("test://127.0.0.1:1") == "test://127.0.0.1:1"
+
+    class Unreachable(socket.socket):
+        def connect(self, _address: Any) -> None:
+            raise OSError("no route")
+
+    monkeypatch.setattr(addresses.socket, "socket", Unreachable)
+    assert addresses.advertised("0.0.0.0:5") == "127.0.0.1:5"
+    assert addresses.advertised("[::]:5") == "[::1]:5"
+
+
+# ---- options ----
+
+
+def test_unknown_options() -> None:
+    async def main() -> None:
+        with pytest.raises(
+            TypeError, match=r"create_actor_pool\(\) has no option 'n_proces': did you mean 'n_process'\?"
+        ):
+            await xo.create_actor_pool("127.0.0.1", n_proces=1)
+        with pytest.raises(TypeError, match=r"has no option 'xyzzy'$"):
+            await xo.create_actor_pool("127.0.0.1", xyzzy=1)
+        ignored = {"pool_cls": None, "proxy_conf": {}, "metrics": {}, "subprocess_start_method": "spawn"}
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0, suspend_sigint=True, **ignored) as pool:
+            with pytest.raises(TypeError, match="labels"):
+                await pool.append_sub_pool(labels=["x"])  # type: ignore[call-arg]
+            assert len(pool.config.pools) == 1
 
     asyncio.run(main())
 

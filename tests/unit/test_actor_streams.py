@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import os
 import pickle
 import threading
 from collections.abc import Awaitable, Callable
@@ -375,3 +377,81 @@ def test_a_stream_of_a_process_that_died() -> None:
 def test_wrong_options() -> None:
     with pytest.raises(ValueError, match="-1 items ahead"):
         xo.generator(ahead=-1)
+
+
+def test_a_stream_ends_with_the_process_of_its_reader() -> None:
+    async def work(pool: Any) -> None:
+        ref = await make(pool, ProcessIndex(1))
+        for method in ("hold", "hold_read", "hold_given"):
+            reader = await make(pool, ProcessIndex(2), Keeper)
+            if method == "hold_given":
+                await reader.hold_given(await ref.acount(5))
+                await reader.forward(ref, 0)  # what it has said of the first one was said before
+                await until(lambda: _has_one(ref))
+            else:
+                await getattr(reader, method)(ref)
+            assert len(await ref.streams()) == 1
+            with contextlib.suppress(ConnectionError):
+                await xo.kill_actor(reader)
+            await emptied(ref)
+            await xo.wait_actor_pool_recovered(reader.address, pool.external_address)
+        assert (await ref.get_log())[-1] == "closed"
+        # Whoever hands a stream on may end, and the stream goes on.
+        reader = await make(pool, ProcessIndex(2), Keeper)
+        stream = await reader.give(ref)
+        assert await anext(stream) == 1
+        stream = await reader.give(ref)
+        assert len(await ref.streams()) >= 1  # that it is held here was said before
+        with contextlib.suppress(ConnectionError):
+            await xo.kill_actor(reader)
+        await xo.wait_actor_pool_recovered(reader.address, pool.external_address)
+        assert await gathered(stream) == [1, 2, 3, 4]
+        # A result that nobody is there for any more.
+        reader = await make(pool, ProcessIndex(2), Keeper)
+        with contextlib.suppress(ConnectionError):
+            await reader.ask_and_end(ref)
+        await emptied(ref)
+
+    run(work, n_process=2)
+
+
+async def _has_one(ref: Any) -> bool:
+    return len(await ref.streams()) == 1
+
+
+class Keeper(Free):
+    stream: Any = None
+
+    async def hold(self, ref: Any) -> None:
+        self.stream = await ref.acount(5)
+
+    async def hold_read(self, ref: Any) -> None:
+        self.stream = await ref.acount(5)
+        await anext(self.stream)
+
+    async def hold_given(self, stream: Any) -> None:
+        self.stream = stream
+
+    async def give(self, ref: Any) -> Any:
+        stream = await ref.acount(5)
+        await anext(stream)
+        return stream
+
+    async def ask_and_end(self, ref: Any) -> None:
+        asked = asyncio.ensure_future(ref.acount(5))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0, os._exit, 1)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asked
+
+
+@here_and_there
+def test_one_stream_and_two_readers(place: Any) -> None:
+    async def work(pool: Any, kind: Any) -> None:
+        ref = await make(pool, place, kind)
+        for stream in (await ref.acount(20), await ref.many(20)):
+            shared = await asyncio.wait_for(asyncio.gather(gathered(stream), gathered(stream)), 10)
+            assert sorted(shared[0] + shared[1]) == list(range(20))
+        await emptied(ref)
+
+    with_both(work, place)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
+import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from craton.actor.wire import frames
-from craton.actor.wire.link import _LARGE, _RING, Reader
+from craton.actor.errors import NotAuthenticated
+from craton.actor.wire import auth, frames
+from craton.actor.wire import link as links
+from craton.actor.wire.link import _LARGE, _RING, Link, Reader
 
 _SIZES = st.sampled_from([0, 1, 7, 4095, 4097, _RING // 4 - 60, _RING // 4 + 1, _RING, 3 * _RING])
 _VALUES = st.one_of(
@@ -106,3 +113,111 @@ def test_a_damaged_value_takes_only_its_own_message() -> None:
     _fed(stream, [], found)
     assert type(found[0][-1]) is frames.Undecodable
     assert found[1] == (0, 0, 5)
+
+
+class _Silent:
+    def __init__(self) -> None:
+        self.lost: list[Any] = []
+
+    def on_message(self, link: Any, message: Any) -> None:
+        pass
+
+    def on_lost(self, link: Any, error: Any) -> None:
+        self.lost.append(error)
+
+    def on_cut(self, link: Any) -> None:
+        self.lost.append("cut")
+
+
+def _linked(work: Any) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX)
+        with theirs:
+            theirs.setblocking(False)
+            receiver = _Silent()
+            link = Link(asyncio.get_running_loop(), ours, receiver, auth.Handshake(b"x" * 32, True), "nobody")
+            try:
+                await asyncio.wait_for(work(link, theirs, receiver), 10)
+            finally:
+                link.close()
+
+    asyncio.run(main())
+
+
+async def _sent(theirs: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        found += await asyncio.get_running_loop().sock_recv(theirs, 1 << 20)
+    return found
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_what_was_written_does_not_change_before_it_is_sent(size: int) -> None:
+    async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
+        memory = bytearray(b"a" * size)
+        link.write([b"first"])
+        link.write([memory])  # one that waits for others of its turn
+        memory[:] = b"b" * size
+        assert (await _sent(theirs, 38 + 5 + size))[38:] == b"first" + b"a" * size
+
+    _linked(work)
+
+
+def test_an_ended_connection_keeps_no_memory() -> None:
+    async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
+        memory = np.zeros(50_000_000, "u1")
+        seen = weakref.ref(memory)
+        link.tied.add(receiver)
+        link.write([memory.data])
+        del memory
+        assert seen() is not None
+        link.fail(TimeoutError())
+        assert seen() is None
+        assert [type(one) for one in receiver.lost] == [str, TimeoutError]
+        assert not len(link._reader.buffer())
+
+    _linked(work)
+
+
+def test_a_peer_that_takes_nothing_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "HIGH_WATER", 1 << 20)
+    monkeypatch.setattr(links, "LOW_WATER", 1 << 18)
+
+    async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
+        link.write([bytes(20_000_000)])
+        assert link.full
+        link.rest()
+        theirs.send(b"rubbish" * 20)  # is read, and is the end, when there is room again
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert link.received == 0
+        with contextlib.suppress(ConnectionError):
+            await _sent(theirs, 20_000_000)
+        await asyncio.wait_for(link.ready, 10)
+
+    with pytest.raises(NotAuthenticated):
+        _linked(work)
+
+
+def test_places_of_other_lengths_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = b"".join(frames.pack_placed((0, 1, "test"), None, [memoryview(b"abc"), memoryview(b"de")])) + _stream([5])
+    for found in ([3, 3], [3], [2, 2], None):
+        memory = [memoryview(bytes(3)), memoryview(bytes(2))] if found is None else [
+            memoryview(bytearray(length)) for length in found
+        ]  # fmt: skip
+        monkeypatch.setitem(frames._PLACES, "test", lambda _where, _lengths, memory=memory: memory)
+        messages: list[Any] = []
+        _fed(stream, [], messages)
+        assert type(messages[0][-1]) is frames.Undecodable
+        assert messages[1] == (0, 0, 5)
+
+
+def test_bytes_that_fit_no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MOST_ENVELOPE", 10_000)
+    monkeypatch.setattr(frames, "MOST_PARTS", 20)
+    values = [b"x" * 20_000, "é" * 20_000, [b"x" * 3000] * 8, [bytes([n]) * 3000 for n in range(8)],
+              [np.zeros(50_000, "u1") for _ in range(25)]]  # fmt: skip
+    found: list[Any] = []
+    _fed(_stream(values), [], found)
+    assert [message[2] for message in found[:4]] == values[:4]
+    assert len(found[4][2]) == 25

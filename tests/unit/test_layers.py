@@ -37,6 +37,7 @@ LAYERS: list[set[str]] = [
     {"plan"},
     {"fallbacks"},
     {"config"},
+    {"command"},
     {"errors", "events", "callers", "_native"},
 ]
 

@@ -52,6 +52,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
     module.add_class::<objects::Buffers>()?;
     module.add_function(wrap_pyfunction!(objects::array, module)?)?;
+    module.add_function(wrap_pyfunction!(objects::check_pickle, module)?)?;
     module.add_function(wrap_pyfunction!(copy::copy_into, module)?)?;
     module.add_class::<rows::JoinMap>()?;
     module.add_class::<rows::Matches>()?;

@@ -14,7 +14,7 @@ use arrays::{Arrays, Dtype, Shape};
 use cursor::Cursor;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyList};
+use pyo3::types::{PyByteArray, PyBytes, PyList};
 
 use crate::page::{Page, Value};
 
@@ -251,4 +251,20 @@ fn newer(what: &str, version: u32) -> PyResult<()> {
 #[pyo3(signature = (array, /), text_signature = "(array, /)")]
 pub fn array<'py>(array: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     array.clone()
+}
+
+/// Refuse a pickle that is no whole one, or nests deeper than `most`; see the stub for the contract.
+#[pyfunction]
+#[pyo3(signature = (stream, most, /), text_signature = "(stream, most, /)")]
+pub fn check_pickle(stream: &Bound<'_, PyAny>, most: u32) -> PyResult<()> {
+    let memory;
+    let bytes = match stream.cast_exact::<PyBytes>() {
+        Ok(bytes) => bytes.as_bytes(),
+        Err(_) => {
+            memory = Memory::of(stream)?;
+            // The interpreter is kept, so nobody writes to it meanwhile.
+            memory.get().bytes()
+        }
+    };
+    craton_wire::pickle::check(bytes, most).map_err(|error| PyValueError::new_err(error.to_string()))
 }

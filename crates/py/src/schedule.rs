@@ -114,6 +114,6 @@ impl TaskGraph {
 /// Numbers of tasks and bands, all of which are below 2**31.
 fn write(numbers: &[u32], out: &mut [i32]) {
     for (out, &number) in out.iter_mut().zip(numbers) {
-        *out = number.cast_signed();
+        *out = i32::try_from(number).unwrap_or(i32::MAX);
     }
 }

@@ -134,8 +134,9 @@ fn read_word_by_word(graph: &Graph) -> Vec<u32> {
     for &task in graph.topological().iter().rev() {
         for &successor in graph.successors(task) {
             all[task as usize][successor as usize] = true;
-            for other in 0..count {
-                all[task as usize][other] |= all[successor as usize][other];
+            let further = all[successor as usize].clone();
+            for (reached, further) in all[task as usize].iter_mut().zip(further) {
+                *reached |= further;
             }
         }
     }

@@ -4,7 +4,8 @@
 //! buffers' references), and a *page image* on disk (an Arrow IPC file).
 //!
 //! [`encode`] takes a batch apart and [`decode`] puts it together. [`image`] lays a page out as a file that any Arrow reader opens,
-//! [`object`] makes a batch of an object's bytes, [`message`] and [`frame`] are what is sent.
+//! [`object`] makes a batch of an object's bytes, [`message`] and [`frame`] are what is sent. [`pickle`] looks into pickles before Python reads
+//! them.
 
 mod batch;
 mod decode;
@@ -15,6 +16,7 @@ mod header;
 pub mod image;
 pub mod message;
 pub mod object;
+pub mod pickle;
 mod schema;
 mod trim;
 

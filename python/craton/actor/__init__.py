@@ -40,7 +40,6 @@ from craton.actor.api import (
     has_actor,
     kill_actor,
     wait_actor_pool_recovered,
-    wait_for,
 )
 from craton.actor.batching import extensible
 from craton.actor.debug import DebugOptions, get_debug_options, set_debug_options
@@ -48,6 +47,7 @@ from craton.actor.errors import (
     ActorAlreadyExist,
     ActorError,
     ActorNotExist,
+    ActorPoolNotStarted,
     NoIdleSlot,
     NotAuthenticated,
     Return,
@@ -61,16 +61,20 @@ from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref
 from craton.actor.streams import Stream, generator
 from craton.actor.transfer import BufferRef, FileObjectRef, buffer_ref, copy_to, file_object_ref
+from craton.actor.waiting import wait_for
+from craton.actor.wire.tls import TLS
 
 _T = TypeVar("_T")
 ActorRefType = Union[ActorRef, _T]  # noqa: UP007 (subscripted by its users)
 
 __all__ = [
+    "TLS",
     "Actor",
     "ActorAlreadyExist",
     "ActorError",
     "ActorGroup",
     "ActorNotExist",
+    "ActorPoolNotStarted",
     "ActorRef",
     "ActorRefType",
     "BufferRef",

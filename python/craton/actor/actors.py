@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import inspect
+import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from craton.actor import debug
@@ -18,7 +21,11 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_NO_LOCK, _IN_THREAD = "__craton_no_lock__", "__craton_in_thread__"
+_NO_LOCK = "__craton_no_lock__"
+_NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+_FINAL, _PERHAPS = frozenset({type(None), bool, int, float, str, bytes, list, dict}), (tuple, GeneratorType)
+# Of each class, whether a method is plain, by name; as far as that was asked.
+_plain: weakref.WeakKeyDictionary[type, dict[str, bool]] = weakref.WeakKeyDictionary()
 
 
 def no_lock(method: _F) -> _F:
@@ -28,13 +35,29 @@ def no_lock(method: _F) -> _F:
 
 
 def in_thread(method: _F) -> _F:
-    """Run a plain method in a thread, so that the pool's other actors go on meanwhile; the actor itself waits for it."""
+    """Run a plain method in a thread, so that the pool's other actors go on meanwhile; the actor itself waits for it.
+
+    A call that is cancelled ends at once, if its thread has begun or not; the actor's turn ends with the thread.
+    """
 
     @functools.wraps(method)
     async def threaded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return await asyncio.to_thread(method, self, *args, **kwargs)
+        begun = cancelled = False
 
-    setattr(threaded, _IN_THREAD, True)
+        def run() -> Any:
+            nonlocal begun
+            begun = True
+            return None if cancelled else method(self, *args, **kwargs)
+
+        thread = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, run)
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            cancelled = True
+            if begun and self._turn is not None and not getattr(threaded, _NO_LOCK, False):
+                self._turn.lasts_until(thread)
+            raise
+
     return threaded  # type: ignore[return-value]
 
 
@@ -44,10 +67,11 @@ class Turn:
     Who wants it takes a `Ticket`, which is its place in the queue from then on.
     """
 
-    __slots__ = ("_held", "_waiting")
+    __slots__ = ("_held", "_until", "_waiting")
 
     def __init__(self) -> None:
         self._held = False
+        self._until: asyncio.Future[Any] | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -71,7 +95,20 @@ class Turn:
         self._waiting.append(future)
         return Ticket(self, future)
 
+    def lasts_until(self, end: asyncio.Future[Any]) -> None:
+        """Have whoever holds it keep it until then, also if it is given up before."""
+        self._until = end
+
+    def _leave(self, future: asyncio.Future[None]) -> None:
+        future.cancel()
+        with contextlib.suppress(ValueError):
+            self._waiting.remove(future)
+
     def _hand_on(self) -> None:
+        until, self._until = self._until, None
+        if until is not None and not until.done():
+            until.add_done_callback(lambda _: self._hand_on())
+            return
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
@@ -108,7 +145,7 @@ class Ticket:
         if self._future is None or (self._future.done() and not self._future.cancelled()):
             turn._hand_on()
         else:
-            self._future.cancel()
+            turn._leave(self._future)
 
 
 class BaseActor:
@@ -130,10 +167,12 @@ class BaseActor:
         actor = super().__new__(cls)
         actor._turn = Turn() if cls._takes_turns else None
         actor._streams = {}
+        actor._plain = _plain.setdefault(cls, {})
         return actor
 
     _takes_turns = True
     _streams: dict[str, Any]
+    _plain: dict[str, bool]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -180,13 +219,20 @@ class BaseActor:
             found, args, kwargs = found.call_with_lists, (many, keywords or [{}] * len(many)), {}
         if ticket is None:
             result = found(*args, **kwargs)
-            if asyncio.iscoroutine(result):
+            if isinstance(result, Coroutine):
                 result = await result
         else:
             async with ticket if debug._options is None else debug.Entry(ticket, self._turn, method, self.uid):
                 result = found(*args, **kwargs)
-                if asyncio.iscoroutine(result):
+                if isinstance(result, Coroutine):
                     result = await result
+        return result if is_final(result) else await self.finish(result)
+
+    async def go_on(self, result: Any, ticket: Ticket | None) -> Any:
+        """Do the rest of `receive` for a method that was called already; ``ticket`` is for its coroutine."""
+        if isinstance(result, Coroutine):
+            async with contextlib.nullcontext() if ticket is None else ticket:
+                result = await result
         return await self.finish(result)
 
     def ticket(self, method: str) -> Ticket | None:
@@ -224,6 +270,9 @@ class BaseActor:
                 task.cancel()
             await asyncio.wait(tasks)
             raise
+        finally:
+            # One error is raised; the others are not complained of.
+            _ = [task.exception() for task in tasks if task.done() and not task.cancelled()]
         for (place, _), task in zip(waiting, tasks, strict=True):
             values[place] = task.result()
         return tuple(values)
@@ -232,10 +281,13 @@ class BaseActor:
         turn = self._turn
         result: Any = None
         error: BaseException | None = None
+        begun = inside = False
         try:
             while True:
                 async with contextlib.nullcontext() if turn is None else turn.ticket():
+                    begun = inside = True
                     result = await (generator.asend(result) if error is None else generator.athrow(error))
+                inside = False
                 try:
                     if debug._options is None:
                         result, error = await self.finish(result), None
@@ -248,6 +300,24 @@ class BaseActor:
             return returned.value
         except StopAsyncIteration:
             return None
+        except asyncio.CancelledError:
+            if begun and not inside:
+                # While it waited for its turn. It cleans up when it has it; whoever has cancelled it does not wait.
+                task = asyncio.ensure_future(self._end(generator))
+                _ending.add(task)
+                task.add_done_callback(_ending.discard)
+            raise
+        finally:
+            error = None  # which would keep this frame, and be kept by it
+
+    async def _end(self, generator: AsyncGenerator[Any, Any]) -> None:
+        async with contextlib.nullcontext() if self._turn is None else self._turn.ticket():
+            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration, Return):
+                await generator.athrow(asyncio.CancelledError())
+                await generator.aclose()
+
+
+_ending: set[asyncio.Task[None]] = set()
 
 
 async def _awaited(item: Awaitable[Any]) -> Any:
@@ -271,3 +341,15 @@ class StatelessActor(BaseActor):
 def receives_plainly(kind: type) -> bool:
     """Whether messages to such an actor go straight to its methods: it has no way of its own to receive them."""
     return kind.__on_receive__ is BaseActor.__on_receive__  # type: ignore[attr-defined]
+
+
+def is_plain(kind: type, name: str) -> bool:
+    """Whether a method can be called where its message is read: it is a plain function of the class."""
+    found = getattr(kind, name, None)
+    return type(found) is FunctionType and not found.__code__.co_flags & _NOT_PLAIN and receives_plainly(kind)
+
+
+def is_final(result: Any) -> bool:
+    """Whether there is nothing to await of what a method has returned; see `BaseActor.finish`."""
+    kind = type(result)
+    return kind in _FINAL or not (kind in _PERHAPS or hasattr(kind, "__await__") or hasattr(kind, "__aiter__"))

@@ -35,7 +35,7 @@ class AllocateStrategy(ABC):
         ------
         NoIdleSlot
             No pool is free.
-        ValueError
+        IndexError, ValueError
             No pool is such a one.
         """
 
@@ -82,7 +82,7 @@ class RandomSubPool(AllocateStrategy):
 
 @dataclass(frozen=True)
 class ProcessIndex(AllocateStrategy):
-    """The pool with that number; the main one has 0."""
+    """The pool at that place among those of the group, in the order in which they were added; the main one is at 0."""
 
     process_index: int
 

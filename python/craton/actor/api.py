@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import inspect
 import os
-from typing import Any
+from typing import Any, Literal
 
 import cloudpickle
 
 from craton.actor.allocate_strategy import AddressSpecified, AllocateStrategy
+from craton.actor.errors import SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.main import MainActorPool
 from craton.actor.refs import ActorRef, as_ref, local_actor, local_pool, make_ref
 from craton.actor.wire import addresses
 from craton.actor.wire.peers import Peers
+from craton.actor.wire.tls import TLS
 
 _RECOVERIES = ("actor", "process", False)
+# Options of Xoscar's that are taken and have no effect here: there is one kind of pool, its processes are always fresh
+# ones, they connect to each other without proxies, and metrics are counted in any case.
+_IGNORED = ("pool_cls", "proxy_conf", "metrics", "subprocess_start_method")
 
 
 async def create_actor_pool(
@@ -37,9 +44,13 @@ async def create_actor_pool(
     extra_conf: dict[str, Any] | None = None,
     start_python: list[str | None] | str | None = None,
     listen: str | None = None,
-    **_others: Any,
+    tls: TLS | Literal[False] | None = None,
+    **others: Any,
 ) -> MainActorPool:
     """Start a group of pools: a main one in this process, and sub pools in processes of their own.
+
+    Xoscar's options that have no meaning here are taken, too, and have no effect: `external_address_schemes`,
+    `enable_internal_addresses`, `suspend_sigint`, `pool_cls`, `proxy_conf`, `metrics`, `subprocess_start_method`.
 
     Parameters
     ----------
@@ -69,6 +80,10 @@ async def create_actor_pool(
         The interpreter of all, or of each, of the sub pools.
     listen : str, optional
         The host to listen at, such as ``0.0.0.0``, where it is not the one in `address`.
+    tls : TLS or False, optional
+        What encrypts connections between machines, for the pools of the group and for the connections that their
+        processes make, until the group is stopped; False for nothing. By default, what ``CRATON_ACTOR_TLS_CERT``,
+        ``_KEY`` and ``_CA`` in the environment say.
 
     Returns
     -------
@@ -77,14 +92,20 @@ async def create_actor_pool(
     Raises
     ------
     ValueError
-        Lists of another length than there are pools; an address that is none.
+        Lists of another length than there are pools; an address that is none; files for TLS that are none.
     OSError
-        A port is taken, or a host is not this machine's.
+        A port is taken, or a host is not this machine's, or a file for TLS is not there.
+    TypeError
+        An option is not known.
     """
+    for name in others:
+        if name not in _IGNORED:
+            raise TypeError(f"create_actor_pool() has no option {name!r}{_meant(name)}")
     count = (os.cpu_count() or 1) if n_process is None else n_process
     for name, given, length in (
         ("labels", labels, count + 1),
         ("envs", envs, count),
+        ("start_python", start_python if isinstance(start_python, list) else None, count),
         ("external_address_schemes", external_address_schemes, count + 1),
         ("enable_internal_addresses", enable_internal_addresses, count + 1),
     ):
@@ -94,8 +115,6 @@ async def create_actor_pool(
         auto_recover = "actor"
     if auto_recover not in _RECOVERIES:
         raise ValueError(f"`auto_recover` is one of 'actor', 'process', True and False, not {auto_recover!r}")
-    if use_uvloop == "auto":
-        use_uvloop = _has_uvloop()
     host, port = addresses.split(address)
     if extra_conf and extra_conf.get("listen_elastic_ip") and listen is None:
         listen = "::" if ":" in host else "0.0.0.0"
@@ -118,18 +137,17 @@ async def create_actor_pool(
             logging_conf,
             listen,
         )
-    scheme = address.rpartition("://")[0]
-    if scheme and port is not None:
-        config.pools[0].address = address
-    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, bool(use_uvloop))
+    if addresses.split(address)[1] is not None:
+        config.pools[0].address = address  # as it was written
+    pool = MainActorPool(config, auto_recover, on_process_down, on_process_recover, use_uvloop, tls)
     await pool.start()
     return pool
 
 
-def _has_uvloop() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("uvloop") is not None
+def _meant(name: str) -> str:
+    known = inspect.signature(create_actor_pool).parameters
+    close = difflib.get_close_matches(name, known, 1)
+    return f": did you mean {close[0]!r}?" if close else ""
 
 
 async def _ask(address: str | None, what: str, value: Any) -> Any:
@@ -140,8 +158,18 @@ async def _ask(address: str | None, what: str, value: Any) -> Any:
 
 
 def describe_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Return what an actor is made from, for `create`."""
-    return cloudpickle.dumps((actor_cls, args, kwargs), 5)
+    """Return what an actor is made from, for `create`.
+
+    Raises
+    ------
+    SendMessageFailed
+        The class or an argument cannot be pickled.
+    """
+    try:
+        return cloudpickle.dumps((actor_cls, args, kwargs), 5)
+    except Exception as error:
+        what = f"what a {actor_cls.__name__} is made from"
+        raise SendMessageFailed(f"{what} cannot be sent: {type(error).__name__}: {error}") from error
 
 
 async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: str | None = None, **kwargs: Any) -> Any:
@@ -276,21 +304,3 @@ async def wait_actor_pool_recovered(address: str, main_pool_address: str | None 
 async def get_pool_config(address: str) -> ActorPoolConfig:
     """Return what the group of the pool at that address consists of."""
     return await _ask(address, "config", None)
-
-
-async def wait_for(fut: Any, timeout: float | None = None) -> Any:
-    """Await something for at most some seconds; then it is cancelled, and `TimeoutError` raised at once.
-
-    Unlike `asyncio.wait_for`, it does not wait for the cancellation to be done.
-    """
-    task = asyncio.ensure_future(fut)
-    try:
-        done, _ = await asyncio.wait({task}, timeout=timeout)
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
-    if not done:
-        task.cancel()
-        task.add_done_callback(lambda late: None if late.cancelled() else late.exception())
-        raise TimeoutError(f"nothing within {timeout} s")
-    return task.result()

@@ -77,15 +77,14 @@ async def _barrier(pool: Any, value: Any) -> None:
     uid, size, addresses = value
     rounds = _rounds.setdefault(pool, {})
     barrier = rounds.get(uid)
-    if barrier is None:
+    if barrier is None or barrier.open.done():  # who comes to a broken round begins another
         barrier = rounds[uid] = _Barrier(pool, addresses)
     barrier.came += 1
     if barrier.came == size:
         # The next to come begin another round.
         del rounds[uid]
         barrier.end()
-        if not barrier.open.done():
-            barrier.open.set_result(None)
+        barrier.open.set_result(None)
         return
     try:
         await asyncio.shield(barrier.open)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,9 @@ class Extensible:
         self._function = function
         self._batch: Callable[..., Any] | None = None
         self._signature = inspect.signature(function)
+        self._is_async = inspect.iscoroutinefunction(function)
+        names = list(self._signature.parameters)[1:]
+        self._arguments = _named(f"{function.__name__}_arguments", names)
 
     def batch(self, function: Callable[..., Any]) -> Extensible:
         """Say how many calls are done at once: by a method of a list of arguments and a list of keywords."""
@@ -51,7 +55,7 @@ class _Bound:
         self._method, self._instance = method, instance
         self._single = method._function.__get__(instance)
         self._many = None if method._batch is None else method._batch.__get__(instance)
-        self._is_async = inspect.iscoroutinefunction(method._function)
+        self._is_async = method._is_async
         if getattr(method._function, _NO_LOCK, False) or getattr(method._batch, _NO_LOCK, False):
             setattr(self, _NO_LOCK, True)
 
@@ -94,10 +98,7 @@ class _Bound:
         """
         bound = self._method._signature.bind(self._instance, *args, **kwargs)
         bound.apply_defaults()
-        names = list(bound.arguments)[1:]
-        from collections import namedtuple
-
-        return namedtuple(f"{self._method._function.__name__}_arguments", names)(*[bound.arguments[n] for n in names])
+        return self._method._arguments(*list(bound.arguments.values())[1:])
 
     def call_with_lists(self, args_list: list[Any], kwargs_list: list[Any]) -> Any:
         """Do several calls at once, given their arguments."""
@@ -126,6 +127,10 @@ class _Bound:
         if self._many is not None:
             return self._many(args_list, kwargs_list)
         return [self._single(*args, **kwargs) for args, kwargs in zip(args_list, kwargs_list, strict=True)]
+
+
+def _named(name: str, fields: list[str]) -> Any:
+    return namedtuple(name, fields, rename=True)  # type: ignore[misc]
 
 
 def _first(results: Any) -> Any:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import traceback
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from craton.actor.actors import Ticket, is_final
 from craton.actor.api import _ask
-from craton.actor.errors import RemoteTraceback, SendMessageFailed
+from craton.actor.errors import RemoteTraceback
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef
-from craton.actor.wire import frames
 from craton.actor.wire.peers import CALL
+from craton.actor.wire.raised import Raised
 
 __all__ = ["call_each"]
 
@@ -74,9 +76,9 @@ async def call_each(
         values, errors = answer
         for index, result in zip(indexes, values, strict=True):
             results[index] = result
-        for place, (error, text) in errors.items():
-            error.__cause__ = error.__cause__ or RemoteTraceback(text)
-            failed[indexes[place]] = error
+        for place, raised in errors.items():
+            error = failed[indexes[place]] = raised.error
+            error.__cause__ = error.__cause__ or RemoteTraceback(raised.text)
     if failed and not return_exceptions:
         raise failed[min(failed)]
     for index, error in failed.items():
@@ -85,10 +87,10 @@ async def call_each(
 
 
 @answers("call each")
-async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, tuple[BaseException, str]]]:
+async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised]]:
     method, uids, same, pairs = value
     results: list[Any] = [None] * len(uids)
-    errors: dict[int, tuple[BaseException, str]] = {}
+    errors: dict[int, Raised] = {}
     waiting: dict[asyncio.Task[Any], int] = {}
     try:
         for index, uid in enumerate(uids):
@@ -98,18 +100,26 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, tuple[
                 try:
                     pool.counted["calls"] += 1
                     result = getattr(actor, method)(*pair[0], **pair[1])
-                except Exception as error:
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:
                     errors[index] = _told(error)
                     continue
-                if type(result) is not tuple and not hasattr(result, "__await__") and not hasattr(result, "__aiter__"):
+                if is_final(result):
                     results[index] = result
                     if index % _AT_ONCE == _AT_ONCE - 1:
                         await asyncio.sleep(0)
                     continue
-                work = actor.finish(result)
+                ticket = actor.ticket(method) if isinstance(result, Coroutine) else None
+                work = actor.go_on(result, ticket)
             else:
+                ticket = None
                 work = pool.handle(CALL, uid, method, None, pair)
-            waiting[asyncio.ensure_future(work)] = index
+            task = asyncio.ensure_future(work)
+            waiting[task] = index
+            if ticket is not None:
+                # A task that is cancelled before its first step never sees it.
+                task.add_done_callback(functools.partial(_give_up, ticket))
         if waiting:
             await asyncio.wait(waiting)
     finally:
@@ -118,17 +128,14 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, tuple[
     for task, index in waiting.items():
         try:
             results[index] = task.result()
-        except asyncio.CancelledError as error:
-            errors[index] = error, ""
-        except Exception as error:
+        except (asyncio.CancelledError, Exception) as error:
             errors[index] = _told(error)
     return results, errors
 
 
-def _told(error: Exception) -> tuple[BaseException, str]:
-    text = "".join(traceback.format_exception(error))
-    try:
-        frames.pack((), error)
-    except SendMessageFailed as failure:
-        return SendMessageFailed(f"the exception {type(error).__name__}: {str(error)[:500]} {failure}"), text
-    return error, text
+def _give_up(ticket: Ticket, _task: object) -> None:
+    ticket.give_up()
+
+
+def _told(error: BaseException) -> Raised:
+    return Raised(error, "".join(traceback.format_exception(error)))

@@ -6,7 +6,7 @@
     python -m craton actor top ADDRESS [--interval SECONDS] [--count TIMES] [--json]
 
 The key is found as everywhere: in ``CRATON_ACTOR_KEY``, in the file that ``CRATON_ACTOR_KEY_FILE`` names, or in this
-user's own file.
+user's own file. So are the files for TLS: in ``CRATON_ACTOR_TLS_CERT``, ``_KEY`` and ``_CA``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from craton.actor.observing import GroupMetrics, metrics, quantile
-from craton.store.cli import readable
+from craton.command import exit_status, readable
 
 _WIDE = 22
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command, and return the process's exit status: 0, 1 when it failed, 2 when it was not understood."""
+    """Run a command, and return the process's exit status: see `exit_status`; 2 when it was not understood."""
     parsed = _parser().parse_args(arguments)
-    try:
-        return asyncio.run(_COMMANDS[parsed.command](parsed))
-    except (KeyboardInterrupt, BrokenPipeError):
-        return 0
-    except (OSError, ValueError) as error:
-        print(f"craton actor {parsed.command}: {error}", file=sys.stderr)
-        return 1
+    return exit_status(f"craton actor {parsed.command}", lambda: asyncio.run(_COMMANDS[parsed.command](parsed)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
     top = command("top", "show what the pools do, again and again, until Ctrl-C")
     top.add_argument("--interval", type=_seconds, default=2.0, metavar="SECONDS", help="(default: %(default)g)")
-    top.add_argument("--count", type=int, default=0, metavar="TIMES", help="end after so many (default: never)")
+    top.add_argument("--count", type=_times, default=0, metavar="TIMES", help="end after so many (default: never)")
     top.add_argument("--json", action="store_true", help="as a JSON list a line")
     return parser
 
@@ -61,6 +55,13 @@ def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < 1e6:
         raise argparse.ArgumentTypeError(f"{text} is no time to wait")
+    return value
+
+
+def _times(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is no number of times")
     return value
 
 

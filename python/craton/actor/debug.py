@@ -32,16 +32,22 @@ class DebugOptions:
     log_unhandled_errors: bool = True
     log_cycle_send: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("actor_call_timeout", "process_message_timeout", "actor_lock_timeout"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise ValueError(f"`{name}` is a number of seconds, 0 for never, not {value!r}")
+
 
 def _from_environment() -> DebugOptions | None:
     text = os.environ.get(VARIABLE, "0")
     if text in ("", "0"):
         return None
-    given = {} if text == "1" else json.loads(text)
     try:
-        return DebugOptions(**given)
-    except TypeError:
-        raise ValueError(f"{VARIABLE} is 1 or a JSON object of {list(DebugOptions.__slots__)}, not {text!r}") from None
+        return DebugOptions(**({} if text == "1" else json.loads(text)))
+    except (TypeError, ValueError) as error:
+        fields = list(DebugOptions.__slots__)
+        raise ValueError(f"{VARIABLE} is 0, 1 or a JSON object of {fields}, not {text!r}: {error}") from None
 
 
 _options = _from_environment()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import pickle
 import secrets
 from collections import defaultdict
@@ -28,6 +29,9 @@ from craton.actor.calls import call_each
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef, make_ref
 from craton.actor.wire import frames
+from craton.serialize.decoding import unpickled
+
+logger = logging.getLogger("craton.actor")
 
 __all__ = ["ActorGroup", "Spread", "create_actors"]
 
@@ -149,8 +153,16 @@ class ActorGroup(Sequence[ActorRef]):
             await wait_at(self._refs, self.uid, timeout)
 
     async def destroy(self) -> None:
-        """Destroy all of them."""
-        await asyncio.gather(*[ref.destroy() for ref in self._refs])
+        """Destroy all of them.
+
+        Raises
+        ------
+        Exception
+            What went wrong with the first of those that could not be destroyed, when all others are.
+        """
+        for found in await asyncio.gather(*[ref.destroy() for ref in self._refs], return_exceptions=True):
+            if isinstance(found, BaseException):
+                raise found
 
 
 def _paired(args_list: Any, kwargs_list: Any) -> list[tuple[Any, Any]]:
@@ -230,7 +242,7 @@ class _Spec:
 
 
 def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
-    return (pickle.loads(kind), *pickle.loads(spec))
+    return (unpickled(kind), *unpickled(spec))
 
 
 @answers("create many")
@@ -249,7 +261,7 @@ async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
                 made[index] = await pool.create_in_group(names[index], spec, strategy)
             else:
                 own = pool.external_address
-                places[own if strategy is None else strategy.get_allocated_address(pool.config, {})].append(index)
+                places[own if strategy is None else pool.place(strategy)].append(index)
         await _create_at(pool, places, made, kind, names, specs)
     except BaseException:
         gone = [_ask(where, "destroy", uid) for where, uid in filter(None, made)]
@@ -259,39 +271,54 @@ async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
 
 
 async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names: Any, specs: Any) -> None:
-    asked = [
-        _ask(where, "create many here", (kind, [names[i] for i in indexes], [specs[i] for i in indexes]))
-        for where, indexes in places.items()
-    ]
-    results = await asyncio.gather(*asked, return_exceptions=True)
-    for (where, indexes), uids in zip(places.items(), results, strict=True):
-        if not isinstance(uids, BaseException):
-            for index, uid in zip(indexes, uids, strict=True):
-                made[index] = where, uid
-            if where in pool.config.get_external_addresses()[1:]:
-                again = [pickle.dumps(_Spec(kind, specs[index]), 5) for index in indexes]
-                await pool.created(where, dict(zip(uids, again, strict=True)))
-    for result in results:
+    async def at(where: str, indexes: list[int]) -> None:
+        if where != pool.external_address:
+            await pool.wait_recovered(where)
+        value = kind, [names[i] for i in indexes], [specs[i] for i in indexes]
+        uids = await _ask(where, "create many here", value)
+        for index, uid in zip(indexes, uids, strict=True):
+            made[index] = where, uid
+        if where in pool.config.get_external_addresses()[1:]:
+            again = [pickle.dumps(_Spec(kind, specs[index]), 5) for index in indexes]
+            await pool.created(where, dict(zip(uids, again, strict=True)))
+
+    # All have ended then, also if this is cancelled meanwhile.
+    for result in await asyncio.gather(*[at(*place) for place in places.items()], return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 
 
 @answers("create many here")
 async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
-    kind, names, specs = pickle.loads(value[0]), value[1], value[2]
-    made: list[bytes] = []
+    kind, names, specs = unpickled(value[0]), value[1], value[2]
+    for name in names:
+        await pool.returned(name)
+    made: list[Any] = []
+    begun: dict[asyncio.Task[None], Any] = {}
     try:
-        waiting = []
         for number, name, spec in zip(itertools.count(1), names, specs, strict=False):
-            actor = pool.make(name, kind, *pickle.loads(spec))
-            made.append(actor.uid)
-            if type(actor).__post_create__ is not BaseActor.__post_create__:
-                waiting.append(actor.__post_create__())
+            made.append(pool.make(name, kind, *unpickled(spec)))
             if number % 256 == 0:
                 await asyncio.sleep(0)  # others go on meanwhile
-        await asyncio.gather(*waiting)
+        if kind.__post_create__ is not BaseActor.__post_create__:
+            begun = {pool.loop.create_task(actor.__post_create__()): actor for actor in made}
+            for task in (await asyncio.wait(begun, return_when=asyncio.FIRST_EXCEPTION))[0] if begun else ():
+                task.result()
     except BaseException:
-        for uid in made:
-            pool.actors.pop(uid, None)
+        for task in begun:
+            task.cancel()
+        if begun:
+            await asyncio.wait(begun)
+        gone = [_gone(pool, actor) for task, actor in begun.items() if not task.cancelled() and not task.exception()]
+        await asyncio.gather(*gone)
+        for actor in made:
+            pool.forget(actor)
         raise
-    return made
+    return [actor.uid for actor in made]
+
+
+async def _gone(pool: Any, actor: Any) -> None:
+    try:
+        await pool.destroy(actor.uid)
+    except Exception:
+        logger.exception("The actor %r did not like to be destroyed", actor.uid)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from craton.actor.api import _ask
 from craton.actor.pool.base import Pool, answers
+from craton.actor.waiting import wait_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,15 +164,20 @@ async def metrics(address: str) -> GroupMetrics:
     ------
     ServerClosed
         Nobody serves there.
+    TimeoutError
+        The pool there has not answered in time; others of its group may.
     """
-    config = await _ask(address, "config", None)
+    try:
+        config = await wait_for(_ask(address, "config", None), _PATIENCE)
+    except TimeoutError:
+        raise TimeoutError(f"the pool at {address} has not answered within {_PATIENCE:g} s") from None
     return GroupMetrics(list(await asyncio.gather(*[_one(index, conf) for index, conf in config.pools.items()])))
 
 
 async def _one(index: int, conf: Any) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = await asyncio.wait_for(_ask(conf.address, "metrics", None), _PATIENCE)
+        found: dict[str, Any] = await wait_for(_ask(conf.address, "metrics", None), _PATIENCE)
     except Exception as error:
-        said = str(error) or f"no answer within {_PATIENCE:g} s"
+        said = f"no answer within {_PATIENCE:g} s" if isinstance(error, TimeoutError) else str(error)
         return {"address": conf.address, "index": index, "label": conf.label, "error": said}
     return found

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import types
 import weakref
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from craton.actor import debug
-from craton.actor.actors import BaseActor, receives_plainly
+from craton.actor.actors import BaseActor
 from craton.actor.errors import ActorNotExist
 from craton.actor.wire.frames import simple
 from craton.actor.wire.peers import BATCH, CALL, Peers
@@ -24,7 +23,7 @@ _pools: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 def register_pool(pool: Any) -> None:
     """Make the actors of a pool of this process known here."""
-    _pools[pool.external_address] = pool
+    _pools[pool.external_address] = _pools[pool.advertised] = pool
 
 
 def local_pool(address: str) -> Any:
@@ -93,26 +92,18 @@ class ActorRef:
         The actor's name there.
     """
 
-    __slots__ = ("__weakref__", "_methods", "address", "uid")
+    # What is called is kept in ``__dict__``, where it is found without `__getattr__`.
+    __slots__ = ("__dict__", "__weakref__", "address", "uid")
 
     def __init__(self, address: Any, uid: Any) -> None:
         self.address = address
         self.uid = uid.encode() if isinstance(uid, str) else uid
-        self._methods: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = self._methods[name] = ActorRefMethod(self, name)
+        method = self.__dict__[name] = ActorRefMethod(self.address, self.uid, name)
         return method
-
-    def __getattribute__(self, name: str) -> Any:
-        # What was called before is found without making it again.
-        if name[0] != "_":
-            found = object.__getattribute__(self, "_methods").get(name)
-            if found is not None:
-                return found
-        return object.__getattribute__(self, name)
 
     def destroy(self) -> Awaitable[Any]:
         """Destroy the actor."""
@@ -160,10 +151,10 @@ def in_lists(method: str, delays: tuple[Delayed, ...]) -> tuple[list[Any], list[
 class ActorRefMethod:
     """A method of an actor; calling it sends a message and awaits what it returns."""
 
-    __slots__ = ("_name", "_ref")
+    __slots__ = ("_address", "_name", "_uid")
 
-    def __init__(self, ref: ActorRef, name: str) -> None:
-        self._ref, self._name = ref, name
+    def __init__(self, address: str, uid: bytes, name: str) -> None:
+        self._address, self._uid, self._name = address, uid, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Call the method; its own exceptions are raised here."""
@@ -211,41 +202,40 @@ class ActorRefMethod:
     def _send(self, kind: int, value: Any) -> Coroutine[Any, Any, Any]:
         if debug._options is not None:
             return self._watched(kind, value)
-        return _route(self._ref, kind, self._name, None, value)
+        return _route(self._address, self._uid, kind, self._name, None, value)
 
     async def _watched(self, kind: int, value: Any) -> Any:
-        ref = self._ref
-        steps = debug.check_cycle(ref.address, ref.uid, self._name)
-        with debug.watched("actor_call_timeout", "calling %r of actor %s at %s", self._name, ref.uid, ref.address):
-            return await _route(ref, kind, self._name, steps, value)
+        steps = debug.check_cycle(self._address, self._uid, self._name)
+        text = "calling %r of actor %s at %s"
+        with debug.watched("actor_call_timeout", text, self._name, self._uid, self._address):
+            return await _route(self._address, self._uid, kind, self._name, steps, value)
 
     async def _tell(self, kind: int, value: Any) -> None:
-        ref = self._ref
-        pool = local_pool(ref.address)
+        pool = local_pool(self._address)
         if pool is not None:
-            pool.spawn(_logged(pool.handle(kind, ref.uid, self._name, None, value), ref, self._name))
+            pool.spawn(self._logged(pool.handle(kind, self._uid, self._name, None, value)))
             await asyncio.sleep(0)
             return
-        peer = await Peers.here().get(ref.address)
-        peer.send(kind, (ref.uid, self._name, None), value)
+        peer = await Peers.here().get(self._address)
+        peer.send(kind, (self._uid, self._name, None), value)
         if peer.link is not None and peer.link.full:
             await peer.link.drained()
 
+    async def _logged(self, call: Awaitable[Any]) -> None:
+        try:
+            await call
+        except Exception:
+            ref = ActorRef(self._address, self._uid)
+            logger.exception("A message to %r of %r failed, and nobody waits for its answer", self._name, ref)
 
-async def _route(ref: ActorRef, kind: int, name: str, steps: Any, value: Any) -> Any:
-    pool = local_pool(ref.address)
+
+async def _route(address: str, uid: bytes, kind: int, name: str, steps: Any, value: Any) -> Any:
+    pool = local_pool(address)
     if pool is not None:
-        return await pool.handle(kind, ref.uid, name, steps, value)
+        return await pool.handle(kind, uid, name, steps, value)
     peers = Peers.here()
-    peer = peers.known(ref.address) or await peers.get(ref.address)
-    return await peer.request(kind, (ref.uid, name, steps), value)
-
-
-async def _logged(call: Awaitable[Any], ref: ActorRef, name: str) -> None:
-    try:
-        await call
-    except Exception:
-        logger.exception("A message to %r of %r failed, and nobody waits for its answer", name, ref)
+    peer = peers.known(address) or await peers.get(address)
+    return await peer.request(kind, (uid, name, steps), value)
 
 
 @simple
@@ -272,7 +262,7 @@ class LocalActorRef(ActorRef):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if local_pool(self.address) is not None:
             getattr(self._actor(), name)  # a wrong name is an error here, as it is on any object
-        method = self._methods[name] = LocalActorRefMethod(self, name)
+        method = self.__dict__[name] = LocalActorRefMethod(self.address, self.uid, name)
         return method
 
     def __repr__(self) -> str:
@@ -285,21 +275,10 @@ class LocalActorRefMethod(ActorRefMethod):
     __slots__ = ()
 
     async def _send(self, kind: int, value: Any) -> Any:
-        ref = self._ref
         if debug._options is not None:
             return await super()._send(kind, value)
-        pool = local_pool(ref.address)
+        pool = local_pool(self._address)
         if pool is None:
             # Another event loop of this process, or the pool has stopped and another one serves there.
-            return await _route(ref, kind, self._name, None, value)
-        return await pool.handle(kind, ref.uid, self._name, None, value)
-
-
-def is_plain(kind: type, name: str) -> bool:
-    """Whether a method can be called where its message is read: it is a plain function of the class."""
-    found = getattr(kind, name, None)
-    return (
-        type(found) is types.FunctionType
-        and not found.__code__.co_flags & (0x80 | 0x20 | 0x200 | 0x100)  # coroutine, generator, async generator
-        and receives_plainly(kind)
-    )
+            return await _route(self._address, self._uid, kind, self._name, None, value)
+        return await pool.handle(kind, self._uid, self._name, None, value)

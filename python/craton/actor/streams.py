@@ -37,6 +37,8 @@ from craton.actor.api import _ask
 from craton.actor.errors import ActorError, ActorNotExist
 from craton.actor.pool.base import answers
 from craton.actor.refs import local_pool
+from craton.actor.wire import frames
+from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, Peers
 
 __all__ = ["Stream", "generator"]
@@ -88,7 +90,7 @@ def generator(function: Any = None, *, ahead: int = 0) -> Any:
             return found
         # Random, so that an actor that was made again does not take it for one of its own.
         name = f"{function.__name__}-{secrets.token_hex(8)}"
-        self._streams[name] = Source(self, found, ahead)
+        self._streams[name] = Source(self, name, found, ahead)
         return Stream(self.address, self.uid, name)
 
     return streaming
@@ -98,16 +100,21 @@ class Stream(AsyncIterator[Any]):
     """What a generator of an actor yields, as an async iterator.
 
     Pickled, it is handed on: a copy carries what was fetched and not read yet, and is from then on the one whose end
-    ends the generator. A reader that is cancelled while it waits for an item ends the generator, as it does everywhere.
+    ends the generator. A reader that is cancelled while it waits for an item ends the generator, as it does everywhere;
+    so does the end of the process that has it.
     """
 
     __slots__ = ("__weakref__", "_address", "_items", "_loop", "_name", "_over", "_owner", "_uid")
 
-    def __init__(self, address: str, uid: bytes, name: str, items: tuple[Any, ...] = (), over: bool = False) -> None:
+    def __init__(
+        self, address: str, uid: bytes, name: str, items: tuple[Any, ...] = (), over: bool = False, handed: bool = False
+    ) -> None:
         self._over, self._owner = over, not over
         self._address, self._uid, self._name = address, uid, name
         self._items = deque(items)
         self._loop: asyncio.AbstractEventLoop | None = asyncio._get_running_loop()
+        if handed and not over and self._loop is not None and local_pool(address) is None:
+            _tell(address, "hold stream", (uid, name))
 
     def __aiter__(self) -> Stream:
         return self
@@ -123,7 +130,9 @@ class Stream(AsyncIterator[Any]):
         self._loop = asyncio.get_running_loop()
         try:
             items = await _ask(self._address, "next of stream", (self._uid, self._name))
-        except BaseException:
+        except BaseException as error:
+            if self._over and isinstance(error, ActorError):
+                return  # it was read to its end by another, who has this very stream
             # Whatever it was: nobody asks again, and the generator shall not be kept for that.
             self._let_go()
             raise
@@ -149,7 +158,12 @@ class Stream(AsyncIterator[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._owner = False
-        return Stream, (self._address, self._uid, self._name, tuple(self._items), self._over)
+        pool = local_pool(self._address)
+        link = frames.carrier.get()
+        source = None if pool is None or link is None else _find(pool, self._uid, self._name)
+        if source is not None:
+            source.tie(link)
+        return Stream, (self._address, self._uid, self._name, tuple(self._items), self._over, pool is None)
 
     def __del__(self) -> None:
         if self._owner and not sys.is_finalizing():
@@ -170,17 +184,25 @@ class Stream(AsyncIterator[Any]):
 def _close_soon(address: str, uid: bytes, name: str) -> None:
     pool = local_pool(address)
     if pool is None:
-        Peers.here().spawn(_close_far(address, uid, name))
+        _tell(address, "close stream", (uid, name))
         return
     source = _take(pool, uid, name)
     if source is not None:
         pool.spawn(source.close())
 
 
-async def _close_far(address: str, uid: bytes, name: str) -> None:
+def _tell(address: str, what: str, value: Any) -> None:
+    peers = Peers.here()
+    peer = peers.known(address)
+    if peer is not None:
+        peer.send(ASK, (what,), value)
+    else:
+        peers.spawn(_tell_later(address, what, value))
+
+
+async def _tell_later(address: str, what: str, value: Any) -> None:
     with contextlib.suppress(ConnectionError):
-        peer = await Peers.here().get(address)
-        peer.send(ASK, ("close stream",), (uid, name))
+        (await Peers.here().get(address)).send(ASK, (what,), value)
 
 
 class Source:
@@ -190,6 +212,8 @@ class Source:
     ----------
     actor : BaseActor
         Whose generator it is.
+    name : str
+        The stream's.
     items : generator or async generator
         The generator.
     ahead : int
@@ -197,9 +221,10 @@ class Source:
     """
 
     def __init__(
-        self, actor: Any, items: GeneratorType[Any, Any, Any] | AsyncGeneratorType[Any, Any], ahead: int
+        self, actor: Any, name: str, items: GeneratorType[Any, Any, Any] | AsyncGeneratorType[Any, Any], ahead: int
     ) -> None:
-        self._actor, self._items, self.ahead = actor, items, ahead
+        self._actor, self._name, self._items, self.ahead = actor, name, items, ahead
+        self._link: Link | None = None
         self._own = Turn()
         self._closed = False
         self._running: asyncio.Task[Any] | None = None
@@ -211,12 +236,31 @@ class Source:
         self._error: Exception | None = None
         self._news, self._room = asyncio.Event(), asyncio.Event()
 
+    def tie(self, link: Link | None) -> None:
+        """Have the stream end with a connection, and with no other: that of its reader, as far as is known by now."""
+        if self._link is not None:
+            self._link.tied.discard(self)
+        self._link = link
+        if link is not None and not self._closed:
+            link.tied.add(self)
+            if link.closed:
+                self.on_cut(link)
+
+    def on_cut(self, link: Link) -> None:
+        """End the generator: its reader has gone."""
+        pool = local_pool(self._actor.address)
+        if pool is not None and self._link is link and _take(pool, self._actor.uid, self._name) is not None:
+            pool.spawn(self.close())
+
     async def next(self, pool: Any) -> list[Any] | None:
         """Return the next items, at least one; None at the end; or raise what the generator raises."""
         if not self.ahead:
             items, _, error = await self._advance(1)
             if error is not None:
-                raise error
+                try:
+                    raise error
+                finally:
+                    del error
             return items or None
         if self._filling is None:
             self._filling = pool.spawn(self._fill())
@@ -289,6 +333,7 @@ class Source:
         in_turn : bool
             Do what it does at its end in the actor's turn.
         """
+        self.tie(None)
         frame = self._items.gi_frame if isinstance(self._items, GeneratorType) else self._items.ag_frame
         if self._closed or frame is None:
             return
@@ -325,13 +370,18 @@ def _close_in_thread(items: GeneratorType[Any, Any, Any], _step: object) -> None
     asyncio.get_running_loop().run_in_executor(None, items.close)
 
 
+def _find(pool: Any, uid: bytes, name: str) -> Source | None:
+    actor = pool.actors.get(uid)
+    return None if actor is None else actor._streams.get(name)
+
+
 def _take(pool: Any, uid: bytes, name: str) -> Source | None:
     actor = pool.actors.get(uid)
     return None if actor is None else actor._streams.pop(name, None)
 
 
-@answers("next of stream")
-async def _next(pool: Any, value: Any) -> list[Any] | None:
+@answers("next of stream", who=True)
+async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
     uid, name = value
     actor = pool.actors.get(uid)
     if actor is None:
@@ -342,6 +392,7 @@ async def _next(pool: Any, value: Any) -> list[Any] | None:
             f"the actor {uid!r} at {pool.external_address} has no stream {name!r}: it was closed, or read to its end "
             "by another, or the actor was made again"
         )
+    source.tie(link)
     items = None
     try:
         items = await source.next(pool)
@@ -350,6 +401,13 @@ async def _next(pool: Any, value: Any) -> list[Any] | None:
             actor._streams.pop(name, None)
             pool.spawn(source.close())
     return items
+
+
+@answers("hold stream", who=True)
+async def _hold(pool: Any, value: Any, link: Link | None) -> None:
+    source = _find(pool, *value)
+    if source is not None:
+        source.tie(link)
 
 
 @answers("close stream")

@@ -14,12 +14,13 @@ pool, which reads them from its socket straight to where they shall be.
 from __future__ import annotations
 
 import asyncio
-import pickle
 import secrets
 import weakref
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from craton.actor.api import _ask
 from craton.actor.errors import ActorError
@@ -230,7 +231,7 @@ async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        _ = [task.cancel() for task in tasks]
+        _ = [task.cancel() for task in tasks]  # no name of a task stays in the frame that the error keeps
         await asyncio.gather(*tasks, return_exceptions=True)
         tasks.clear()
 
@@ -316,7 +317,7 @@ CARRIERS: list[Carrier] = [InProcess(), Connections()]
 
 def _place(ref: BufferRef, start: int, length: int) -> memoryview:
     target = _view(BufferRef.get_buffer(ref))
-    if start + length > target.nbytes:
+    if not 0 <= start <= start + length <= target.nbytes:
         raise ValueError(f"{start + length:,} bytes do not fit the {target.nbytes:,} bytes of {ref!r}")
     return target[start : start + length]
 
@@ -336,11 +337,16 @@ async def _copy_file(file: Any, ref: FileObjectRef, block: int) -> None:
     # The next block is read while the last one travels.
     data = await file.read(block)
     while data:
-        written = asyncio.ensure_future(_ask(ref.address, "append to file", (ref, pickle.PickleBuffer(data))))
+        # An array, and not a `PickleBuffer`: Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
+        block_of_it = np.frombuffer(data, np.uint8)
+        written = asyncio.ensure_future(_ask(ref.address, "append to file", (ref, block_of_it)))
         try:
             data = await file.read(block)
-        finally:
-            await written
+        except BaseException:
+            written.cancel()
+            await asyncio.wait({written})
+            raise
+        await written
 
 
 @answers("append to file")

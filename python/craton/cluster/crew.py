@@ -362,6 +362,8 @@ class Crew:
 
     def _admitted(self, job: Job, need: int) -> bool:
         """Whether the task may run beside those that run already."""
+        if not need:
+            return True
         with self._changed:
             if len(self._running) > 1 and self._used + need > self.memory:
                 self._full = True  # until one of them ends
@@ -427,7 +429,8 @@ class Crew:
                 for band in job.consumers:
                     self._told.made.setdefault(band, []).append((job.run, job.key, stored))
                 self._speak()
-            self._changed.notify_all()
+            if self.threads > 1:
+                self._changed.notify_all()
 
 
 def packed_error(error: BaseException) -> tuple[bytes, str]:

@@ -60,7 +60,8 @@ class Lineage:
         if made is None:
             made = self._made[output.key] = Made(task, output, stored)
         made.output, made.stored = output, stored
-        self._count(made)
+        if stored.node != 0:
+            self._count(made)
 
     def _count(self, made: Made) -> None:
         """Have an output that is lost, or can be, keep what it is made from."""
@@ -150,4 +151,4 @@ class Lineage:
 
 def reads_of(task: Task | None) -> Iterable[int]:
     """Keys of the outputs that a task reads."""
-    return () if task is None else {key for read in task.inputs for key in read.tasks}
+    return () if task is None or not task.inputs else {key for read in task.inputs for key in read.tasks}

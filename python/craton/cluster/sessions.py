@@ -390,8 +390,8 @@ def current() -> Session | None:
     if session is not None and not session.closed:
         return session
     wanted = os.environ.get(VARIABLE)
-    if not wanted or wanted == "embedded":
-        return None
+    if not wanted or wanted == "embedded" or (session is not None and session._pid != os.getpid()):
+        return None  # also in a fork: each would begin one of its own
     with _lock:
         if _current is None or _current.closed:
             return begin(wanted)

@@ -148,7 +148,7 @@ class Supervisor:
 
     def _tell(self, band: int, message: Coroutine[Any, Any, Any]) -> None:
         async def told() -> None:
-            with contextlib.suppress(ConnectionError):  # its end is noticed elsewhere
+            with contextlib.suppress(ConnectionError, xo.ActorNotExist):  # its end is noticed elsewhere
                 await message
 
         self._spawn(told())

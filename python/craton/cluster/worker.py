@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import craton.actor as xo
-from craton.actor.errors import ServerClosed
 from craton.cluster.crew import Crew, Job
 from craton.cluster.transfer import Fetcher
 from craton.schedule.pages import Stored
@@ -277,8 +276,8 @@ class WorkerActor(xo.StatelessActor):
                 if given is not None:
                     await self.take(*given)
                     return
-        except ServerClosed:
-            pass
+        except (ConnectionError, xo.ActorNotExist):
+            pass  # it has ended, or is about to serve again
         finally:
             self._asking = False
 
@@ -287,7 +286,7 @@ class WorkerActor(xo.StatelessActor):
 
     async def _told(self, message: Any) -> None:
         # The supervisor knows of a worker's end, and a worker ends with the supervisor.
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, xo.ActorNotExist):
             await message
 
 

@@ -115,7 +115,7 @@ def _sorted(
     return row_sort(names, descending, nulls_last, tuple(columns), numbered).lowered(frame)
 
 
-def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
+def lower(root: Operator, *, ordered: bool = True, rearranged: bool = True) -> pl.LazyFrame:
     """Lower a plan.
 
     Parameters
@@ -124,6 +124,8 @@ def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
         The plan, after the rewrite rules.
     ordered
         Whether the order of the result's rows is seen.
+    rearranged
+        Whether the kernel may put chains of joins into an order of its own.
 
     Returns
     -------
@@ -131,7 +133,7 @@ def lower(root: Operator, *, ordered: bool = True) -> pl.LazyFrame:
         With exactly the columns of ``schema(root)``, in order.
     """
     readers = Counter(child for op in topological(root) for child in op.inputs)
-    state = _Lowering(observed_order(root, ordered), needed_columns(root), readers)
+    state = _Lowering(observed_order(root, ordered), needed_columns(root), readers, rearranged)
     return state(root).physical(schema(root)).select(list(schema(root)))
 
 
@@ -139,13 +141,17 @@ class _Lowering:
     """The pass ``f(operator, recurse)``, with what is seen of each operator as its state; shared operators lower once."""
 
     def __init__(
-        self, observed: dict[Operator, bool], needed: dict[Operator, set[str]], readers: Counter[Operator]
+        self,
+        observed: dict[Operator, bool],
+        needed: dict[Operator, set[str]],
+        readers: Counter[Operator],
+        rearranged: bool,
     ) -> None:
         self._observed = observed
         self._needed = needed
         self._readers = readers
         self._done: dict[Operator, Lowered] = {}
-        self._chained = _chained_joins(readers)
+        self._chained = _chained_joins(readers) if rearranged else set()
         self._first_only: set[Operator] = set()
         self._names = itertools.count()
 

@@ -174,6 +174,13 @@ def in_order(tasks: Sequence[Task], made: Any) -> list[Task]:
     by_key = {task.key: task for task in tasks}
     if len(by_key) != len(tasks):
         raise ValueError(f"{len(tasks)} tasks have only {len(by_key)} different keys")
+    seen: set[int] = set()
+    for task in tasks:  # most come so
+        if task.inputs and not all(key in seen or key in made for read in task.inputs for key in read.tasks):
+            break
+        seen.add(task.key)
+    else:
+        return list(tasks)
     order: list[Task] = []
     state: dict[int, bool] = {}  # False while what it reads is looked at
     for first in tasks:

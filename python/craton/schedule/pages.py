@@ -49,6 +49,8 @@ class Stored(NamedTuple):
 
     def sizes(self) -> tuple[Part, ...]:
         """The size of each part."""
+        if not self.number:
+            return (_NOTHING,) * len(self.parts)
         return tuple(
             Part(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING for part in self.parts
         )

@@ -6,9 +6,12 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-from craton._native import Buffers
+from craton._native import Buffers, check_pickle
 
-__all__ = ["decode", "loaded"]
+__all__ = ["MOST_DEPTH", "decode", "loaded", "unpickled"]
+
+MOST_DEPTH = 10_000
+"""How deep tuples, containers and the arguments of constructors may lie in each other."""
 
 
 def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
@@ -27,7 +30,7 @@ def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
     Raises
     ------
     ValueError
-        ``meta`` is none, or of a later version, or does not fit the buffers.
+        ``meta`` is none, or of a later version, or does not fit the buffers; or the object nests deeper than `MOST_DEPTH`.
     pickle.UnpicklingError, EOFError, …
         What unpickling meets.
     """
@@ -36,4 +39,18 @@ def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
 
 def loaded(buffers: Buffers) -> Any:
     """Make the object that these buffers are part of."""
-    return pickle.loads(buffers.stream, buffers=buffers.rest())
+    return unpickled(buffers.stream, buffers.rest())
+
+
+def unpickled(stream: Any, buffers: Sequence[Any] | None = None) -> Any:
+    """Make the object of a pickle.
+
+    Raises
+    ------
+    ValueError
+        It nests deeper than `MOST_DEPTH`, or is no pickle.
+    EOFError, ImportError, …
+        What unpickling meets.
+    """
+    check_pickle(stream, MOST_DEPTH)
+    return pickle.loads(stream, buffers=buffers)

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from craton import _native
+from craton.command import exit_status, readable
 from craton.config import options, parse_bytes
 from craton.store.process import default_address
 from craton.store.sets import LocalitySet
@@ -30,21 +31,9 @@ from craton.store.store import Store
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command, and return the process's exit status: 0, 1 when it failed, 2 when it was not understood."""
+    """Run a command, and return the process's exit status: see `exit_status`; 2 when it was not understood."""
     parsed = _parser().parse_args(arguments)
-    try:
-        status = _COMMANDS[parsed.command](parsed)
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # whoever read the output has seen enough, and Python must not try again at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    except (OSError, KeyError, ValueError, MemoryError) as error:
-        text = error.args[0] if isinstance(error, KeyError) and error.args else error
-        print(f"craton store {parsed.command}: {text}", file=sys.stderr)
-        return 1
+    return exit_status(f"craton store {parsed.command}", lambda: _COMMANDS[parsed.command](parsed))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -251,21 +240,6 @@ def _size(text: str) -> int:
         return parse_bytes(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def readable(size: float) -> str:
-    """A number of bytes for people: ``1.5 GiB``.
-
-    Examples
-    --------
-    >>> readable(1536)
-    '1.5 KiB'
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 _COMMANDS = {

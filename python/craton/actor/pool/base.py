@@ -7,7 +7,6 @@ import functools
 import itertools
 import logging
 import os
-import pickle
 import secrets
 import socket
 import traceback
@@ -16,23 +15,26 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 from craton.actor import debug
-from craton.actor.actors import Ticket, receives_plainly
+from craton.actor.actors import Ticket, is_final, is_plain, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
-from craton.actor.refs import is_plain, register_pool
-from craton.actor.wire import addresses, auth, frames, shared
+from craton.actor.pool.returning import Returning
+from craton.actor.refs import register_pool
+from craton.actor.wire import addresses, auth, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
 from craton.actor.wire.pulse import notice_silence
+from craton.actor.wire.raised import sendable
 from craton.actor.wire.strangers import Complaints, Strangers, pause
+from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
 
-Answer = Callable[[Any, Any], Awaitable[Any]]
+Answer = Callable[..., Awaitable[Any]]
 
-# Whether a method can be called where its message is read, by class and name.
-_PLAIN: dict[tuple[type, str], bool] = {}
+# Seconds that actors and calls which are cancelled at the end have for that.
+TIDY = 0.5
 
 
 class Pool:
@@ -42,8 +44,15 @@ class Pool:
     ----------
     external_address : str
         Where it is reached.
+    advertised : str
+        The same, as its actors know it and tell others: a pool that only says that it is everywhere is at this machine's
+        own address; known when it listens.
+    secured : Secured or None
+        The settings of TLS, if its connections between machines have it.
     actors : dict
         Those who live here, by uid.
+    returning : Returning or None
+        What waits for actors that are still to be made again; None if none are.
     """
 
     answers: ClassVar[dict[str, Answer]] = {}
@@ -53,7 +62,10 @@ class Pool:
         self.config, self.process_index = config, process_index
         self.loop = asyncio.get_running_loop()
         self.actors: dict[bytes, Any] = {}
+        self.returning: Returning | None = None
+        self._leaving: set[bytes] = set()
         self.stopped = False
+        self.advertised = ""
         self.counted = {"calls": 0, "errors": 0, "received": 0, "sent": 0}
         self.handled = Handled()
         self._listening: list[socket.socket] = []
@@ -61,7 +73,7 @@ class Pool:
         self.strangers, self._complain = Strangers(), Complaints()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._key = auth.key()
+        self._key, self.secured = auth.key(), tls.current()
         self._done = asyncio.Event()
         self._visitors = itertools.count(1)
 
@@ -84,7 +96,14 @@ class Pool:
         ------
         OSError
             The port is taken, or the host is not this machine's.
+        ValueError
+            There are settings for TLS, but no certificate for others to see.
         """
+        if self.secured is not None and self.secured.server is None:
+            raise ValueError(
+                f"a pool with TLS needs a certificate: authorities are given, {self.secured.tls.ca}, and no "
+                f"{tls.VARIABLE}CERT"
+            )
         conf = self.config.pools[self.process_index]
         host, port = addresses.split(conf.address)
         scheme = conf.address.rpartition("://")[0]
@@ -93,7 +112,9 @@ class Pool:
         if port is None:
             joined = addresses.join(host, tcp.getsockname()[1])
             conf.address = f"{scheme}://{joined}" if scheme else joined
-        self._listening.append(addresses.listen_unix(conf.address))
+        self.advertised = addresses.advertised(conf.address)
+        for address in {conf.address, self.advertised}:
+            self._listening.append(addresses.listen_unix(address))
         for sock in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock)
         register_pool(self)
@@ -112,7 +133,8 @@ class Pool:
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 notice_silence(sock)
-            link = Link(self.loop, sock, self, auth.Handshake(self._key, True), f"client {next(self._visitors)}")
+            name = f"client {next(self._visitors)}"
+            link = tls.link(self.loop, sock, self, self._key, True, name, self.secured)
             if link.closed:
                 continue  # it had gone again
             shared.share(link, sock, self._home)
@@ -142,6 +164,9 @@ class Pool:
         if kind in (CALL, BATCH):
             _, _, uid, name, steps, value = message
             actor = self.actors.get(uid)
+            if self.returning is not None and self.returning.keeps(link, uid, actor):
+                self._begin(link, number, self.returning.later(link, kind, uid, name, steps, value))
+                return
             if (
                 kind == CALL
                 and actor is not None
@@ -156,7 +181,7 @@ class Pool:
             ticket = None if actor is None or not receives_plainly(type(actor)) else actor.ticket(name)
             work = self.handle(kind, uid, name, steps, value, ticket)
         elif kind == ASK:
-            work = self.answer(message[2], message[3])
+            work = self.answer(message[2], message[3], link)
         elif kind == CANCEL:
             task = self._running.get((link, message[2]))
             if task is not None:
@@ -165,29 +190,34 @@ class Pool:
             return
         else:
             raise ValueError(f"a message of kind {kind!r}")
-        task = self._begin(link, number, work)
-        if ticket is not None:
-            # A task that is cancelled before its first step never sees its ticket.
-            task.add_done_callback(lambda _: ticket.give_up())
+        self._begin(link, number, work, ticket)
 
-    def _begin(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
+    def _begin(self, link: Link, number: int, work: Coroutine[Any, Any, Any], ticket: Ticket | None = None) -> None:
         task = self.loop.create_task(self._respond(link, number, work))
         if number:
             self._running[link, number] = task
-            task.add_done_callback(lambda _: self._running.pop((link, number), None))
         else:
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return task
+
+        def ended(_: object) -> None:
+            if number:
+                self._running.pop((link, number), None)
+            else:
+                self._tasks.discard(task)
+            # One that is cancelled before its first step sees neither its work nor its ticket.
+            work.close()
+            if ticket is not None:
+                ticket.give_up()
+
+        task.add_done_callback(ended)
 
     def _is_plain(self, actor: Any, name: str) -> bool:
         turn = actor._turn
         if turn is not None and not turn.free:
             return False
-        kind = type(actor)
-        plain = _PLAIN.get((kind, name))
+        plain = actor._plain.get(name)
         if plain is None:
-            plain = _PLAIN[kind, name] = is_plain(kind, name)
+            plain = actor._plain[name] = is_plain(type(actor), name)
         return plain and name not in actor.__dict__
 
     def _call_now(self, link: Link, number: int, actor: Any, name: str, value: Any) -> None:
@@ -196,31 +226,30 @@ class Pool:
         began = perf_counter()
         try:
             result = getattr(actor, name)(*value[0], **value[1])
-        except Exception as error:
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
             self.handled.took(perf_counter() - began)
             self._refuse(link, number, error)
             return
         self.handled.took(perf_counter() - began)
-        if type(result) is tuple or hasattr(result, "__await__") or hasattr(result, "__aiter__"):
-            self._begin(link, number, actor.finish(result))
-        elif number:
-            self._give(link, number, result)
+        if is_final(result):
+            if number:
+                self._give(link, number, result)
+            return
+        ticket = actor.ticket(name) if isinstance(result, Coroutine) else None
+        self._begin(link, number, actor.go_on(result, ticket), ticket)
 
     async def _respond(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> None:
         try:
             result = await work
-        except asyncio.CancelledError as error:
-            self._refuse(link, number, error)
-        except Exception as error:
-            self._refuse(link, number, error)
+        except (SystemExit, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            self._refuse(link, _signed(number), error)
         else:
             if number:
-                self._give(link, number, result)
-                if link.full:
-                    try:
-                        await link.drained()
-                    except ConnectionError:
-                        return
+                self._give(link, _signed(number), result)
 
     def _give(self, link: Link, number: int, result: Any) -> None:
         try:
@@ -230,22 +259,20 @@ class Pool:
             self._refuse(link, number, error)
         else:
             link.write(pieces)
+            if link.full:
+                link.rest()
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
         self.counted["errors"] += 1
+        if isinstance(error, StopIteration):
+            # As Python has it where a coroutine raises one: whoever awaits the answer could not tell it from an end.
+            stopped, error = error, RuntimeError("the method raised StopIteration")
+            error.__cause__ = stopped
         text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
         if not number:
             logger.error("A message failed, and nobody waits for its answer, %s", text)
             return
-        cause, error.__cause__ = error.__cause__, None
-        try:
-            pieces = frames.pack((ERROR, number, text), error)
-        except SendMessageFailed as failure:
-            told = SendMessageFailed(f"the exception {type(error).__name__}: {str(error)[:500]} {failure}")
-            pieces = frames.pack((ERROR, number, text), told)
-        finally:
-            error.__cause__ = cause
-        link.write(pieces)
+        link.write(frames.pack((ERROR, number, text), sendable(error)))
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
         """Drop a client: what it asked for is cancelled."""
@@ -270,10 +297,11 @@ class Pool:
             It does not live here.
         """
         self.counted["calls"] += 1
-        actor = self.actors.get(uid)
-        if actor is None:
-            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
+        if self.returning is not None and uid not in self.actors:
+            await self.returning.wait(uid)
+        actor = self._resident(uid)
         if type(value) is frames.Undecodable:
+            self._complain("What %s was called with at %s cannot be read: %s", name, self.external_address, value.error)
             raise value.error
         began = perf_counter()
         try:
@@ -293,8 +321,8 @@ class Pool:
             return await actor.receive(*message, ticket)
         return await actor.__on_receive__(message)
 
-    async def answer(self, what: str, value: Any) -> Any:
-        """Answer a question about the pool itself."""
+    async def answer(self, what: str, value: Any, link: Link | None = None) -> Any:
+        """Answer a question about the pool itself; ``link`` is who asks, if that is another process."""
         if self.stopped:
             raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
         found = self.answers.get(what)
@@ -302,7 +330,7 @@ class Pool:
             raise ValueError(f"a pool cannot be asked for {what!r}")
         if type(value) is frames.Undecodable:
             raise value.error
-        return await found(self, value)
+        return await found(self, value, link)
 
     # ---- actors ----
 
@@ -314,11 +342,11 @@ class Pool:
         ActorAlreadyExist
             The name is taken.
         """
-        actor = self.make(uid, *pickle.loads(spec))
+        actor = self.make(uid, *unpickled(spec))
         try:
             await actor.__post_create__()
         except BaseException:
-            self.actors.pop(actor.uid, None)
+            self.forget(actor)
             raise
         return actor.uid
 
@@ -334,10 +362,33 @@ class Pool:
         if uid in self.actors:
             raise ActorAlreadyExist(f"there is an actor {uid!r} at {self.external_address} already")
         actor = kind.__new__(kind, *args, **kwargs)
-        actor.uid, actor.address = uid, self.external_address
+        actor.uid, actor.address = uid, self.advertised
         actor.__init__(*args, **kwargs)
         self.actors[uid] = actor
         return actor
+
+    def _resident(self, uid: bytes) -> Any:
+        actor = self.actors.get(uid)
+        if actor is None:
+            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
+        return actor
+
+    def forget(self, actor: Any) -> None:
+        """Let an actor live here no longer."""
+        uid = actor.uid
+        if self.actors.get(uid) is actor:
+            del self.actors[uid]
+
+    async def returned(self, uid: bytes | None) -> None:
+        """Wait for an actor that may have to be made again.
+
+        Raises
+        ------
+        ActorPoolNotStarted
+            That takes too long.
+        """
+        if self.returning is not None and uid is not None and uid not in self.actors:
+            await self.returning.wait(uid)
 
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
         """Take note of how to make actors of a sub pool again."""
@@ -350,14 +401,33 @@ class Pool:
         ActorNotExist
             It does not live here.
         """
-        actor = self.actors.get(uid)
-        if actor is None:
-            raise ActorNotExist(f"there is no actor {uid!r} at {self.external_address}")
-        await actor.__pre_destroy__()
-        self.actors.pop(uid, None)
+        actor = self._resident(uid)
+        if uid in self._leaving:
+            raise ActorNotExist(f"the actor {uid!r} at {self.external_address} is being destroyed already")
+        self._leaving.add(uid)
+        try:
+            await actor.__pre_destroy__()
+        finally:
+            self._leaving.discard(uid)
+        self.forget(actor)
         for stream in list(actor._streams.values()):
             await stream.close(in_turn=False)
         actor._streams.clear()
+
+    async def dismiss(self, timeout: float | None = None) -> None:
+        """Let all actors do what they do before they are destroyed, for at most some seconds; what they raise is logged."""
+        tasks = [
+            self.loop.create_task(_dismissed(actor))
+            for uid, actor in list(self.actors.items())
+            if uid not in self._leaving
+        ]
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=timeout)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=TIDY)
 
     def use_key(self, key: bytes) -> None:
         """Speak from now on only with those who have this key, in this pool, in its loop, and in sub pools that are added."""
@@ -400,11 +470,24 @@ class Pool:
         self._done.set()
 
 
-def answers(what: str) -> Callable[[Answer], Answer]:
-    """Declare who answers a question to a pool."""
+async def _dismissed(actor: Any) -> None:
+    try:
+        await actor.__pre_destroy__()
+    except Exception:
+        logger.exception("The actor %r did not like to be destroyed", actor.uid)
+
+
+def _signed(number: int) -> int:
+    # What is answered in spite of its cancellation is marked as such.
+    task = asyncio.current_task()
+    return -number if task is not None and task.cancelling() else number
+
+
+def answers(what: str, who: bool = False) -> Callable[[Answer], Answer]:
+    """Declare who answers a question to a pool: given the pool and a value and, if asked for, the link of who asks."""
 
     def declare(function: Answer) -> Answer:
-        Pool.answers[what] = function
+        Pool.answers[what] = function if who else lambda pool, value, _link: function(pool, value)
         return function
 
     return declare
@@ -421,23 +504,31 @@ async def _destroy(pool: Any, uid: Any) -> None:
         await pool.destroy(uid)
         await pool.destroyed(uid)
         return
-    where = await pool.find(uid)
-    if where is None:
-        raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
-    await Peers.here().ask(where, "destroy", uid)
+    where = await _found(pool, uid)
+    if where == pool.external_address:
+        await _destroy(pool, uid)
+    else:
+        await Peers.here().ask(where, "destroy", uid)
 
 
 @answers("find")
-async def _find(pool: Any, uid: Any) -> str:
+async def _found(pool: Any, uid: Any) -> str:
     where = pool.external_address if uid in pool.actors else await pool.find(uid)
     if where is None:
-        raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
+        await pool.returned(uid)
+        if uid not in pool.actors:
+            raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
+        where = pool.external_address
     return where
 
 
 @answers("has")
 async def _has(pool: Any, uid: Any) -> bool:
-    return uid in pool.actors or await pool.find(uid) is not None
+    try:
+        await _found(pool, uid)
+    except ActorNotExist:
+        return False
+    return True
 
 
 @answers("has here")

@@ -8,7 +8,7 @@ import inspect
 import logging
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from craton.actor.errors import ActorPoolNotStarted
 from craton.actor.pool.base import answers
@@ -17,10 +17,11 @@ from craton.actor.pool.forks import groups
 from craton.actor.pool.output import Watcher
 from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
-from craton.actor.pool.recovery import Keeper
+from craton.actor.pool.recovery import Keeper, unless_cancelled
 from craton.actor.pool.sharing import GroupStore
-from craton.actor.wire import addresses
+from craton.actor.wire import addresses, tls
 from craton.actor.wire.peers import Peers
+from craton.actor.wire.tls import TLS, Secured
 
 logger = logging.getLogger("craton.actor")
 
@@ -45,9 +46,15 @@ class MainActorPool(PlacingPool):
         auto_recover: str | bool,
         on_process_down: Callable[[Any, str], Any] | None,
         on_process_recover: Callable[[Any, str], Any] | None,
-        use_uvloop: bool,
+        use_uvloop: bool | str,
+        security: TLS | Literal[False] | None = None,
     ) -> None:
-        super().__init__(config, auto_recover)
+        self._chosen: tuple[Secured | None, ...] = () if security is None else (tls.choose(security),)
+        try:
+            super().__init__(config, auto_recover)
+        except BaseException:
+            self._unchoose()
+            raise
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
         self._last = 0
@@ -104,6 +111,7 @@ class MainActorPool(PlacingPool):
         self.sub_processes.clear()
         self._watcher.close()
         self.close()
+        self.store.close()
         groups.discard(self)
 
     async def _start_processes(self, indexes: list[int]) -> None:
@@ -113,6 +121,8 @@ class MainActorPool(PlacingPool):
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
+            if self.stopped:
+                raise ActorPoolNotStarted(f"the pool at {self.external_address} has been stopped meanwhile")
         except BaseException:
             for task in starting:
                 task.cancel()
@@ -128,8 +138,8 @@ class MainActorPool(PlacingPool):
             self._keepers[process.address] = Keeper(self, process)
         await self.tell_configuration()
 
-    async def _start_process(self, index: int) -> Process:
-        """Start the process of a sub pool, and wait until it serves."""
+    async def _start_process(self, index: int, again: bool = False) -> Process:
+        """Start the process of a sub pool, or one in a dead one's place, and wait until it serves."""
         conf = self.config.pools[index]
         given = {
             "config": self.config,
@@ -138,9 +148,11 @@ class MainActorPool(PlacingPool):
             "logging": conf.logging,
             "use_uvloop": self._use_uvloop,
             "reports": self.auto_recover == "actor",
+            "returns": again and self.auto_recover == "actor",
         }
-        key = {"CRATON_ACTOR_KEY": self._key.decode()}
-        process = await Process.start(given, conf.python, {**key, **(conf.env or {})}, self._watcher)
+        safety = tls.variables(None if self.secured is None else self.secured.tls)
+        safety["CRATON_ACTOR_KEY"] = self._key.decode()
+        process = await Process.start(given, conf.python, {**safety, **(conf.env or {})}, self._watcher)
         try:
             await process.ready()
         except BaseException:
@@ -150,11 +162,17 @@ class MainActorPool(PlacingPool):
 
     async def tell_configuration(self) -> None:
         """Tell the sub pools which pools there are."""
-        peers = Peers.here()
         living = [address for address, process in self.sub_processes.items() if process.is_alive()]
-        asked = [peers.ask(address, "configure", self.config) for address in living]
-        with contextlib.suppress(TimeoutError):  # who is busy is told when it reads again
-            await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), _PATIENCE)
+        if telling := [self.spawn(self._configure(address)) for address in living]:
+            await asyncio.wait(telling, timeout=_PATIENCE)  # who is busy is told when it reads again
+
+    async def _configure(self, address: str) -> None:
+        try:
+            await Peers.here().ask(address, "configure", self.config)
+        except (ConnectionError, ActorPoolNotStarted):
+            pass  # it has ended, or is about to
+        except Exception:
+            logger.exception("The sub pool at %s could not be told which pools there are", address)
 
     async def stop(self, force: bool = False, timeout: float = _PATIENCE) -> None:
         """Stop all pools of the group; their actors are destroyed.
@@ -179,13 +197,8 @@ class MainActorPool(PlacingPool):
         try:
             await asyncio.gather(*[keeper.give_up() for keeper in self._keepers.values()])
             await asyncio.gather(*[self._end(*each, timeout) for each in self.sub_processes.items()])
-            if self.actors and not force:
-                before = [asyncio.ensure_future(actor.__pre_destroy__()) for actor in self.actors.values()]
-                for task in (await asyncio.wait(before, timeout=timeout))[0]:
-                    if not task.cancelled() and task.exception() is not None:
-                        logger.error("An actor did not like to be destroyed", exc_info=task.exception())
-                for task in before:
-                    task.cancel()
+            if not force:
+                await self.dismiss(timeout)
         finally:
             # Also when the loop ends meanwhile.
             for process in self.sub_processes.values():
@@ -202,17 +215,19 @@ class MainActorPool(PlacingPool):
                 self._guard.cancel()
 
     async def _end(self, address: str, process: Process, timeout: float) -> None:
-        if process.is_alive():
-            asking = asyncio.ensure_future(Peers.here().ask(address, "stop", None))
+        asking = [self.loop.create_task(Peers.here().ask(address, "stop", None))] if process.is_alive() else []
+        try:
             with contextlib.suppress(TimeoutError):
                 await process.wait(timeout)
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
-        if process.is_alive():
-            process.kill()
-            with contextlib.suppress(TimeoutError):
-                await process.wait(timeout)
-        process.close()
+            if process.is_alive():
+                process.kill()
+                with contextlib.suppress(TimeoutError):
+                    await process.wait(timeout)
+        finally:
+            process.end()  # also if nobody waits any more
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
 
     async def __aenter__(self) -> MainActorPool:
         await self.start()
@@ -220,6 +235,16 @@ class MainActorPool(PlacingPool):
 
     async def __aexit__(self, *_error: object) -> None:
         await self.stop()
+
+    def close(self) -> None:
+        """Stop listening, and hang up."""
+        super().close()
+        self._unchoose()
+
+    def _unchoose(self) -> None:
+        for chosen in self._chosen:
+            tls.unchoose(chosen)
+        self._chosen = ()
 
     # ---- more and fewer pools ----
 
@@ -234,9 +259,11 @@ class MainActorPool(PlacingPool):
         use_uvloop: bool | None = None,
         logging_conf: dict[str, Any] | None = None,
         start_python: str | None = None,
-        **_others: Any,
+        kwargs: dict[str, Any] | None = None,
     ) -> str:
         """Start one more sub pool; return its address.
+
+        `internal_address`, `suspend_sigint`, `use_uvloop` and `kwargs` are Xoscar's, and have no effect.
 
         Parameters
         ----------
@@ -248,9 +275,22 @@ class MainActorPool(PlacingPool):
             Environment variables of its process.
         modules : list of str, optional
             What it imports first.
+        logging_conf : dict, optional
+            How it logs, see `create_actor_pool`; as the main pool's group by default.
         start_python : str, optional
             Its interpreter, such as a virtual environment's.
+
+        Raises
+        ------
+        ActorPoolNotStarted
+            The group has been stopped.
+        OSError
+            The port is taken, or there is no such interpreter.
+        RuntimeError
+            The process ended before it served.
         """
+        if self.stopped:
+            raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
         self._last = index = max(self._last, *self.config.pools) + 1
         first = self.config.pools[0]
         conf = PoolConf(
@@ -262,8 +302,6 @@ class MainActorPool(PlacingPool):
             logging_conf or first.logging,
             first.listen,
         )
-        if self.stopped:
-            raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
         self.config.pools[index] = conf
         try:
             await self._start_processes([index])
@@ -314,27 +352,32 @@ class MainActorPool(PlacingPool):
         except Exception:
             logger.exception("A callback about the sub pool at %s failed", address)
 
-    async def make_again(self, address: str) -> Process:
-        """Start a process in a dead one's place, with its actors if so wished."""
-        index = self.config.get_process_index(address)
-        process = await self._start_process(index)
-        try:
-            if self.auto_recover == "actor":
-                for uid, spec in list(self._made.get(address, {}).items()):
-                    try:
-                        await Peers.here().ask(address, "create", (uid, spec, None, True))
-                    except ConnectionError:
-                        raise
-                    except Exception:
-                        logger.exception("The actor %r at %s could not be made again", uid, address)
-            else:
-                self._made.pop(address, None)
-        except BaseException:
-            process.end()
-            raise
-        self.sub_processes[address] = process
-        await self.tell_configuration()
-        return process
+    async def start_again(self, address: str) -> Process:
+        """Start a process in a dead one's place."""
+        return await self._start_process(self.config.get_process_index(address), again=True)
+
+    async def refill(self, address: str) -> None:
+        """Make the actors of a process again that was started in a dead one's place, if so wished.
+
+        Raises
+        ------
+        ServerClosed, ActorPoolNotStarted
+            It has ended, too, or is about to.
+        """
+        peers = Peers.here()
+        if self.auto_recover == "actor":
+            for uid, spec in list(self._made.get(address, {}).items()):
+                try:
+                    await peers.ask(address, "make again", (uid, spec))
+                except (ConnectionError, ActorPoolNotStarted):
+                    raise
+                except Exception:
+                    logger.exception("The actor %r at %s could not be made again", uid, address)
+                unless_cancelled()
+        # Pools may have come and gone since it was started.
+        await peers.ask(address, "configure", self.config)
+        await peers.ask(address, "all are made again", None)
+        unless_cancelled()
 
     # ---- what others ask about processes ----
 
@@ -350,18 +393,6 @@ class MainActorPool(PlacingPool):
         if keeper is None:
             raise ValueError(f"{address} is no sub pool of this group; its main pool's process is not killed")
         await keeper.kill()
-
-    async def wait_recovered(self, address: str) -> None:
-        """Wait until a sub pool that was lost is there again.
-
-        Raises
-        ------
-        ServerClosed
-            It is not made again, or could not be.
-        """
-        keeper = self._keepers.get(address)
-        if keeper is not None:
-            await keeper.recovered()
 
     async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
         """Return how the process of a sub pool ended: that of a number, or the last one if none runs."""

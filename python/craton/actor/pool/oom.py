@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
+_MACHINE = Path("/proc/vmstat")
+
+_explained: Counter[Path] = Counter()
+"""Kills that were told as the reason of an end, by the counter that they were read from."""
 
 
 class OomKills:
     """The counters that concern one process, as they were when it started.
 
-    A control group's counter is about the process itself; where there is none, the machine's is read, which tells only
-    that some process was killed. The process is already reaped when `since` is asked, so its group is looked up first.
+    A control group's counter is about the few processes in it; where there is none, the machine's is read, which tells
+    only that some process was killed. One kill explains one end only: what was told of a process's end is not told of
+    another's. The process is already reaped when `since` is asked, so its group is looked up first.
 
     Parameters
     ----------
@@ -22,26 +28,30 @@ class OomKills:
 
     def __init__(self, pid: int) -> None:
         self._group = _counter_of(pid)
-        self._before = self._read()
+        self._counter = self._group or _MACHINE
+        self._before = self._unexplained()
+        self._said: str | None = None
 
-    def _read(self) -> tuple[int | None, int | None]:
-        return (
-            None if self._group is None else _value(self._group, "oom_kill"),
-            _value(Path("/proc/vmstat"), "oom_kill"),
-        )
+    def _unexplained(self) -> int | None:
+        counted = _value(self._counter, "oom_kill")
+        return None if counted is None else counted - _explained[self._counter]
 
     def since(self) -> str:
-        """Say for people what the counters say since then; nothing if they have not moved."""
-        (group, machine), (group_now, machine_now) = self._before, self._read()
-        if group is not None and group_now is not None:
-            return ", because its control group's memory ran out (OOM kill)" if group_now > group else ""
-        if machine is not None and machine_now is not None and machine_now > machine:
-            killed = machine_now - machine
-            return (
-                ", probably because memory ran out (OOM kill): since it started the system has killed "
-                f"{killed} process{'es' * (killed > 1)} for that"
-            )
-        return ""
+        """Say for people what the counter says since then, always the same; nothing if it has not moved."""
+        if self._said is None:
+            now = self._unexplained()
+            killed = 0 if now is None or self._before is None else now - self._before
+            self._said = self._explanation(killed) if killed > 0 else ""
+        return self._said
+
+    def _explanation(self, killed: int) -> str:
+        _explained[self._counter] += 1
+        if self._group is not None:
+            return ", because its control group's memory ran out (OOM kill)"
+        return (
+            ", probably because memory ran out (OOM kill): since it started the system has killed "
+            f"{killed} process{'es' * (killed > 1)} for that"
+        )
 
 
 def _counter_of(pid: int) -> Path | None:

@@ -157,6 +157,8 @@ class Watcher:
         with self._lock:
             jobs, self._jobs = self._jobs, []
         for future, job in jobs:
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
                 future.set_result(job())
             except BaseException as error:

@@ -7,6 +7,7 @@ import copy
 from typing import Any
 
 from craton.actor.allocate_strategy import Allocated, IdleLabel, ProcessIndex
+from craton.actor.errors import ActorPoolNotStarted
 from craton.actor.pool.base import Pool, answers
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.processes import Process
@@ -41,7 +42,7 @@ class PlacingPool(Pool):
         if strategy is None:
             return await self._create_at(self.external_address, uid, spec)
         if not isinstance(strategy, IdleLabel):
-            return await self._create_at(strategy.get_allocated_address(self._living(strategy), {}), uid, spec)
+            return await self._create_at(self.place(strategy), uid, spec)
         async with self._placing:
             allocated: Allocated = {}
             for (address, name), label in list(self._idle.items()):
@@ -51,6 +52,23 @@ class PlacingPool(Pool):
             address, uid = await self._create_at(where, uid, spec)
             self._idle[address, uid] = strategy
             return address, uid
+
+    def place(self, strategy: Any) -> str:
+        """Return the address of the pool that a strategy chooses, other than an `IdleLabel`."""
+        found: str = strategy.get_allocated_address(self._living(strategy), {})
+        return found
+
+    async def wait_recovered(self, address: str) -> None:
+        """Wait until a sub pool that was lost is there again.
+
+        Raises
+        ------
+        ServerClosed
+            It is not made again, or could not be.
+        """
+        keeper = self._keepers.get(address)
+        if keeper is not None:
+            await keeper.recovered()
 
     def _living(self, strategy: Any) -> ActorPoolConfig:
         """Return the pools that can be chosen: those that are dead for good only by their number."""
@@ -64,10 +82,9 @@ class PlacingPool(Pool):
     async def _create_at(self, address: str, uid: Any, spec: bytes) -> tuple[str, bytes]:
         if address == self.external_address:
             return address, await self.create(uid, spec)
-        keeper = self._keepers.get(address)
-        if keeper is None:
+        if address not in self._keepers:
             return await Peers.here().ask(address, "create", (uid, spec, None))
-        await keeper.recovered()
+        await self.wait_recovered(address)
         _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
         await self.created(address, {uid: spec})
         return address, uid
@@ -89,6 +106,8 @@ class PlacingPool(Pool):
         except ConnectionError:
             if self.auto_recover == "actor" and uid in self._made.get(address, {}):
                 return True  # as soon as its process is noticed to have ended, it is made again
+        except ActorPoolNotStarted:
+            pass  # it is about to end
         self._idle.pop((address, uid), None)
         return False
 

@@ -22,6 +22,10 @@ LENGTH = struct.Struct("<I")
 _GONE = 5.0
 
 
+_dying: list[subprocess.Popen[bytes]] = []
+"""Processes that were killed and, on a busy machine, have not ended yet: they are waited for when others are started."""
+
+
 class Process:
     """A sub pool's process; made by `start`.
 
@@ -32,11 +36,13 @@ class Process:
     """
 
     def __init__(self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher) -> None:
+        _reap()
         reading, writing = os.pipe()
         path = _path() if python is None or python == sys.executable else _own_path()
         given = {**given, "report": writing, "parent": os.getpid(), "path": path}
         environment = {**os.environ, **{name: str(value) for name, value in (env or {}).items()}}
         try:
+            text = pickle.dumps(given, 5)
             self._popen = subprocess.Popen(
                 [python or sys.executable, "-m", "craton.actor.pool.sub"],
                 stdin=subprocess.PIPE,
@@ -59,7 +65,7 @@ class Process:
         assert self._popen.stderr is not None
         self._log = watcher.add(self._popen.stderr)  # type: ignore[arg-type]
         with contextlib.suppress(BrokenPipeError):
-            self._popen.stdin.write(pickle.dumps(given, 5))
+            self._popen.stdin.write(text)
             self._popen.stdin.flush()
 
     @classmethod
@@ -141,17 +147,15 @@ class Process:
         """End it at once."""
         self._popen.kill()
 
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self._popen.terminate()
-
     def end(self) -> None:
         """Kill it, and let go of it."""
         with contextlib.suppress(OSError):
             self._popen.kill()
         self.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._popen.wait(1)
+        except subprocess.TimeoutExpired:
+            _dying.append(self._popen)
 
     async def wait(self, timeout: float | None = None) -> int | None:
         """Wait for its end; return how it ended.
@@ -209,6 +213,13 @@ class Process:
         """Let go of the pipes in a process that was forked from the one that started this."""
         self.close()
         self._log.close()
+
+
+def _reap() -> None:
+    for popen in list(_dying):
+        if popen.poll() is not None:
+            with contextlib.suppress(ValueError):  # another thread has done it
+                _dying.remove(popen)
 
 
 def _readable(loop: asyncio.AbstractEventLoop, descriptor: int) -> asyncio.Future[None]:

@@ -9,7 +9,7 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from craton.actor.errors import ServerClosed
+from craton.actor.errors import ActorPoolNotStarted, ServerClosed
 from craton.actor.pool.processes import Process
 
 if TYPE_CHECKING:
@@ -27,6 +27,19 @@ _DYING = 0.5
 _REMEMBERED = 32
 
 
+def unless_cancelled() -> None:
+    """Go on, unless this task was cancelled while it awaited an answer: one that still comes in time is returned.
+
+    Raises
+    ------
+    asyncio.CancelledError
+        It was.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 class Keeper:
     """Of one sub pool.
 
@@ -39,6 +52,8 @@ class Keeper:
     def __init__(self, pool: MainActorPool, process: Process) -> None:
         self._pool, self._process, self.address = pool, process, process.address
         self.lost = False
+        # A process in the dead one's place whose actors are still being made again.
+        self._young: Process | None = None
         self._obituaries: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
         self._serves = asyncio.Event()
         self._serves.set()
@@ -64,8 +79,9 @@ class Keeper:
                     logger.exception("The sub pool at %s could not be made again", self.address)
                     break
                 self._ended.clear()
-                self._serves.set()
+                # Whoever is called back is called before those go on who wait.
                 self._pool.call_back(False, self.address)
+                self._serves.set()
             self._pool.sub_processes.pop(self.address, None)
             self.lost = True
             self._serves.set()
@@ -78,6 +94,15 @@ class Keeper:
 
     def _bury(self) -> None:
         process = self._process
+        self._remember(process)
+        self._serves.clear()
+        self._ended.set()
+        process.close()
+        self._pool.call_back(True, self.address)
+
+    def _remember(self, process: Process) -> None:
+        if process.pid in self._obituaries:
+            return
         how = process.how_it_ended()
         self._obituaries[process.pid] = (
             f"the process of the pool at {self.address} (pid {process.pid}) {how}",
@@ -86,17 +111,28 @@ class Keeper:
         while len(self._obituaries) > _REMEMBERED:
             self._obituaries.popitem(last=False)
         logger.warning("The process of the sub pool at %s (pid %d) %s", self.address, process.pid, how)
-        self._serves.clear()
-        self._ended.set()
-        process.close()
-        self._pool.call_back(True, self.address)
+
+    async def _once(self) -> Process:
+        process = self._young = await self._pool.start_again(self.address)
+        self._obituaries.pop(process.pid, None)  # of another that had the same number
+        try:
+            await self._pool.refill(self.address)
+        except BaseException:
+            self._young = None
+            if not process.is_alive():
+                self._remember(process)
+            process.end()
+            raise
+        self._young = None
+        self._pool.sub_processes[self.address] = process
+        return process
 
     async def _again(self) -> Process:
         pause = _PAUSE
         for tried in range(1, _TRIES + 1):
             try:
-                return await self._pool.make_again(self.address)
-            except (OSError, RuntimeError) as error:
+                return await self._once()
+            except (OSError, RuntimeError, ActorPoolNotStarted) as error:
                 # Its port may be somebody's for a moment; what kills it may not be there the next time.
                 hopeless = isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.EACCES)
                 if tried == _TRIES or hopeless:
@@ -127,7 +163,12 @@ class Keeper:
 
     async def obituary(self, pid: int | None) -> tuple[str, int | None] | None:
         """Return how the process of that number ended, or the last one if none runs; None if none has ended."""
-        if pid in (None, self._process.pid) and not self._ended.is_set():
+        young = self._young
+        if young is not None and pid == young.pid:
+            with contextlib.suppress(TimeoutError):
+                await young.wait(_DYING)
+                self._remember(young)
+        elif pid in (None, self._process.pid) and not self._ended.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _DYING)
         if pid is not None:
@@ -136,6 +177,11 @@ class Keeper:
 
     async def kill(self) -> None:
         """Kill the process, and wait until that is noticed."""
+        if self._young is not None:
+            young = self._young
+            young.kill()
+            await young.wait()
+            return
         if self._ended.is_set():
             return
         self._process.kill()

@@ -34,16 +34,20 @@ class GroupStore:
         if self._store is None:
             if self._opening is None:
                 self._opening = asyncio.get_running_loop().run_in_executor(None, shared.opened)
-            store, mine = await asyncio.shield(self._opening)
-            if self._has_closed():
-                if mine:
-                    store.close()
-                return None
-            self._store, self._mine = store, mine
+                self._opening.add_done_callback(self._opened)
+            await asyncio.shield(self._opening)
         return self._store
 
-    def _has_closed(self) -> bool:
-        return self._closed
+    def _opened(self, opening: asyncio.Future[tuple[Store, bool]]) -> None:
+        # Also if nobody waits for it any more.
+        self._opening = None
+        if opening.cancelled() or opening.exception() is not None:
+            return
+        store, mine = opening.result()
+        if not self._closed:
+            self._store, self._mine = store, mine
+        elif mine:
+            store.close()
 
     def close(self) -> None:
         """Close it if it was opened for the group."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import functools
 import importlib
+import importlib.util
 import logging
 import logging.config
 import os
@@ -22,15 +24,13 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from craton.actor.pool import forks  # noqa: F401 (for what it registers)
-from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.base import TIDY, Pool, answers
 from craton.actor.pool.processes import LENGTH
+from craton.actor.pool.returning import Returning, made_again
 from craton.actor.wire.peers import Peers
 
-STOPPED = 0
-# Seconds that calls which are cancelled at the end have for that.
-_TIDY = 0.5
-
-logger = logging.getLogger("craton.actor")
+# Seconds that actors have for what they do before they are destroyed, where not the main pool but a signal ends them.
+_PATIENCE = 3.0
 
 
 class SubActorPool(Pool):
@@ -39,13 +39,14 @@ class SubActorPool(Pool):
     reports: bool = False
     """Whether the main pool wants to know of every actor, to make it again."""
     end: Callable[[], None]
-    """Begin to end the process."""
+    """Begin to end the process; the main pool sets the limit of time."""
 
     async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
         """Create an actor here."""
         if strategy is not None:
             # Only the main pool knows which pools live, and what they have.
             return await Peers.here().ask(self.main_address, "create", (uid, spec, strategy))
+        await self.returned(uid)
         uid = await self.create(uid, spec)
         if not told:
             await self.created(self.external_address, {uid: spec})
@@ -65,21 +66,34 @@ class SubActorPool(Pool):
         """Ask the main pool."""
         return await Peers.here().ask(self.main_address, "find elsewhere", (uid, self.external_address))
 
-    async def finish(self) -> None:
-        """Destroy the actors, and stop serving; the main pool sets the limit of time."""
+    async def make_again(self, uid: bytes, spec: bytes) -> None:
+        """Make an actor that the process before this one had."""
+        made_again.set(True)
+        try:
+            await self.create(uid, spec)
+        finally:
+            if self.returning is not None:
+                self.returning.one_is_made(uid)
+
+    async def finish(self, timeout: float | None) -> None:
+        """Destroy the actors, for at most some seconds, and stop serving."""
         self.stopped = True  # nobody creates another
-        await asyncio.gather(*[_destroyed(actor) for actor in list(self.actors.values())])
+        await self.dismiss(timeout)
         running = [*self._running.values(), *self._tasks]
         self.close()
         if others := [task for task in running if task is not asyncio.current_task()]:
-            await asyncio.wait(others, timeout=_TIDY)
+            await asyncio.wait(others, timeout=TIDY)
 
 
-async def _destroyed(actor: Any) -> None:
-    try:
-        await actor.__pre_destroy__()
-    except Exception:
-        logger.exception("The actor %r did not like to be destroyed", actor.uid)
+@answers("make again")
+async def _make_again(pool: Any, value: Any) -> None:
+    await pool.make_again(*value)
+
+
+@answers("all are made again")
+async def _all_are_made_again(pool: Any, _: Any) -> None:
+    if pool.returning is not None:
+        pool.returning.all_are_made()
 
 
 @answers("stop")
@@ -148,18 +162,18 @@ def _tell(report: BinaryIO, *told: Any) -> None:
 async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
     pool = SubActorPool(given["config"], given["index"])
     pool.reports = given["reports"]
+    pool.returning = Returning(pool) if given["returns"] else None
     try:
         pool.listen()
     except OSError as error:
         _tell(report, "failed", str(error), error.errno)
         os._exit(1)
     Peers.here().home = pool.main_address
-    ended = asyncio.Event()
-    pool.end = ended.set
-    pool.loop.add_signal_handler(signal.SIGTERM, ended.set)
+    ended: asyncio.Queue[float | None] = asyncio.Queue()
+    pool.end = functools.partial(ended.put_nowait, None)
+    pool.loop.add_signal_handler(signal.SIGTERM, ended.put_nowait, _PATIENCE)
     _tell(report, "ready", pool.external_address)
-    await ended.wait()
-    await pool.finish()
+    await pool.finish(await ended.get())
 
 
 def main() -> None:
@@ -168,8 +182,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = os.fdopen(os.dup(0), "rb", buffering=0)
-    given = pickle.load(os.fdopen(os.dup(0), "rb", buffering=0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with os.fdopen(os.dup(0), "rb") as text:  # with a buffer: a pipe gives less at a time than is asked for
+        given = pickle.load(text)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.set_inheritable(given["report"], False)
     faulthandler.enable(all_threads=False)
     _die_with(given["parent"], parent)
@@ -189,11 +206,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    os._exit(STOPPED)  # threads of actors are not waited for
+    os._exit(0)  # threads of actors are not waited for
 
 
-def _loop_factory(use_uvloop: bool) -> Any:
-    if not use_uvloop:
+def _loop_factory(use_uvloop: bool | str) -> Any:
+    if not use_uvloop or (use_uvloop == "auto" and importlib.util.find_spec("uvloop") is None):
         return None
     import uvloop  # type: ignore[import-not-found]
 

@@ -6,13 +6,15 @@ name first: it is found exactly when the pool is in the same network namespace, 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
 import socket
 import tempfile
+from collections.abc import Iterator
 
-__all__ = ["EVERYWHERE", "join", "listen_tcp", "listen_unix", "local_name", "seen_from", "split"]
+__all__ = ["EVERYWHERE", "advertised", "join", "listen_tcp", "listen_unix", "local_name", "seen_from", "split"]
 
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for every one of this machine's."""
@@ -66,6 +68,26 @@ def seen_from(address: str, through: str) -> str:
     return join(split(through)[0], port)
 
 
+def advertised(address: str) -> str:
+    """Return the address that others can be told of a pool: this machine's own host if it only says that it is everywhere.
+
+    The host is that of the interface through which other networks are reached, or loopback if none are.
+    """
+    host, port = split(address)
+    if host not in EVERYWHERE:
+        return address
+    family, elsewhere, loopback = (
+        (socket.AF_INET6, "2001:db8::1", "::1") if ":" in host else (socket.AF_INET, "192.0.2.1", "127.0.0.1")
+    )
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((elsewhere, 9))  # sends nothing
+            own = sock.getsockname()[0]
+    except OSError:
+        own = loopback
+    return join(own, port)
+
+
 def local_name(address: str) -> str:
     """Return the name of the Unix socket of the pool with that address."""
     host, port = split(address)
@@ -76,19 +98,25 @@ def local_name(address: str) -> str:
     return os.path.join(tempfile.gettempdir(), f"craton-actor-{digest}.sock")
 
 
-def listen_unix(address: str) -> socket.socket:
-    """Return a listening Unix socket for the pool with that address."""
-    name = local_name(address)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+@contextlib.contextmanager
+def _listening(sock: socket.socket) -> Iterator[socket.socket]:
+    # Whoever binds it within has it listen afterwards; or it is closed.
     try:
-        if not name.startswith("\0") and os.path.exists(name):
-            os.unlink(name)
-        sock.bind(name)
+        yield sock
         sock.listen(1024)
         sock.setblocking(False)
     except BaseException:
         sock.close()
         raise
+
+
+def listen_unix(address: str) -> socket.socket:
+    """Return a listening Unix socket for the pool with that address."""
+    name = local_name(address)
+    with _listening(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as sock:
+        if not name.startswith("\0") and os.path.exists(name):
+            os.unlink(name)
+        sock.bind(name)
     return sock
 
 
@@ -102,13 +130,7 @@ def listen_tcp(host: str, port: int | None) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.getaddrinfo(host, port or 0, family, socket.SOCK_STREAM)
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
+    with _listening(socket.socket(family, socket.SOCK_STREAM)) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(found[0][4])
-        sock.listen(1024)
-        sock.setblocking(False)
-    except BaseException:
-        sock.close()
-        raise
     return sock

@@ -2,7 +2,8 @@
 
 Both sides send 32 random bytes and answer the other's with an HMAC of both, so that nothing that was heard can be used
 again, and the one who connects knows whom it speaks to. Nothing else is read before that, and no more than the
-handshake's fixed number of bytes.
+handshake's fixed number of bytes. Where the connection has TLS (see `tls`), the server's certificate goes into the HMAC
+too.
 
 The key comes from ``CRATON_ACTOR_KEY``, or from the file that ``CRATON_ACTOR_KEY_FILE`` names, or else from a file of
 this user's that is made when it is first needed.
@@ -17,9 +18,11 @@ import os
 import secrets
 from pathlib import Path
 
-MAGIC = b"CrAc\x00\x01"
-"""What both sides begin with; ends with the version."""
+MAGIC, SECURED = b"CrAc\x00\x01", b"CrAc\x01\x01"
+"""What both sides begin with, without and with TLS; ends with the version."""
 NONCE, MAC = 32, 32
+OPENING = len(MAGIC) + NONCE
+"""Bytes of the server's first record, which is sent in the clear in any case."""
 VARIABLE, FILE_VARIABLE = "CRATON_ACTOR_KEY", "CRATON_ACTOR_KEY_FILE"
 _LEAST = 16
 
@@ -75,38 +78,62 @@ def _own() -> bytes:
 class Handshake:
     """One side of it, fed with records of a fixed length.
 
+    Parameters
+    ----------
+    key : bytes
+        The key.
+    server : bool
+        Whether this side is the one that listens.
+    magic : bytes
+        `MAGIC`, or `SECURED` where the connection has TLS.
+
     Attributes
     ----------
     expects : int
         Bytes of the record that comes next; 0 when the other side is known.
+    binding : bytes
+        What both sides must know of the connection itself; set before it is needed where it has TLS.
+    refusal : str
+        Why the other side is not to be spoken with, as what is said of it.
     """
 
-    def __init__(self, key: bytes, server: bool) -> None:
-        self._key, self._server = key, server
+    def __init__(self, key: bytes, server: bool, magic: bytes = MAGIC) -> None:
+        self._key, self.server, self._magic = key, server, magic
         self._nonce = secrets.token_bytes(NONCE)
-        self.expects = len(MAGIC) + (NONCE + MAC if server else NONCE)
+        self.expects = OPENING + MAC if server else OPENING
+        self.binding = b""
+        self.refusal = "does not have this process's key, or is no pool of actors"
         self._other = b""
 
     def opening(self) -> bytes:
         """Return what is sent before anything was read."""
-        return MAGIC + self._nonce if self._server else b""
+        return self._magic + self._nonce if self.server else b""
 
     def answer(self, record: bytes) -> bytes | None:
-        """Take a record; return what to send, or None if the other side is not to be spoken with."""
-        if self._server:
+        """Take a record; return what to send, or None if the other side is not to be spoken with: see `refusal`."""
+        if self.server:
             self.expects = 0
             nonce, mac = record[len(MAGIC) : -MAC], record[-MAC:]
-            if not record.startswith(MAGIC) or not hmac.compare_digest(mac, self._mac(b"client", self._nonce, nonce)):
+            if not self._known(record) or not hmac.compare_digest(mac, self._mac(b"client", self._nonce, nonce)):
                 return None
             return self._mac(b"server", nonce, self._nonce)
         if not self._other:
-            if not record.startswith(MAGIC):
+            if not self._known(record):
                 return None
             self._other = record[len(MAGIC) :]
             self.expects = MAC
-            return MAGIC + self._nonce + self._mac(b"client", self._other, self._nonce)
+            return self._magic + self._nonce + self._mac(b"client", self._other, self._nonce)
         self.expects = 0
         return b"" if hmac.compare_digest(record, self._mac(b"server", self._nonce, self._other)) else None
 
+    def _known(self, record: bytes) -> bool:
+        if record.startswith(self._magic):
+            return True
+        if record.startswith(SECURED):
+            self.refusal = "wants TLS, and this process has none: set CRATON_ACTOR_TLS_CERT or CRATON_ACTOR_TLS_CA"
+        elif record.startswith(MAGIC):
+            self.refusal = "speaks without TLS, and this process with it only"
+        return False
+
     def _mac(self, who: bytes, first: bytes, second: bytes) -> bytes:
-        return hmac.digest(self._key, MAGIC + who + first + second, hashlib.sha256)
+        return hmac.digest(self._key, self._magic + who + first + second + self.binding, hashlib.sha256)

@@ -18,14 +18,17 @@ side has shown that it has the key.
 
 from __future__ import annotations
 
+import contextvars
 import importlib
 import pickle
 import struct
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from craton.actor.errors import SendMessageFailed
 from craton.serialize import Parts, decode, deserialize, encode, serialize
+from craton.serialize.decoding import unpickled
 
 HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
@@ -110,7 +113,13 @@ def is_plain_value(value: Any) -> bool:
     return _needs(value) == _PLAIN
 
 
-def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | None = None) -> list[Any]:
+carrier: contextvars.ContextVar[Any] = contextvars.ContextVar("carrier", default=None)
+"""The connection for which a value is being written, for what lives no longer than there is somebody to read it."""
+
+
+def pack(
+    fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | None = None, link: Any = None
+) -> list[Any]:
     """Return the pieces of a frame: bytes and buffers that are not copied.
 
     Parameters
@@ -121,6 +130,8 @@ def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | Non
         The last field: anything.
     lend : callable, optional
         Given the parts of a value, returns what is sent in its place, or None if its parts are.
+    link : Link, optional
+        The `carrier`.
 
     Raises
     ------
@@ -130,14 +141,18 @@ def pack(fields: tuple[Any, ...], value: Any, lend: Callable[[Parts], Any] | Non
     needs = _needs(value)
     if needs == _PLAIN:
         envelope = pickle.dumps((*fields, value), 5)
-        return [HEADER.pack(len(envelope), 0) + envelope]
+        if len(envelope) <= MOST_ENVELOPE:
+            return [HEADER.pack(len(envelope), 0) + envelope]
     apart = _pack_apart((*fields, value)) if needs == _APART else []
     if apart and (lend is None or sum(map(len, apart)) < LENT):
         return apart
+    token = carrier.set(link)
     try:
         parts = encode(value)
     except Exception as error:
-        raise SendMessageFailed(f"cannot be sent: {type(error).__name__}: {error}") from error
+        raise SendMessageFailed(f"cannot be sent: {type(error).__name__}: {error}") from _without_values(error)
+    finally:
+        carrier.reset(token)
     if lend is not None and (note := lend(parts)) is not None:
         envelope = pickle.dumps((*fields, note), 5)
         return [HEADER.pack(len(envelope), 0) + envelope]
@@ -165,6 +180,8 @@ def _pack_apart(message: tuple[Any, ...]) -> list[Any]:
     kind = pickle.Pickler if _arrays is None else _arrays.ArrayPickler
     kind(pieces, 5, buffer_callback=buffers.append).dump(message)
     size = sum(map(len, pieces))
+    if size > MOST_ENVELOPE or len(buffers) >= MOST_PARTS:
+        return []
     if not buffers:
         return [HEADER.pack(size, 0), *pieces]
     memories = [buffer.raw() for buffer in buffers]
@@ -182,7 +199,7 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
     """
     apart = bool(parts) and not len(parts[0])
     try:
-        message = pickle.loads(envelope, buffers=parts[1:] if apart else None)
+        message = unpickled(envelope, parts[1:] if apart else None)
     except Exception as error:
         raise ValueError(f"an envelope cannot be read: {type(error).__name__}: {error}") from error
     if type(message) is not tuple or len(message) < 2:
@@ -193,6 +210,15 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
         return (*message, decode(parts[0], parts[1:]))
     except Exception as error:
         return (*message, Undecodable(error))
+
+
+def _without_values(error: Exception) -> Exception:
+    # Where it was raised stays known; but whoever keeps it does not keep the values and the memory that were there,
+    # nor the circles of views on views that Python before 3.11.8 and 3.12.2 cannot collect without a crash.
+    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    if trace is not None:
+        traceback.clear_frames(trace)
+    return error.with_traceback(trace)
 
 
 def pack_placed(fields: tuple[Any, ...], where: Any, views: Sequence[memoryview]) -> list[Any]:
@@ -228,14 +254,14 @@ def places(name: str) -> Callable[[Any], Any]:
 
 def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...], list[memoryview]]:
     """Return a message, and where its parts are read to; if that cannot be said, the last field is `Undecodable`."""
-    message = pickle.loads(envelope)
+    message = unpickled(envelope)
     try:
-        return message, _PLACES[message[2]](message[3], lengths)
+        found = _PLACES[message[2]](message[3], lengths)
+        if [place.nbytes for place in found] != list(lengths) or any(place.readonly for place in found):
+            raise ValueError(f"parts of {list(lengths)} bytes have no places of their lengths that can be written to")
+        return message, found
     except Exception as error:
-        # Without its frames, which keep the places.
-        return (*message[:3], Undecodable(error.with_traceback(None))), [
-            memoryview(bytearray(length)) for length in lengths
-        ]
+        return (*message[:3], Undecodable(error)), [memoryview(bytearray(length)) for length in lengths]
 
 
 class _Contained:
@@ -252,7 +278,7 @@ class Undecodable:
     """Stands for a value that this process cannot make."""
 
     def __init__(self, error: Exception) -> None:
-        self.error = error
+        self.error = _without_values(error)
 
 
 def lengths_of(head: Any, count: int) -> tuple[int, ...]:

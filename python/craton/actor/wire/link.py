@@ -46,6 +46,13 @@ class Receiver(Protocol):
         """The connection has ended; why, unless it was closed here."""
 
 
+class Tied(Protocol):
+    """What is kept for a peer, and no longer than there is a connection to it."""
+
+    def on_cut(self, link: Link) -> None:
+        """The connection has ended."""
+
+
 def _room(size: int) -> memoryview:
     """Return memory for a part; a peer that only claims to send much gets none by that."""
     if size <= _RING:
@@ -157,6 +164,11 @@ class Reader:
             ring[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
 
+    def clear(self) -> None:
+        """Let go of all memory: nothing is read any more."""
+        self._pieces, self._places, self._message = [], [], ()
+        self._ring = memoryview(b"")
+
     def _begin(self, envelope: int, parts: int, placed: int) -> None:
         at = self._start + HEADER.size
         self._start = at + LENGTH_BYTES * parts
@@ -214,6 +226,8 @@ class Link:
         What lends large values to a peer on this machine.
     sent, received : int
         Bytes.
+    tied : set of Tied
+        What is told when the connection ends.
     """
 
     def __init__(
@@ -238,10 +252,11 @@ class Link:
         self._pieces: deque[memoryview] = deque()
         self._joined: list[Any] = []
         self._joined_bytes = self._bytes = 0
-        self._gathering = self._blocked = False
+        self._gathering = self._due = self._blocked = False
         self._drained: asyncio.Future[None] | None = None
         self.sent = self.received = 0
-        self._closed = False
+        self.tied: set[Tied] = set()
+        self._closed = self._rests = False
         self._impatience = loop.call_later(PATIENCE, self._too_late)
 
     def _introduce(self, handshake: Handshake) -> None:
@@ -274,28 +289,34 @@ class Link:
 
     def pack(self, fields: tuple[Any, ...], value: Any) -> list[Any]:
         """Return the pieces of a frame for this peer; see `frames.pack`."""
-        return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend)
+        return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend, self)
 
     def write(self, pieces: list[Any]) -> None:
-        """Send a frame; its buffers must not change before they are sent."""
+        """Send a frame; what the system does not take at once of a large buffer must not change before it is sent."""
         if self._closed:
             return
+        waits = self._gathering
         for piece in pieces:
-            size = len(piece) if type(piece) is bytes else memoryview(piece).nbytes
+            plain = type(piece) is bytes
+            size = len(piece) if plain else memoryview(piece).nbytes
             self._bytes += size
             if size <= _JOINED:
-                self._joined.append(piece)
+                self._joined.append(piece if plain else bytes(piece))
                 self._joined_bytes += size
             else:
                 self._seal()
                 self._pieces.append(memoryview(piece).cast("B"))
-        if not self._gathering and not self._blocked:
-            # The first of a turn leaves at once; those that follow wait for one another until the turn ends.
+                # Its owner may be called next, and change it.
+                waits = waits and plain
+        if not waits and not self._blocked:
+            # One leaves at once; those that follow before anything is read wait for one another until the turn ends.
+            self._gathering = True
             self._flush()
-            if not self._closed:
-                self._gathering = True
-                self._loop.call_soon(self._gathered)
-        elif self._joined_bytes > _RING:
+            return
+        if not self._due and not self._blocked:
+            self._due = True
+            self._loop.call_soon(self._gathered)
+        if self._joined_bytes > _RING:
             self._seal()
 
     def _seal(self) -> None:
@@ -305,7 +326,7 @@ class Link:
             self._joined_bytes = 0
 
     def _gathered(self) -> None:
-        self._gathering = False
+        self._gathering = self._due = False
         if self._bytes and not self._blocked and not self._closed:
             self._flush()
 
@@ -331,9 +352,22 @@ class Link:
         except OSError as error:
             self._end(error)
             return
-        if self._drained is not None and self._bytes <= LOW_WATER:
-            self._drained.set_result(None)
-            self._drained = None
+        if self._bytes <= LOW_WATER:
+            if self._drained is not None:
+                self._drained.set_result(None)
+                self._drained = None
+            if self._rests:
+                self._rests = False
+                self._resume()
+
+    def rest(self) -> None:
+        """Read nothing until there is room to send again: the peer asks for more than it takes."""
+        if not self._rests and not self._closed:
+            self._rests = True
+            self._loop.remove_reader(self._fd)
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._fd, self._readable)
 
     def _writable(self) -> None:
         self._flush()
@@ -345,7 +379,7 @@ class Link:
     # ---- receiving ----
 
     def _readable(self) -> None:
-        self._gathering = True  # answers leave together
+        self._gathering = self._due = True  # answers leave together
         try:
             # A few times, so that a large part is not read in one small piece a turn.
             for _ in range(16):
@@ -356,7 +390,7 @@ class Link:
                     return
                 self.received += count
                 self._reader.filled(count)
-                if self._closed or (count < len(buffer) and count < _RING // 4):
+                if self._closed or self._rests or (count < len(buffer) and count < _RING // 4):
                     break
         except (BlockingIOError, InterruptedError):
             pass
@@ -379,7 +413,7 @@ class Link:
     def _shake(self, record: bytes) -> int:
         answer = self._handshake.answer(record)
         if answer is None:
-            raise NotAuthenticated(f"{self.peer} does not have this process's key, or is no pool of actors")
+            raise NotAuthenticated(f"{self.peer} {self._handshake.refusal}")
         if answer:
             self.write([answer])
         if not self._handshake.expects:
@@ -413,6 +447,7 @@ class Link:
         """Close this process's descriptor only: in a fork, or when the loop has been closed."""
         self._closed = True
         self._sock.close()
+        self._forget()
 
     def drop(self, error: BaseException) -> None:
         """End it because of what the peer did."""
@@ -429,8 +464,7 @@ class Link:
             return
         self._closed = True
         self._impatience.cancel()
-        self._pieces.clear()
-        self._joined.clear()
+        self._forget()
         self._hang_up(error)
         if self.sharing is not None:
             self.sharing.close()
@@ -441,7 +475,17 @@ class Link:
             why = error or NotAuthenticated(f"{self.peer} ended the connection instead of introducing itself")
             self.ready.set_exception(why)
             self.ready.exception()  # whoever waits is told; nobody else needs to be
+        tied, self.tied = self.tied, set()
+        for one in tied:
+            one.on_cut(self)
         self._receiver.on_lost(self, error)
+
+    def _forget(self) -> None:
+        # Not left to the collector of circles, which does not know how large it is.
+        self._pieces.clear()
+        self._joined.clear()
+        self._bytes = self._joined_bytes = 0
+        self._reader.clear()
 
 
 def _pid_of(sock: socket.socket) -> int | None:

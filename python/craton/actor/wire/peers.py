@@ -11,12 +11,13 @@ import weakref
 from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
-from craton.actor.wire import addresses, auth, frames, shared
+from craton.actor.waiting import wait_for
+from craton.actor.wire import addresses, auth, frames, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
 
 CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
-"""The kinds of messages."""
+"""The kinds of messages. The number of a call is negative in an answer that was given although the call was cancelled."""
 
 # Seconds that the callee of a cancelled call has to end it.
 GRACE = 2.0
@@ -50,12 +51,15 @@ class Peer:
 
     async def connect(self) -> None:
         """Connect, or raise why that cannot be."""
+        secured = tls.current()
         sock = await self._socket()
-        self.link = Link(
-            self._loop, sock, self, auth.Handshake(self._peers.key(), False), f"the pool at {self.address}"
-        )
+        self.link = tls.link(self._loop, sock, self, self._peers.key(), False, f"the pool at {self.address}", secured)
         shared.share(self.link, sock, self._home)
-        await self.link.ready
+        try:
+            await self.link.ready
+        except asyncio.CancelledError:
+            self.link.close()  # nobody else has it
+            raise
 
     async def _home(self) -> Any:
         from craton.actor.pool.sharing import store_of
@@ -138,33 +142,45 @@ class Peer:
             raise ServerClosed(why, self.address, code) from self._lost
         future = self._pending[number] = self._loop.create_future()
         link.write(pieces)
-        if link.full:
-            with contextlib.suppress(ConnectionError):
-                await link.drained()
         try:
+            if link.full:
+                with contextlib.suppress(ConnectionError):
+                    await link.drained()
             return await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                raise  # the callee's
-            return await self._cancelled(number)
+            if number not in self._pending:
+                # The callee's own, or too late: it has been answered, or the connection has ended.
+                if future.done() and not future.cancelled():
+                    future.exception()
+                raise
+            answer = await self._cancelled(number)
+            if answer is None:
+                raise
+            return answer.result()
         finally:
             # An error that is kept keeps this frame: it shall not keep what was sent, nor go round in a circle.
             del future
             pieces.clear()
 
-    async def _cancelled(self, number: int) -> Any:
-        # The callee may clean up, and may even answer: its answer counts. It is not waited for without end.
-        link, future = self.link, self._loop.create_future()
-        if link is None or link.closed:
-            raise asyncio.CancelledError
-        self._pending[number] = future
+    async def _cancelled(self, number: int) -> asyncio.Future[Any] | None:
+        # The callee may clean up, and may even answer: its answer counts, if it knew. What it had answered before does
+        # not: whoever calls it again and again could never be cancelled. It is not waited for without end.
+        unknowing = self._pending[number] = self._loop.create_future()
+        knowing = self._pending[-number] = self._loop.create_future()
         self.send(CANCEL, (number,), None)
         try:
-            return await asyncio.wait_for(future, GRACE)
-        except TimeoutError:
-            raise asyncio.CancelledError from None
+            await asyncio.wait({unknowing, knowing}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._pending.pop(number, None)
+            for future in (unknowing, knowing):
+                future.cancel()
+            for pending in (number, -number):
+                self._pending.pop(pending, None)
+        if not unknowing.cancelled():
+            unknowing.exception()
+            if not knowing.cancelled():
+                knowing.exception()  # both: the connection has ended
+            return None
+        return None if knowing.cancelled() else knowing
 
     # ---- what comes ----
 
@@ -178,15 +194,16 @@ class Peer:
         if future is None or future.done():
             return
         value = message[-1]
-        if type(value) is frames.Undecodable:
-            future.set_exception(value.error)
-        elif kind == RESULT:
+        undecodable = type(value) is frames.Undecodable
+        if kind == RESULT and not undecodable:
             future.set_result(value)
         elif isinstance(value, asyncio.CancelledError):
             future.cancel()
         else:
-            value.__cause__ = RemoteTraceback(message[2])
-            future.set_exception(value)
+            error = value.error if undecodable else value
+            if kind == ERROR:
+                error.__cause__ = RemoteTraceback(message[2])
+            future.set_exception(error)
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
         """Tell everybody who waits."""
@@ -266,7 +283,7 @@ class Peers:
             for other, peers in list(cls._of.items()):
                 if other.is_closed():
                     peers.let_go()  # nobody has hung up
-                    del cls._of[other]
+                    cls._of.pop(other, None)  # another thread may have done it
             found = cls._of[loop] = cls(loop)
         return found
 
@@ -296,7 +313,7 @@ class Peers:
             return None
         with contextlib.suppress(Exception):
             asked = self.request(main, ASK, ("obituary",), (address, pid))
-            return await asyncio.wait_for(asked, _OBITUARY)
+            return await wait_for(asked, _OBITUARY)
         return None
 
     def key(self) -> bytes:
@@ -339,6 +356,10 @@ class Peers:
             known = None if isinstance(error, TimeoutError) else await self.obituary(address, None)
             why, code = known or (f"nobody can be reached at {address}: {error}", None)
             raise ServerClosed(why, address, code) from error
+        assert peer.link is not None
+        if peer.link.closed:
+            # It has ended already, and would be kept for good.
+            raise ServerClosed(f"the pool at {address} has ended the connection at its beginning", address)
         self._peers[address] = peer
         return peer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import polars as pl
@@ -53,10 +54,12 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
 # ---- in two phases ----
 
 
-def _partial(op: Aggregate, phases: list[Phases], extra: tuple[tuple[str, AggregateCall], ...] = ()) -> Aggregate:
+def _partial(
+    op: Aggregate, phases: list[Phases], extra: tuple[tuple[str, AggregateCall], ...] = ()
+) -> Callable[[Operator], Operator]:
     """What each tile computes."""
     calls = tuple(part for phase in phases for part in phase.partial)
-    return Aggregate(op.input, op.keys, (*calls, *extra), sort=False)
+    return lambda plan: Aggregate(plan, op.keys, (*calls, *extra), sort=False)
 
 
 async def _in_one(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phases]) -> Tiles:
@@ -64,7 +67,7 @@ async def _in_one(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phas
     rows = hidden_name()
     counted = (rows, AggregateCall("len", (), pl.Int64()))
     below = _partial(op, phases, (counted,))
-    tiles = tiles.then(lambda plan: replace(below, input=plan))
+    tiles = tiles.then(below)
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
     one = tiling.gathered(tiling.resting(dict(tiles.schema), outputs))
     some = Call("gt", (Column(rows, pl.Int64()), Literal(0, pl.Int64())), pl.Boolean())
@@ -108,10 +111,10 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
     order = _order(tiling, op, first)
     if tiles.hashed is not None and _hashed_by(tiles, op):
         tiling.decide(op, "the rows of a group are in one tile already")
-        made = tiles.then(lambda plan: _combined(op, replace(below, input=plan), phases, keys, first))
+        made = tiles.then(lambda plan: _combined(op, below(plan), phases, keys, first))
         return replace(made, order=order, hashed=None)
     parts = tiling.parts(tiling.expected_bytes(op, tiles))
-    tiles = replace(tiles.then(lambda plan: replace(below, input=plan)), order=(), hashed=None)
+    tiles = tiles.then(below, order=(), hashed=None)
     ordered = any(phase.in_order for phase in phases)
     outputs = await tiling.run_all(op, tiles, ByHash(names, parts), ordered=False)
     columns = dict(tiles.schema)

@@ -114,7 +114,8 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     if aligned is not None:
         tiling.decide(op, f"both sides are partitioned by the keys already, into {len(left)} tiles")
         return _pairs(op, aligned[0], aligned[1], observed)
-    parts = tiling.parts(tiling.expected_bytes(op.left, left) + tiling.expected_bytes(op.right, right))
+    nbytes = tiling.expected_bytes(op.left, left) + tiling.expected_bytes(op.right, right)
+    parts = tiling.parts(nbytes)
     (left_columns, lefts), (right_columns, rights) = await asyncio.gather(
         tiling.by_hash(op.left, left, ours, parts, ours), tiling.by_hash(op.right, right, theirs, parts, theirs)
     )

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from craton.lower.tiled.separate import separate_windows
 from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, from_arrow
 from craton.lower.tiled.tiles import (
     Leaf,
@@ -121,6 +122,7 @@ class Tiling:
     """
 
     def __init__(self, root: Operator, runner: Runner, ordered: bool = True, settings: Settings | None = None) -> None:
+        root = separate_windows(root)
         self.root, self.runner, self.settings = root, runner, settings or Settings()
         self.stages: list[Stage] = []
         self.decisions: list[tuple[str, str]] = []
@@ -141,8 +143,7 @@ class Tiling:
             if tiles.order and not self._small(tiles):
                 tiles = await self.in_order(self.root, tiles)
             tiles = await self.rest(self.root, tiles)
-            tables = [await self.runner.fetch(key, part) for key, part in _fetched(tiles)]
-            parts = [from_arrow(table, dict(tiles.schema)) for table in tables if table.num_rows]
+            parts = [frame for tile in tiles.reads for read in tile if (frame := await self._fetched(tiles, read)).height]
             frame = pl.concat(parts, rechunk=False) if parts else pl.DataFrame(schema=dict(tiles.schema))
             if tiles.order:
                 by = [key.name for key in tiles.order]
@@ -154,6 +155,13 @@ class Tiling:
             for task in self._running.values():
                 task.cancel()
             self.runner.release(self._keys)
+
+    async def _fetched(self, tiles: Tiles, read: Read) -> pl.DataFrame:
+        columns = dict(tiles.schema)
+        tables = [await self.runner.fetch(key, part) for key in read.tasks for part in read.parts]
+        found = [from_arrow(table, columns) for table in tables if table.num_rows]
+        frame = pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=columns)
+        return frame if read.rows is None else frame.slice(*read.rows)
 
     async def __call__(self, op: Operator) -> Tiles:
         """The tiles of an operator; those that several read are made once."""
@@ -168,9 +176,9 @@ class Tiling:
 
     async def _made(self, op: Operator) -> Tiles:
         tiles = await RULES[type(op)](self, op)
-        if self._readers[op] > 1 and not isinstance(op, Scan):
-            tiles = kept(await self.rest(op, tiles))
-        return tiles
+        if self._readers[op] < 2:
+            return tiles
+        return kept(tiles if isinstance(op, Scan) else await self.rest(op, tiles))
 
     # ---- what is known ----
 
@@ -454,10 +462,6 @@ def part_sizes(outputs: Sequence[Output]) -> list[Part]:
 
 def _column(tiles: Tiles, name: str) -> Any:
     return tiles.segments[0].plan.column(name)
-
-
-def _fetched(tiles: Tiles) -> list[tuple[int, int]]:
-    return [(key, part) for tile in tiles.reads for read in tile for key in read.tasks for part in read.parts]
 
 
 def _boundaries(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
+from craton.cluster.sessions import Session, current
 from craton.lower.tiled.planner import Settings, Tiling
 from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
@@ -34,6 +36,10 @@ class TiledEngine:
         What tiles are cut by.
     least_bytes
         Plans that read less run in this process as a whole.
+    last
+        What became of the plans that ran last.
+    runs
+        How often plans were run.
     """
 
     runner: Runner
@@ -41,6 +47,7 @@ class TiledEngine:
     settings: Settings = field(default_factory=Settings)
     least_bytes: int = 32 << 20
     last: list[Tiling] = field(default_factory=list)
+    runs: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
         """Whether plans are worth it."""
@@ -54,6 +61,7 @@ class TiledEngine:
         return self.call(self._collect(plans, ordered))  # type: ignore[no-any-return]
 
     async def _collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
+        self.runs += 1
         self.last = [Tiling(plan, self.runner, ordered, self.settings) for plan in plans]
         return [await tiling.result() for tiling in self.last]
 
@@ -61,9 +69,20 @@ class TiledEngine:
 _current: TiledEngine | None = None
 
 
+_of_session: weakref.WeakKeyDictionary[Session, TiledEngine] = weakref.WeakKeyDictionary()
+
+
 def current_engine() -> TiledEngine | None:
-    """What runs plans now; None where they run as a whole in this process."""
-    return _current
+    """What runs plans now: the engine that was set, or the session's; None where they run as a whole in this process."""
+    if _current is not None:
+        return _current
+    session = current()
+    if session is None or session.host == "embedded":
+        return None
+    engine = _of_session.get(session)
+    if engine is None:
+        engine = _of_session[session] = TiledEngine(session.runner, session.call)
+    return engine
 
 
 def set_engine(engine: TiledEngine | None) -> None:

@@ -167,7 +167,9 @@ class StageWork:
         sources: dict[int, Source] = {
             slot: MemorySource.of(_one_frame(frames, columns[slot])) for slot, frames in given.items()
         }
-        frame = lower(bind(self.plan, sources), ordered=self.ordered).collect(engine="streaming")
+        # Joins stand in the order that measured sizes have given them.
+        plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
+        frame = plan.collect(engine="streaming")
         return self.exchange.write(frame, sink)
 
 

@@ -47,7 +47,7 @@ async def without_windows(
     while windows := _innermost([expr for _, expr in columns]):
         names = {window: hidden_name() for window in windows}
         reads = set().union(*(roots(expr) for _, expr in columns))
-        needed = [name for name in tiles.schema if name in reads | set(order_columns(tiles.order))]
+        needed = [name for name in tiles.schema if name in reads.union(order_columns(tiles.order))]
         needed = needed or list(tiles.schema)[:1]
         tiles = tiles.then(lambda plan, needed=needed: selected(plan, needed))  # type: ignore[misc]
         tiles = await _computed(tiling, op, tiles, [(name, window) for window, name in names.items()])

@@ -1,0 +1,60 @@
+"""What the commands ``craton store`` and ``craton actor`` have in common: how they end, and how they write sizes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from craton.errors import CratonError
+
+__all__ = ["exit_status", "readable"]
+
+
+def exit_status(name: str, work: Callable[[], int]) -> int:
+    """Do a command's work, and return the process's exit status.
+
+    Parameters
+    ----------
+    name : str
+        The command's, for the line on standard error that says what went wrong.
+    work : callable
+        Returns the status.
+
+    Returns
+    -------
+    int
+        What the work returns; 0 also if whoever reads the output has seen enough, 1 if it failed, 128 + SIGINT if it
+        was interrupted.
+    """
+    try:
+        status = work()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())  # Python must not try again at its end
+        os.close(nothing)
+        return 0
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except (CratonError, OSError, KeyError, ValueError, MemoryError) as error:
+        text = error.args[0] if isinstance(error, KeyError) and error.args else error
+        print(f"{name}: {text}", file=sys.stderr)
+        return 1
+
+
+def readable(size: float) -> str:
+    """A number of bytes for people: ``1.5 GiB``.
+
+    Examples
+    --------
+    >>> readable(1536)
+    '1.5 KiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

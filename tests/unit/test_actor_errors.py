@@ -1,0 +1,203 @@
+"""What a method raises is what its caller gets: of the same class, with what it holds, and nobody else is disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import craton.actor as xo
+from craton.actor.wire import frames, peers
+from craton.actor.wire.raised import sendable
+from tests.unit.actors import of
+
+
+class Two(Exception):
+    """Is not made from its `args`."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+
+
+class Prefixed(Exception):
+    """Is made from its `args`, and is another one then."""
+
+    def __init__(self, text: str, count: int = 0) -> None:
+        super().__init__(f"prefix {text}")
+        self.count = count
+
+
+class Missing(FileNotFoundError):
+    def __init__(self, path: str, *, why: str) -> None:
+        super().__init__(2, why, path)
+        self.why = why
+
+
+class Holding(ValueError):
+    def __init__(self, text: str) -> None:
+        super().__init__(text, threading.Lock())
+        self.lock, self.size = threading.Lock(), 5
+
+
+class Reduced(Exception):
+    def __reduce__(self) -> Any:
+        raise RuntimeError("not to be written")
+
+
+class Fatal(BaseException):
+    pass
+
+
+def _noted() -> Exception:
+    error = Two(1, "noted")
+    error.add_note("a note")
+    return error
+
+
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "builtin": lambda: KeyError("a"),
+    "decoding": lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+    "two": lambda: Two(7, "seven"),
+    "prefixed": lambda: Prefixed("text", 3),
+    "file": lambda: Missing("/nowhere", why="gone"),
+    "noted": _noted,
+    "holding": lambda: Holding("held"),
+    "reduced": lambda: Reduced("kept"),
+    "group": lambda: ExceptionGroup("several", [KeyError("a"), Two(1, "in it"), ExceptionGroup("in", [Prefixed("x")])]),
+    "fatal": lambda: Fatal("not an Exception"),
+    "local": lambda: type("Local", (LookupError,), {})("of a function"),
+}
+
+
+class Raising(xo.StatelessActor):
+    def plain(self, name: str) -> None:
+        raise ERRORS[name]()
+
+    async def waits(self, name: str) -> None:
+        await asyncio.sleep(0)
+        raise ERRORS[name]()
+
+    def ends(self) -> Any:
+        return next(iter(()))
+
+    def cancels(self) -> None:
+        raise asyncio.CancelledError
+
+    async def cancels_later(self) -> None:
+        await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+    def unknown(self) -> None:
+        module = types.ModuleType("only_there")
+        exec("class Unknown(Exception): pass", module.__dict__)
+        sys.modules["only_there"] = module
+        raise module.Unknown("text")
+
+    def echo(self, value: Any) -> Any:
+        return value
+
+
+def run(work: Callable[[Any], Awaitable[Any]]) -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
+            ref = await xo.create_actor(Raising, address=pool.external_address, allocate_strategy=of(1))
+            await asyncio.wait_for(work(ref), 30)
+
+    asyncio.run(main())
+
+
+def test_exceptions_arrive_as_they_are() -> None:
+    async def work(ref: Any) -> None:
+        for name, make in ERRORS.items():
+            for method in (ref.plain, ref.waits):
+                expected = make()
+                with pytest.raises(BaseException) as caught:
+                    await method(name)
+                error = caught.value
+                assert type(error).__qualname__ == type(expected).__qualname__
+                if name != "local":
+                    assert type(error) is type(expected)
+                if name != "holding":
+                    assert str(error) == str(expected)
+                assert "Traceback" in str(error.__cause__)
+                assert getattr(error, "__notes__", None) == getattr(expected, "__notes__", None)
+        with pytest.raises(Missing) as missing:
+            await ref.plain("file")
+        assert (missing.value.errno, missing.value.filename, missing.value.why) == (2, "/nowhere", "gone")
+        with pytest.raises(Holding) as holding:
+            await ref.plain("holding")
+        assert (holding.value.args[0], holding.value.size) == ("held", 5)
+        assert "lock" in holding.value.args[1]
+        assert "lock" in holding.value.lock  # type: ignore[operator]
+        with pytest.raises(ExceptionGroup) as group:
+            await ref.plain("group")
+        assert [type(one) for one in group.value.exceptions] == [KeyError, Two, ExceptionGroup]
+        assert str(group.value.exceptions[2].exceptions[0]) == "prefix x"  # type: ignore[attr-defined]
+
+    run(work)
+
+
+def test_what_cannot_be_raised_where_it_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "GRACE", 60.0)
+
+    async def work(ref: Any) -> None:
+        other = asyncio.ensure_future(ref.waits("builtin"))
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await ref.ends()
+        # The callee's own cancellation is there at once: nobody has to be told of it.
+        for method in (ref.cancels, ref.cancels_later):
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(method(), 10)
+        with pytest.raises(ImportError, match="only_there") as caught:
+            await ref.unknown()
+        assert "only_there.Unknown: text" in str(caught.value.__cause__)
+        with pytest.raises(KeyError):
+            await other
+        assert await ref.echo(1) == 1
+
+    run(work)
+
+
+def test_an_exception_that_cannot_be_sent_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hidden(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def refuse(value: Any) -> Any:
+        raise TypeError("nothing can be written")
+
+    monkeypatch.setattr("craton.actor.wire.raised.encode", refuse)
+    told = sendable(Hidden())
+    assert type(told) is xo.SendMessageFailed
+    assert "Hidden" in str(told)
+    assert type(sendable(KeyError("a"))) is KeyError
+
+
+def test_errors_keep_no_values_alive() -> None:
+    class Value:
+        def __reduce__(self) -> Any:
+            raise RuntimeError("not to be written")
+
+    value = Value()
+    seen = weakref.ref(value)
+    gc.disable()
+    try:
+        with pytest.raises(xo.SendMessageFailed, match="not to be written") as caught:
+            frames.pack((0, 1), [memoryview(bytearray(9)), value])
+        steps = caught.value.__cause__.__traceback__
+        assert steps is not None  # it is said where, and nothing is kept there
+        while steps is not None:
+            assert not [one for one in steps.tb_frame.f_locals.values() if one is value]
+            steps = steps.tb_next
+        del value, caught
+        assert seen() is None
+    finally:
+        gc.enable()
