@@ -88,7 +88,8 @@ class Piece:
         before = State(function).digest() if self.watched else b""
         filters = self.surroundings.warning_filters()
         floating: Any = dict(self.surroundings.floating)
-        failure = value = None
+        failed: BaseException | None = None
+        value = None
         with serving(), heard(filters) as said, np.errstate(**floating):
             started = time.perf_counter()
             try:
@@ -96,15 +97,18 @@ class Piece:
             except Cancelled:
                 raise
             except BaseException as error:
-                failure = failure_of(error)
+                failed = error
             seconds = time.perf_counter() - started
-        told = Told(seconds, said, value, failure=failure)
+        told = Told(seconds, said, value)
         try:
             if self.watched and State(function).digest() != before:
                 told.refused = "it changes what it captures"
         except Exception as error:
             told.refused = f"what it captures cannot be pickled any more: {error}"
-        if failure is None and told.refused is None:
+        if failed is not None:
+            # Not before the state was looked at: pickling the exception may make its class anew.
+            told.failure = failure_of(failed)
+        elif told.refused is None:
             try:
                 table = self.body.pack(results)
             except Exception as error:
