@@ -138,6 +138,7 @@ def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> 
         else:
             given = {"workers": _cores(), "threads": 1, "memory_limit": None, "address": None, "policy": "ncs"}
             hidden.session = ClusterSession("local", {**given, "options": {}})
+            atexit.register(_end, hidden)  # now, to come before what ends processes by force
             found = _done(hidden.session).result()
             found.submit(_prepared(found.runner, module)).result()
     except BaseException as error:
@@ -166,7 +167,6 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@atexit.register
-def _end() -> None:
-    if _hidden is not None and _hidden.pid == os.getpid() and _hidden.session is not None:
-        _hidden.session.shutdown()
+def _end(hidden: _Hidden) -> None:
+    if hidden.pid == os.getpid() and hidden.session is not None:
+        hidden.session.shutdown()
