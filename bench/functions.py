@@ -69,7 +69,7 @@ class Functions:
 
     def answer(self, case: str, result: Any) -> Any:
         """Return the size of a result, and some of its rows."""
-        found = self._engine.to_pandas(result)
+        found = importlib.import_module("pandas").DataFrame(self._engine.to_pandas(result)).iloc[:, 0]
         return {"rows": len(found), "some": [repr(value) for value in found.iloc[:: max(len(found) // 50, 1)].tolist()]}
 
 
