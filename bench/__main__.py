@@ -23,6 +23,7 @@ BENCHMARKS = {
     "passing": "a table of 1 GB handed to another process",
     "actors": "actors created and called in one process, across processes and by TCP; π; a store of keys",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
+    "functions": "Python functions called for each row, group and cell, by worker processes",
     "import_time": "what the import costs in a fresh interpreter",
     "serialization": "four Python objects written and read, as pickle does it",
 }

@@ -23,8 +23,9 @@ _LAZY = {
     "deserialize": "craton.serialize",
     "init": "craton.cluster",
     "shutdown": "craton.cluster",
+    "map": "craton.remote",
 }
-_MODULES = ("cluster", "serialize")
+_MODULES = ("cluster", "remote", "serialize")
 
 
 def __getattr__(name: str) -> Any:

@@ -35,6 +35,8 @@ class Options:
         the control group has; set as ``1 << 31`` or ``"2GiB"``. Read when the store is opened.
     decode_cache : {"auto", "on", "off"}
         Whether scans of files leave their decoded columns in the store: when a store is connected to, always, never.
+    parallel_functions : bool
+        Whether Python functions that would run for long are called in worker processes; ``1`` or ``0`` in the environment.
     """
 
     small_rows: int = 100_000
@@ -43,12 +45,14 @@ class Options:
     progress: Literal["auto", "on", "off"] = "auto"
     memory_limit: int = dataclasses.field(default_factory=lambda: available_memory() * 7 // 10)
     decode_cache: Literal["auto", "on", "off"] = "auto"
+    parallel_functions: bool = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, _checked(name, value))
 
 
 _BYTES = ("result_memory", "memory_limit")
+_SWITCHES = ("parallel_functions",)
 _CHOICES = {
     "fallback": ("silent", "warn", "error"),
     "progress": ("auto", "on", "off"),
@@ -95,6 +99,12 @@ def _checked(name: str, value: Any) -> Any:
         if value not in _CHOICES[name]:
             raise ValueError(f"option {name} is one of {_CHOICES[name]}, not {value!r}")
         return value
+    if name in _SWITCHES:
+        if isinstance(value, str) and value.lower() in ("true", "false", "on", "off"):
+            return value.lower() in ("true", "on")
+        if value not in (True, False):
+            raise ValueError(f"option {name} is True or False, not {value!r}")
+        return bool(value)
     if name in _BYTES and isinstance(value, str):
         try:
             return parse_bytes(value)

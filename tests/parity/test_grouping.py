@@ -178,7 +178,6 @@ def test_errors(program):
 @pytest.mark.parametrize(
     "program",
     [
-        lambda df: df.groupby("k").apply(lambda group: group["i"].sum()),
         lambda df: df.groupby("k")["i"].agg(lambda values: values.max() - values.min()),
         lambda df: df.groupby(lambda row: row % 2)["i"].sum(),
         lambda df: df.groupby({0: "a", 1: "b"})["i"].sum(),

@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"pandas"},
     {"memory"},
     {"lower"},
+    {"remote"},
     {"cluster"},
     {"schedule"},
     {"kernel"},

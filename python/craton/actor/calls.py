@@ -128,7 +128,7 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
     for task, index in waiting.items():
         try:
             results[index] = task.result()
-        except (asyncio.CancelledError, Exception) as error:
+        except BaseException as error:
             errors[index] = _told(error)
     return results, errors
 

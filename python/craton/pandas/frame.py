@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from craton.pandas.calling_methods import FrameCalls
 from craton.pandas.cells import FrameCells
 from craton.pandas.counterparts import Counterpart, register
 from craton.pandas.counting import FrameCounting
@@ -30,6 +31,7 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
     FramePrinting,
     FrameColumns,
     FrameSelection,
+    FrameCalls,
     FrameCells,
     FrameCounting,
     FrameReductions,

@@ -24,6 +24,8 @@ from craton import fallbacks
 from craton.errors import Unsupported
 from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
+from craton.pandas.calling_groups import apply_groups
+from craton.pandas.counterparts import crafted
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
@@ -244,6 +246,14 @@ def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
 
 
+def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+    if not callable(func):
+        raise Unsupported("apply of no function")
+    with plain_pandas():
+        made = self._made()
+    return crafted(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
+
+
 def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A method that gives a row for a row; one whose arguments don't fit is pandas' to refuse."""
 
@@ -377,7 +387,7 @@ def _ndim(self: Any) -> int:
 
 
 NATIVE: dict[str, Callable[..., Any]] = {name: _reduction(name) for name in NAMES}
-NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform}
+NATIVE |= {"aggregate": _aggregate, "agg": _aggregate, "transform": _transform, "apply": _apply}
 NATIVE |= {name: _cumulative(name) for name in ("cumsum", "cumprod", "cummin", "cummax")}
 NATIVE |= {name: _fill(name) for name in ("ffill", "bfill")}
 NATIVE |= {name: _ends(name) for name in ("head", "tail")}

@@ -7,6 +7,7 @@ Craton's (:func:`~craton.pandas.counterparts.crafted`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from pandas.core.groupby import generic
 from pandas.core.window import ewm, expanding, rolling
 
 from craton.errors import Unsupported
+from craton.pandas.calling_groups import apply_groups
 from craton.pandas.counterparts import crafted, register
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, native, stays_in_pandas
 
@@ -127,6 +129,20 @@ def _counted_property(label: str, attribute: Any) -> property:
     return property(getter, attribute.fset, attribute.fdel, attribute.__doc__)
 
 
+def _calling(label: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of a group-by that calls a Python function for each group."""
+    counted = _counted(label, method)
+
+    @functools.wraps(method)
+    def wrapper(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+        if not inside_pandas():
+            with contextlib.suppress(Unsupported):
+                return crafted(apply_groups(self, label, func, args, kwargs))
+        return counted(self, func, *args, **kwargs)
+
+    return wrapper
+
+
 def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
     """A subclass of one of pandas' classes whose methods are counted and give Craton's objects back.
 
@@ -151,7 +167,9 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
             continue
         if name == "pipe":
             continue
-        if isinstance(attribute, FunctionType):
+        if name == "apply" and theirs in (generic.DataFrameGroupBy, generic.SeriesGroupBy):
+            members[name] = _calling(label, attribute)
+        elif isinstance(attribute, FunctionType):
             members[name] = _counted(label, attribute)
         elif isinstance(attribute, classmethod):
             members[name] = classmethod(_deferring(attribute.__func__))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from craton.pandas.calling_methods import SeriesCalls
 from craton.pandas.cells import SeriesCells
 from craton.pandas.counterparts import Counterpart, register
 from craton.pandas.counting import SeriesCounting
@@ -29,6 +30,7 @@ class Series(  # noqa: D101 - the docstring is pandas'
     SeriesFacts,
     SeriesPrinting,
     SeriesSelection,
+    SeriesCalls,
     SeriesCells,
     SeriesCounting,
     SeriesReductions,

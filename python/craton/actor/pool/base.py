@@ -264,10 +264,6 @@ class Pool:
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
         self.counted["errors"] += 1
-        if isinstance(error, StopIteration):
-            # As Python has it where a coroutine raises one: whoever awaits the answer could not tell it from an end.
-            stopped, error = error, RuntimeError("the method raised StopIteration")
-            error.__cause__ = stopped
         text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
         if not number:
             logger.error("A message failed, and nobody waits for its answer, %s", text)

@@ -306,6 +306,7 @@ class TlsLink(Link):
         self._sock, self._handshake, self._secured = sock, handshake, secured
         sock.setblocking(False)
         self._fd, self.pid = sock.fileno(), None
+        self._reader = Reader(self._on_message, self._shake, handshake.expects)  # of what comes after the opening
         self._heard = b""
         if secured.server is None or not handshake.server:
             loop.add_reader(self._fd, self._hear)

@@ -1,0 +1,110 @@
+"""Python functions of rows, groups and cells: Craton, which has worker processes call them, against pandas.
+
+    python -m bench functions --rows 2000000
+    python -m bench functions --contestants craton,pandas,modin
+
+The functions are of the kind that people write: they look at a few cells, and compute a number. The processes that Craton
+starts are started in the warm-up runs; ``--warm-up 0`` counts that too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bench.harness import command
+from bench.harness.measure import Benchmark, Case
+from bench.harness.worker import Contestant
+from bench.pandas_likes import PANDAS_LIKES, PandasLike
+
+__all__ = ["CASES", "main", "open_contestant"]
+
+CONTESTANTS = ("craton", "pandas", "modin")
+_ROWS_A_GROUP = 100
+
+
+def _of_row(row: Any) -> float:
+    return row["a"] * 2 if row["b"] > 0.5 else row["c"] + 1.0
+
+
+def _of_group(group: Any) -> float:
+    return (group["a"] * group["b"]).sum() / group["c"].max()  # type: ignore[no-any-return]
+
+
+def _of_cell(cell: float) -> str:
+    return f"{cell:.3f}".rstrip("0")
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "apply": lambda df: df[["a", "b", "c"]].apply(_of_row, axis=1),
+    "groupby.apply": lambda df: df.groupby("key")[["a", "b", "c"]].apply(_of_group),
+    "map": lambda df: df["a"].map(_of_cell),
+}
+"""Name to what is done with the frame."""
+
+
+class Functions:
+    """The cases under one engine."""
+
+    def __init__(self, engine: PandasLike, rows: int) -> None:
+        np = importlib.import_module("numpy")
+        random = np.random.default_rng(7)
+        self._engine = engine
+        self._frame = engine.pd.DataFrame(
+            {
+                "a": random.random(rows),
+                "b": random.random(rows),
+                "c": random.integers(1, 100, rows),
+                "key": random.integers(0, max(rows // _ROWS_A_GROUP, 1), rows),
+            }
+        )
+        self.versions = engine.versions
+
+    def run(self, case: str) -> Any:
+        """Run one case to its result in memory."""
+        return self._engine.materialise(CASES[case](self._frame))
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the size of a result, and some of its rows."""
+        found = importlib.import_module("pandas").DataFrame(self._engine.to_pandas(result)).iloc[:, 0]
+        return {"rows": len(found), "some": [repr(value) for value in found.iloc[:: max(len(found) // 50, 1)].tolist()]}
+
+
+def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
+    """Return a contestant; ``options`` has the number of ``rows``."""
+    return Functions(PANDAS_LIKES[name](), options["rows"])
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.functions", description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the frame (default: %(default)s)")
+    command.add_options(parser, contestants=("craton", "pandas"), repeat=3)
+    parser.set_defaults(baseline="pandas", warm_memory=0)
+    given = parser.parse_args(argv)
+    names = command.chosen(parser, given.contestants, CONTESTANTS, "contestant")
+    benchmark = Benchmark(
+        name="functions",
+        title=f"Python functions over {given.rows:,} rows",
+        module="bench.functions",
+        cases=[Case(case) for case in CASES],
+        entries=command.entries(names, {"rows": given.rows}),
+        baseline=given.baseline,
+        reference="pandas",
+        repeat=given.repeat,
+        warm_up=given.warm_up,
+        timeout=given.timeout,
+        memory_limit=command.memory_limit(given),
+        lifetime=given.lifetime,
+        settings={"rows": given.rows},
+    )
+    report = command.execute(given, benchmark, "functions")
+    ours = report["summary"].get("craton")
+    return 1 if ours and ours["right"] < ours["cases"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

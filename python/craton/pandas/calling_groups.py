@@ -1,0 +1,130 @@
+"""Group-by with Python functions: ``apply``, group after group.
+
+The groups are those that pandas makes: it sorts the rows by group, and cuts. Pieces are runs of groups, of about equal
+numbers of rows. What all calls returned is combined by pandas' own code.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas._libs import lib
+from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter, _is_indexed_like
+
+from craton.errors import Unsupported
+from craton.pandas.calling import called, curried, plain, refuse_others
+from craton.pandas.calling_results import pack_objects
+from craton.pandas.native import plain_pandas
+from craton.remote.functions import Function, from_table, to_table
+from craton.remote.values import Values, unpack
+
+__all__ = ["apply_groups"]
+
+_EACH = 30
+"""What a group costs beside its rows, in rows: pandas makes an object of it, and calls a function that does the same."""
+
+
+def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``groups.apply(func, …)`` for a function.
+
+    Parameters
+    ----------
+    groups
+        Pandas' own group-by.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is none.
+    """
+    refuse_others(groups.obj, func)
+    if "include_groups" in kwargs:
+        raise Unsupported("include_groups: pandas words it")
+    function = Function(func, args, kwargs)
+    mine = copy.copy(groups)
+    mine._grouper = copy.copy(groups._grouper)
+    with plain_pandas():
+
+        def groupwise(_: Any, data: Any) -> tuple[list[Any], bool]:
+            job = _Groups(mine._grouper, data, function)
+            if not len(job):
+                return type(mine._grouper).apply_groupwise(mine._grouper, func, data)  # type: ignore[no-any-return]
+            results = called(job, label)
+            return results.to_list(), any(results.values)
+
+        mine._grouper.apply_groupwise = groupwise
+        return type(groups).apply(mine, func, *args, **kwargs)
+
+
+def _chopped(data: Any, starts: Any, ends: Any) -> Iterator[Any]:
+    """The groups of rows that are sorted by group, as pandas cuts them."""
+    chop: Any = (SeriesSplitter if isinstance(data, pd.Series) else FrameSplitter)._chop
+    finalize = bool(data.attrs) or not data._flags._allows_duplicate_labels
+    for start, end in zip(starts, ends, strict=True):
+        yield chop(None, data, slice(start, end), finalize)
+
+
+def _collect(groups: Iterator[Any], keys: Any, call: Callable[[Any], Any], results: list[Any]) -> bool:
+    """Call the function for groups; return whether a result is not indexed as its group."""
+    mutated = False
+    for key, group in zip(keys, groups, strict=True):
+        object.__setattr__(group, "name", key)
+        axes = group.axes  # the group might be changed
+        result = call(group)
+        if not mutated and not _is_indexed_like(result, axes):
+            mutated = True
+        results.append(result)
+    return mutated
+
+
+@dataclass(frozen=True)
+class _GroupsBody:
+    """Some groups: rows, where each group starts and ends, and the keys."""
+
+    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> bool:
+        data, starts, ends, keys = from_table(rows)
+        with plain_pandas():
+            return _collect(_chopped(data, starts.tolist(), ends.tolist()), keys, curried(function), results)
+
+    def pack(self, results: list[Any]) -> pa.Table:
+        return pack_objects(results)
+
+
+class _Groups:
+    """The groups of a group-by, one after another."""
+
+    body = _GroupsBody()
+
+    def __init__(self, grouper: Any, data: Any, function: Function) -> None:
+        self.function = function
+        self._keys = grouper.result_index
+        splitter = grouper._get_splitter(plain(data))
+        self._data: Callable[[], Any] = lambda: splitter._sorted_data
+        starts, ends = lib.generate_slices(splitter._slabels, splitter.ngroups)
+        self._starts, self._ends = np.asarray(starts), np.asarray(ends)
+        self.weights = np.cumsum(self._ends - self._starts + _EACH)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def here(self, start: int, stop: int, results: list[Any]) -> bool:
+        groups = _chopped(self._data(), self._starts[start:stop].tolist(), self._ends[start:stop].tolist())
+        return _collect(groups, self._keys[start:stop], curried(self.function), results)
+
+    def rows(self, start: int, stop: int) -> pa.Table:
+        starts, ends = self._starts[start:stop], self._ends[start:stop]
+        full = starts < ends  # a category without rows is none of them, at the start of all
+        first, last = (starts[full][0], ends[full][-1]) if full.any() else (0, 0)
+        data = self._data().iloc[first:last]
+        return to_table(
+            (data, np.where(full, starts - first, 0), np.where(full, ends - first, 0), self._keys[start:stop])
+        )
+
+    def unpack(self, table: pa.Table) -> Values:
+        return unpack(table)

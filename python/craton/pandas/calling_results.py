@@ -1,0 +1,158 @@
+"""Results that are themselves pandas objects, many of one shape: as few arrays instead of an object for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter
+
+from craton.remote.functions import to_table
+from craton.remote.values import Values, pack, values_of
+
+__all__ = ["Laid", "Stacked", "laid", "pack_objects", "stacked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """Series of the same labels and dtype, a row each; a sequence of them.
+
+    Parameters
+    ----------
+    values
+        Their values.
+    labels
+        Their index.
+    names
+        Their names.
+    """
+
+    values: np.ndarray[Any, Any]
+    labels: pd.Index
+    names: Values
+
+    def like(self, other: Stacked) -> bool:
+        """Whether both can be one."""
+        return self.values.dtype == other.values.dtype and _same(self.labels, other.labels)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Any:
+        for row, name in zip(self.values, self.names.to_list(), strict=True):
+            yield pd.Series(row, index=self.labels, name=name, copy=False)
+
+
+def stacked(results: list[Any]) -> Stacked | None:
+    """Results as a :class:`Stacked`; None if they are not all Series of the same unique labels and plain dtype."""
+    if not results or not isinstance(results[0], pd.Series):
+        return None
+    labels, dtype = results[0].index, results[0].dtype
+    # Of labels of other classes pandas makes a union, which may be of another class.
+    if (
+        type(labels) is not pd.Index
+        or not labels.is_unique
+        or not isinstance(dtype, np.dtype)
+        or dtype.kind not in "fiubO"
+    ):
+        return None
+    for one in results:
+        if not isinstance(one, pd.Series) or one.dtype != dtype or one.attrs or not _same(one.index, labels):
+            return None
+    values = np.empty((len(results), len(labels)), dtype)
+    for row, one in zip(values, results, strict=True):
+        row[:] = one._values
+    return Stacked(values, labels, values_of([one.name for one in results]))
+
+
+def _same(one: pd.Index, other: pd.Index) -> bool:
+    if one is other:
+        return True
+    return type(one) is pd.Index and one.dtype == other.dtype and one.name == other.name and one.equals(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Frames of the same columns, or Series of the same name and dtype, one below the other; a sequence of them.
+
+    Parameters
+    ----------
+    data
+        All of them; its index is theirs, or a default one if theirs are ranges.
+    ends
+        Where each ends.
+    ranges
+        Start, stop and step of each one's range, if their indexes are ranges.
+    name
+        Of those.
+    """
+
+    data: Any
+    ends: np.ndarray[Any, Any]
+    ranges: np.ndarray[Any, Any] | None
+    name: Any
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __iter__(self) -> Any:
+        chop: Any = (SeriesSplitter if isinstance(self.data, pd.Series) else FrameSplitter)._chop
+        start = 0
+        for number, end in enumerate(self.ends.tolist()):
+            one = chop(None, self.data, slice(start, end), False)
+            if self.ranges is not None:
+                one.index = pd.RangeIndex(*self.ranges[number].tolist(), name=self.name)
+            yield one
+            start = end
+
+
+def laid(results: list[Any]) -> Laid | None:
+    """Results as a :class:`Laid`; None if they are not all frames, or all Series, that can be cut apart again."""
+    if len(results) < 2 or type(results[0]) not in (pd.DataFrame, pd.Series):
+        return None
+    first = results[0]
+    index = first.index
+    if type(index) not in (pd.Index, pd.RangeIndex):
+        return None
+    for one in results:
+        if type(one) is not type(first) or not _below(one, first) or not _alike(one.index, index):
+            return None
+    ends = np.cumsum([len(one) for one in results])
+    ranges = None
+    if type(index) is pd.RangeIndex:
+        ranges = np.array([(one.index.start, one.index.stop, one.index.step) for one in results])
+    data = pd.concat(results, ignore_index=ranges is not None)
+    same = data.dtype == first.dtype if isinstance(first, pd.Series) else data.dtypes.equals(first.dtypes)
+    if not same or (ranges is None and not _alike(data.index, index)):
+        return None
+    return Laid(data, ends, ranges, index.name)
+
+
+def _below(one: Any, first: Any) -> bool:
+    if one.attrs or not one._flags._allows_duplicate_labels:
+        return False
+    if isinstance(first, pd.Series):
+        return bool(one.dtype == first.dtype and type(one.name) is type(first.name) and one.name == first.name)
+    columns = first.columns
+    if one.columns is not columns and not (_same(one.columns, columns) and columns.is_unique):
+        return False
+    return columns.is_unique and one.dtypes.tolist() == first.dtypes.tolist()
+
+
+def _alike(one: pd.Index, other: pd.Index) -> bool:
+    return type(one) is type(other) and one.dtype == other.dtype and one.name == other.name
+
+
+def pack_objects(results: list[Any]) -> pa.Table:
+    """Results as a table of one row, many pandas objects of one shape together.
+
+    Raises
+    ------
+    Exception
+        Whatever pickling meets.
+    """
+    together = stacked(results) or laid(results)
+    return pack(results) if together is None else to_table(("values", Values(None, False, together)))

@@ -1,0 +1,317 @@
+"""Whether calling a function elsewhere, and in another order, would be noticed.
+
+A function that only looks at its argument may be called anywhere. One that keeps something between its calls may not: a
+counter, a list of what was seen, a random generator. Two things tell:
+
+- *its code*: it stores into a global or enclosing variable, into a captured object, or calls a method of one that is known
+  for changing its object; or it reads from the keyboard;
+- *its state*: what it captures, pickled, is another thing after some calls than before. This is asked here after the first
+  calls, and in workers after each piece, so that a function whose hundredth call is the first to change something is found
+  as well; its rows are then run here, one after another.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import io
+import random
+import sys
+import types
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+
+from craton.callers import is_user
+from craton.remote.functions import Function
+
+__all__ = ["State", "refusal"]
+
+_CHANGING = frozenset(
+    [
+        *(
+            "add",
+            "append",
+            "appendleft",
+            "clear",
+            "difference_update",
+            "discard",
+            "extend",
+            "extendleft",
+            "fill",
+            "insert",
+        ),
+        *(
+            "intersection_update",
+            "itemset",
+            "move_to_end",
+            "partition",
+            "pop",
+            "popitem",
+            "popleft",
+            "put",
+            "put_nowait",
+        ),
+        *(
+            "remove",
+            "resize",
+            "reverse",
+            "rotate",
+            "send",
+            "setdefault",
+            "shuffle",
+            "sort",
+            "subtract",
+            "update",
+            "write",
+        ),
+        *("symmetric_difference_update", "writelines", "__setitem__", "__delitem__", "__setattr__", "__next__"),
+    ]
+)
+_CHANGING_FRAMES = frozenset(["insert", "pop", "update", "__setitem__", "__delitem__"])
+_ASKING = {"input", "breakpoint"}
+_STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR", "STORE_SLICE"}
+_GLOBAL_STORES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
+_METHODS = {"LOAD_METHOD", "LOAD_ATTR"}
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range, np.generic, np.dtype, types.ModuleType)
+#: Bytes of large memory that are looked at; of more, only where it is.
+_LOOKED_AT = 64 << 20
+
+
+def refusal(function: Function) -> str | None:
+    """Why a function must be called here, one row after another, as far as its code tells; None if it does not."""
+    for found in _functions(function):
+        reason = _of_code(found.__code__, found)
+        if reason is not None:
+            return reason
+    return None
+
+
+# -- code -------------------------------------------------------------------------------------------------------------
+
+
+def _functions(function: Function) -> Iterator[types.FunctionType]:
+    """The user's functions that are reached from a function by name, the first ones first."""
+    waiting: list[Any] = [function.call, *function.args, *function.kwargs.values()]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, functools.partial):
+            waiting += [one.func, *one.args, *one.keywords.values()]
+        elif isinstance(one, types.MethodType):
+            waiting.append(one.__func__)
+        elif isinstance(one, types.FunctionType):
+            if not is_user(one.__globals__):
+                continue
+            yield one
+            waiting += [value for _, value in _named(one)]
+        elif isinstance(one, type):
+            if _is_users(one):
+                waiting += [value for value in vars(one).values() if isinstance(value, types.FunctionType)]
+        elif not isinstance(one, _PLAIN) and _is_users(type(one)):
+            waiting.append(type(one))
+
+
+def _is_users(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
+    return is_user(vars(module)) if module is not None else True
+
+
+def _named(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function captures: its cells and the globals that its code names, with their names."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    for name in _names(function.__code__):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+
+
+def _names(code: types.CodeType) -> list[str]:
+    found = dict.fromkeys(code.co_names)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            found.update(dict.fromkeys(_names(inner)))
+    return list(found)
+
+
+def _of_code(code: types.CodeType, function: types.FunctionType) -> str | None:
+    captured = dict(_named(function))
+    name = function.__qualname__
+    instructions = [one for one in dis.get_instructions(code) if one.opname not in ("CACHE", "EXTENDED_ARG")]
+    aliases: dict[str, str] = {}
+    for at, one in enumerate(instructions):
+        if one.opname in _GLOBAL_STORES:
+            return f"{name} assigns the global {one.argval}"
+        if one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in function.__code__.co_freevars:
+            return f"{name} assigns {one.argval}, a variable of the function around it"
+        asks = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval in _ASKING
+        if asks and one.argval not in captured:
+            return f"{name} asks for input"
+        if one.opname == "STORE_FAST" and at and (source := _source(instructions[at - 1], captured)) is not None:
+            aliases[one.argval] = source
+        if one.opname in _METHODS and at and one.argval in _CHANGING:
+            owner = _owner(instructions, at, captured, aliases)
+            if owner is not None:
+                return f"{name} calls {owner}.{one.argval}"
+        if one.opname in _STORES and (owner := _stored_into(instructions, at, captured, aliases)) is not None:
+            return f"{name} stores into {owner}"
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType) and (reason := _of_code(inner, function)) is not None:
+            return reason
+    return None
+
+
+def _source(one: dis.Instruction, captured: dict[str, Any]) -> str | None:
+    """The captured variable that an instruction loads, if that holds something that can change."""
+    if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME") and one.argval in captured:
+        value = captured[one.argval]
+        if not isinstance(value, (*_PLAIN, tuple, frozenset, types.BuiltinFunctionType)):
+            return str(one.argval)
+    return None
+
+
+def _owner(
+    instructions: list[dis.Instruction], at: int, captured: dict[str, Any], aliases: dict[str, str]
+) -> str | None:
+    """The captured variable whose object, or a part of it, is on top of the stack before an instruction."""
+    first = _start(instructions, at)
+    if first is None:
+        return None
+    one = instructions[first]
+    if one.opname.startswith("LOAD_FAST"):
+        return aliases.get(one.argval) if isinstance(one.argval, str) else None
+    source = _source(one, captured)
+    # What a call returned is something else than what was called; a part of it is not.
+    if source is None or any(other.opname.startswith("CALL") for other in instructions[first:at]):
+        return None
+    value = captured[source]
+    if at == first + 1 and isinstance(value, (types.FunctionType, type)):
+        return None
+    if isinstance(value, (pd.DataFrame, pd.Series, pd.Index)) and instructions[at].argval not in _CHANGING_FRAMES:
+        return None
+    return source
+
+
+def _stored_into(
+    instructions: list[dis.Instruction], at: int, captured: dict[str, Any], aliases: dict[str, str]
+) -> str | None:
+    """The captured variable that a storing instruction stores into."""
+    end: int | None = at
+    subscript = instructions[at].opname.endswith("SUBSCR")
+    if at and instructions[at - 1].opname == "SWAP":  # an augmented assignment: what is stored into was copied before
+        copies = [number for number in range(at) if instructions[number].opname == "COPY"]
+        end = copies[-2 if subscript else -1] if len(copies) > subscript else None
+    if subscript and end is not None:
+        end = _start(instructions, end)  # above the container is the key
+    elif instructions[at].opname == "STORE_SLICE":
+        end = _start(instructions, at)
+        end = None if end is None else _start(instructions, end)
+    if end is None:
+        return None
+    first = _start(instructions, end)
+    if first is None:
+        return None
+    if any(one.opname.startswith("CALL") for one in instructions[first:end]):
+        return None
+    one = instructions[first]
+    if one.opname.startswith("LOAD_FAST"):
+        return aliases.get(one.argval) if isinstance(one.argval, str) else None
+    if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME") and one.argval in captured:
+        return str(one.argval)
+    return None
+
+
+def _start(instructions: list[dis.Instruction], end: int) -> int | None:
+    """Where the expression begins whose value is on top of the stack before an instruction; None if that is not plain."""
+    wanted, at = 1, end
+    while at > 0:
+        at -= 1
+        one = instructions[at]
+        if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
+            return None
+        try:
+            effect = dis.stack_effect(one.opcode, one.arg if one.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+        except ValueError:
+            return None
+        if one.opname in ("SWAP", "COPY", "ROT_TWO", "ROT_THREE", "DUP_TOP", "DUP_TOP_TWO"):
+            return None
+        wanted -= effect
+        if wanted <= 0:
+            return at
+    return None
+
+
+# -- state ------------------------------------------------------------------------------------------------------------
+
+
+class State:
+    """What a function keeps, as something to compare.
+
+    Parameters
+    ----------
+    function
+        The function.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def digest(self) -> bytes:
+        """A hash of what the function captures, and of the states of the global random generators.
+
+        Raises
+        ------
+        Exception
+            Whatever pickling meets.
+        """
+        mark = hashlib.blake2b(digest_size=16)
+        left = _LOOKED_AT
+
+        def out_of_band(buffer: Any) -> bool:
+            nonlocal left
+            memory = buffer.raw()
+            mark.update(len(memory).to_bytes(8, "little"))
+            if len(memory) <= left:
+                left -= len(memory)
+                mark.update(zlib.crc32(memory).to_bytes(4, "little"))
+            return False
+
+        stream = io.BytesIO()
+        pickler = cloudpickle.Pickler(stream, protocol=5, buffer_callback=out_of_band)
+        pickler.dump((self._function.call, self._function.args, self._function.kwargs, self._others()))
+        mark.update(stream.getbuffer())
+        mark.update(repr(hash(random.getstate())).encode())
+        name, keys, *rest = np.random.get_state(legacy=True)
+        mark.update(np.asarray(keys).tobytes())
+        mark.update(repr((name, rest)).encode())
+        return mark.digest()
+
+    def _others(self) -> list[Any]:
+        """What is not pickled with the function: globals of modules that go by name, and attributes of classes."""
+        found: list[Any] = []
+        for function in _functions(self._function):
+            for _, value in _named(function):
+                if isinstance(value, (*_PLAIN, types.FunctionType, types.BuiltinFunctionType)):
+                    continue
+                if not isinstance(value, type):
+                    found.append(value)
+                elif _is_users(value):
+                    found.append(
+                        [
+                            held
+                            for name, held in vars(value).items()
+                            if not (name.startswith("__") or callable(held) or hasattr(held, "__get__"))
+                        ]
+                    )
+        return found

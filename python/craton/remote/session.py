@@ -1,0 +1,172 @@
+"""Where functions run: the workers of the session; without one, of a hidden local one.
+
+The hidden session is started when the first function would run for long, has as many workers of one thread as there are
+cores, and is kept until the program ends. While it starts, the program goes on with the rows here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import importlib
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from craton.cluster.sessions import ClusterSession, current
+from craton.cluster.sessions import Session as ClusterOrNot
+from craton.schedule.tasks import Runner, Task, new_key
+
+__all__ = ["Session", "inside_worker", "serving", "start", "use"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Workers, and the event loop that speaks with them.
+
+    Parameters
+    ----------
+    runner
+        Runs tasks.
+    loop
+        Runs in another thread.
+    """
+
+    runner: Runner
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def workers(self) -> int:
+        """How many tasks of one thread run beside each other."""
+        return max(sum(band.threads for band in self.runner.bands), 1)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def release(self, *keys: int) -> None:
+        """Drop outputs, some time."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.runner.release, keys)
+
+
+@dataclass(slots=True)
+class _Hidden:
+    """The hidden session of a process, or how it is being started."""
+
+    pid: int
+    future: Future[Session]
+    session: ClusterSession | None = None
+
+
+_lock = threading.Lock()
+_hidden: _Hidden | None = None
+_make: Callable[[], Session] | None = None
+_worker = threading.local()
+
+
+def inside_worker() -> bool:
+    """Whether this thread runs a piece of a function for another process."""
+    return bool(getattr(_worker, "depth", 0))
+
+
+class serving:
+    """A block of a thread that runs a piece: functions in it are not spread further."""
+
+    def __enter__(self) -> None:
+        _worker.depth = getattr(_worker, "depth", 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        _worker.depth -= 1
+
+
+def use(make: Callable[[], Session] | None) -> None:
+    """Have the hidden session made by a function, which is called in a thread of its own; ``None`` for what is usual."""
+    global _make, _hidden
+    with _lock:
+        _make, _hidden = make, None
+
+
+def start(module: str = __name__) -> Future[Session]:
+    """The session, when it is there: a future that has it, or tells why it could not be started.
+
+    Parameters
+    ----------
+    module
+        What workers that are started for this import first.
+    """
+    global _hidden
+    if _make is None:
+        session = current()
+        if session is not None and session.host != "embedded":
+            return _done(session)
+    with _lock:
+        if _hidden is None or _hidden.pid != os.getpid() or _broken(_hidden):
+            _hidden = _Hidden(os.getpid(), Future())
+            thread = threading.Thread(target=_start, args=(_hidden, _make, module), name="craton-session", daemon=True)
+            thread.start()
+        return _hidden.future
+
+
+def _done(session: ClusterOrNot) -> Future[Session]:
+    future: Future[Session] = Future()
+    future.set_result(Session(session.runner, session.call(_running_loop())))
+    return future
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _broken(hidden: _Hidden) -> bool:
+    if not hidden.future.done():
+        return False
+    if hidden.future.exception() is not None:
+        return True
+    return hidden.session.closed if hidden.session is not None else hidden.future.result().loop.is_closed()
+
+
+def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> None:
+    try:
+        if make is not None:
+            found = make()
+        else:
+            given = {"workers": _cores(), "threads": 1, "memory_limit": None, "address": None, "policy": "ncs"}
+            hidden.session = ClusterSession("local", {**given, "options": {}})
+            atexit.register(_end, hidden)  # now, to come before what ends processes by force
+            found = _done(hidden.session).result()
+            found.submit(_prepared(found.runner, module)).result()
+    except BaseException as error:
+        hidden.future.set_exception(error)
+    else:
+        hidden.future.set_result(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Preparation:
+    """Work that has a worker import what pieces need, which takes longer than a piece does."""
+
+    module: str
+
+    def run(self, inputs: Any, sink: Any) -> None:
+        importlib.import_module(self.module)
+
+
+async def _prepared(runner: Runner, module: str) -> None:
+    tasks = [Task(new_key(), _Preparation(module), stage="imports") for _ in runner.bands]
+    await runner.run(tasks)
+    runner.release(task.key for task in tasks)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _end(hidden: _Hidden) -> None:
+    if hidden.pid == os.getpid() and hidden.session is not None:
+        hidden.session.shutdown()

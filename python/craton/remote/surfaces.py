@@ -1,0 +1,188 @@
+"""What a function says while it runs in a worker: lines that it prints, warnings, the exception that it raises.
+
+All of it travels back with the results, and is said again here in the order of the rows, as if the function had been
+called here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from craton.actor.errors import RemoteTraceback
+from craton.serialize import deserialize, serialize
+
+__all__ = ["Said", "failure_of", "heard", "raised", "say"]
+
+_STREAMS = ("stdout", "stderr")
+
+
+@dataclass(slots=True)
+class Said:
+    """What was said while a block ran.
+
+    Attributes
+    ----------
+    text
+        Pairs of a stream's name and what was written to it, in order.
+    warned
+        What :func:`warnings.warn_explicit` takes: message, category, file name, line number, module.
+    """
+
+    text: list[tuple[str, str]] = field(default_factory=list)
+    warned: list[bytes] = field(default_factory=list)
+
+
+class _Stream(io.TextIOBase):
+    """Stands for a standard stream: keeps what is written by a thread that is listened to, and passes on the rest."""
+
+    def __init__(self, name: str, behind: Any) -> None:
+        self._name = name
+        self.behind = behind
+
+    def write(self, text: str) -> int:
+        said: Said | None = getattr(_listening, "said", None)
+        if said is None:
+            return self.behind.write(text)  # type: ignore[no-any-return]
+        if type(text) is not str:
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        said.text.append((self._name, text))
+        return len(text)
+
+    def flush(self) -> None:
+        if getattr(_listening, "said", None) is None:
+            self.behind.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.behind, name)
+
+
+_listening = threading.local()
+_installing = threading.Lock()
+
+
+@contextlib.contextmanager
+def heard(filters: list[Any]) -> Iterator[Said]:
+    """Keep what this thread writes to the standard streams, and warnings, within a block.
+
+    Parameters
+    ----------
+    filters
+        The filters of warnings, as the caller has them.
+    """
+    said = Said()
+    with _installing:
+        for name in _STREAMS:
+            if not isinstance(getattr(sys, name), _Stream):
+                setattr(sys, name, _Stream(name, getattr(sys, name)))
+    with warnings.catch_warnings():
+        before, said_before = warnings.showwarning, getattr(_listening, "said", None)
+        if filters:
+            warnings.resetwarnings()
+            warnings.filters.extend(filters)  # type: ignore[attr-defined]
+
+        def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+            if getattr(_listening, "said", None) is not said:
+                before(message, category, filename, lineno, file, line)
+                return
+            with contextlib.suppress(Exception):  # one that cannot be pickled is not told
+                said.warned.append(bytes(serialize((message, category, filename, lineno))))
+
+        warnings.showwarning = show
+        _listening.said = said
+        try:
+            yield said
+        finally:
+            _listening.said = said_before
+
+
+def say(said: Said) -> None:
+    """Write and warn here what was said elsewhere."""
+    for name, text in said.text:
+        stream = getattr(sys, name)
+        if stream is not None:
+            stream.write(text)
+    for one in said.warned:
+        message, category, filename, lineno = deserialize(one)
+        registry = _registries.setdefault(filename, {})
+        warnings.warn_explicit(message, category, filename, lineno, registry=registry)
+
+
+_registries: dict[str, dict[Any, Any]] = {}
+
+
+# -- exceptions -------------------------------------------------------------------------------------------------------
+
+
+def failure_of(error: BaseException) -> bytes:
+    """An exception as bytes: itself, those that caused it, and its traceback as text."""
+    _without_own_frames(error)
+    text = "".join(traceback.format_exception(error))
+    chain: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in chain:
+        chain.append(one)
+        one = one.__cause__
+    return bytes(serialize(([_taken_apart(one) for one in chain], text)))
+
+
+def _without_own_frames(error: BaseException) -> None:
+    """Begin the traceback where the user's code begins."""
+    at = error.__traceback__
+    while at is not None and str(at.tb_frame.f_globals.get("__name__")).startswith("craton."):
+        at = at.tb_next
+    if at is not None:
+        error.__traceback__ = at
+
+
+def raised(failure: bytes) -> BaseException:
+    """The exception that :func:`failure_of` took apart; at the end of its causes is where it came from."""
+    chain, text = deserialize(failure)
+    made = [_put_together(*one) for one in chain]
+    for error, cause in zip(made, [*made[1:], RemoteTraceback(text)], strict=True):
+        error.__cause__ = cause
+    first: BaseException = made[0]
+    return first
+
+
+def _taken_apart(error: BaseException) -> tuple[type, bytes | None, tuple[Any, ...], dict[str, Any]]:
+    """Its class; its pickle, if it comes back from that; and else what it is made of, as far as that can be sent."""
+    kind = type(error)
+    bare = error.with_traceback(None)
+    try:
+        pickled = bytes(serialize(bare))
+        if type(deserialize(pickled)) is kind:
+            return kind, pickled, (), {}
+    except Exception:  # many classes of exceptions cannot be made again from what they are pickled as
+        pass
+    args = tuple(value if _travels(value) else repr(value) for value in error.args)
+    state = {name: value for name, value in vars(error).items() if _travels(value)}
+    return (kind if _travels(kind) else Exception), None, args, state
+
+
+def _put_together(kind: Any, pickled: bytes | None, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    if pickled is not None:
+        error: BaseException = deserialize(pickled)
+        return error
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+def _travels(value: Any) -> bool:
+    try:
+        deserialize(serialize(value))
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,93 @@
+"""Results of a function as a column, where they are all of one plain kind; and back, exactly as they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from craton.remote.functions import from_table, to_table
+
+__all__ = ["Values", "pack", "unpack", "values_of"]
+
+_KINDS: tuple[tuple[frozenset[type], Any], ...] = (
+    (frozenset([float, np.float64]), np.float64),
+    (frozenset([int, np.int64]), np.int64),
+    (frozenset([bool, np.bool_]), np.bool_),
+)
+
+
+@dataclass(slots=True)
+class Values:
+    """Some results: an array if all are numbers of one kind, else a list.
+
+    Attributes
+    ----------
+    array
+        The numbers, or None.
+    scalars
+        Which of them are NumPy's scalars and not Python's: all, none, or a mask.
+    others
+        The results, if they are no such numbers.
+    """
+
+    array: np.ndarray[Any, Any] | None
+    scalars: bool | np.ndarray[Any, Any] = False
+    others: Any = None
+
+    def __len__(self) -> int:
+        return len(self.others if self.array is None else self.array)
+
+    def to_list(self) -> list[Any]:
+        """The results as the objects that the function returned."""
+        if self.array is None:
+            return self.others if type(self.others) is list else list(self.others)
+        if self.scalars is True:
+            return list(self.array)
+        objects: list[Any] = self.array.tolist()
+        if self.scalars is not False:
+            for at in np.flatnonzero(self.scalars).tolist():
+                objects[at] = self.array[at]
+        return objects
+
+
+def values_of(results: list[Any]) -> Values:
+    """Results as a :class:`Values`."""
+    kinds = set(map(type, results))
+    if results:
+        for known, dtype in _KINDS:
+            if kinds <= known:
+                try:
+                    array = np.array(results, dtype)
+                except OverflowError:
+                    break
+                scalar = dtype in kinds
+                if scalar and len(kinds) > 1:
+                    return Values(array, np.fromiter((type(one) is dtype for one in results), bool, len(results)))
+                return Values(array, scalar)
+    return Values(None, False, results)
+
+
+def pack(results: list[Any]) -> pa.Table:
+    """Results as a table of one row.
+
+    Raises
+    ------
+    Exception
+        Whatever pickling meets.
+    """
+    values = values_of(results)
+    if values.array is None and results and set(map(type, results)) <= {str, type(None)}:
+        try:
+            return to_table(("text", pa.array(results, pa.large_string())))
+        except (pa.ArrowInvalid, UnicodeEncodeError):  # lone surrogates
+            pass
+    return to_table(("values", values))
+
+
+def unpack(table: pa.Table) -> Values:
+    """What :func:`pack` made a table of."""
+    kind, held = from_table(table)
+    return Values(None, False, held.to_pylist()) if kind == "text" else held

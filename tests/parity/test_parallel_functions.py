@@ -1,0 +1,603 @@
+"""Python functions called by workers: every result is pandas' own, whoever made which call.
+
+The pieces run on an embedded runner here, in threads, so that they are pickled and come back as with other processes;
+``tests/cluster`` runs some of them on real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import case_id, check, same
+
+import craton
+from craton import fallbacks
+from craton.remote import jobs
+from craton.remote import session as sessions
+from craton.schedule.inline import InlineRunner
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[None]:
+    """Workers that are threads of this process."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    runner = InlineRunner(bands=2, threads=2)
+    sessions.use(lambda: sessions.Session(runner, loop))
+    yield
+    sessions.use(None)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def parallel(workers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    """Every function is worth workers, after its first call."""
+    monkeypatch.setattr(jobs, "WORTH", -1.0)
+    monkeypatch.setattr(jobs, "SAMPLE", 0.0)
+    with Counted() as counted:
+        yield counted
+
+
+class Counted:
+    """How many pieces workers have run."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+
+    def __enter__(self) -> Counted:
+        self._take = jobs._Run.take
+
+        def take(run: Any, *args: Any) -> None:
+            self.pieces += 1
+            self._take(run, *args)
+
+        jobs._Run.take = take  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        jobs._Run.take = self._take  # type: ignore[method-assign]
+
+
+N = 60
+DATA = pandas.DataFrame(
+    {
+        "a": range(N),
+        "b": np.linspace(-3, 3.7, N),
+        "text": ["x", "yy", None] * (N // 3),
+        "key": [3, 1, 2, 1] * (N // 4),
+        "time": pandas.date_range("2024-01-01", periods=N, freq="h"),
+        "kind": pandas.Categorical(["u", "v", "u"] * (N // 3), categories=["w", "v", "u"]),
+        "maybe": pandas.array([1, None, 3] * (N // 3), dtype="Int64"),
+    },
+    index=pandas.Index([f"row {i}" for i in range(N)], name="label"),
+)
+OFFSET = 7
+
+
+def scale(row: Any, by: float = 2, *, plus: float = 0) -> Any:
+    """A function of a module."""
+    return row["b"] * by + plus
+
+
+class Local:
+    """A callable object."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __call__(self, value: Any) -> Any:
+        return value * self.by
+
+
+ROWS: dict[str, Callable[[Any, Any], Any]] = {
+    "floats": lambda pd, df: df.apply(lambda row: row["b"] * 2, axis=1),
+    "integers": lambda pd, df: df.apply(lambda row: row["a"] + OFFSET, axis=1),
+    "truth": lambda pd, df: df.apply(lambda row: row["a"] > 3, axis=1),
+    "text": lambda pd, df: df.apply(lambda row: f"{row['text']}!", axis=1),
+    "missing text": lambda pd, df: df.apply(lambda row: row["text"], axis=1),
+    "nothing": lambda pd, df: df.apply(lambda row: None, axis=1),
+    "times": lambda pd, df: df.apply(lambda row: row["time"] + pandas.Timedelta(1, "h"), axis=1),
+    "mixed": lambda pd, df: df.apply(lambda row: row["a"] if row["a"] % 2 else str(row["a"]), axis=1),
+    "late float": lambda pd, df: df.apply(lambda row: 0.5 if row["a"] == N - 1 else row["a"], axis=1),
+    "late text": lambda pd, df: df.apply(lambda row: "z" if row["a"] == N - 1 else 1, axis=1),
+    "large integers": lambda pd, df: df.apply(lambda row: 2**63 + row["a"], axis=1),
+    "lists": lambda pd, df: df.apply(lambda row: [row["a"], row["b"]], axis=1),
+    "dicts": lambda pd, df: df.apply(lambda row: {"a": row["a"]}, axis=1),
+    "expand": lambda pd, df: df.apply(lambda row: [row["a"], row["b"]], axis=1, result_type="expand"),
+    "reduce": lambda pd, df: df.apply(lambda row: row[["a", "b"]], axis=1, result_type="reduce"),
+    "broadcast": lambda pd, df: df[["a", "b"]].apply(lambda row: [1, 2], axis=1, result_type="broadcast"),
+    "series": lambda pd, df: df.apply(lambda row: pandas.Series({"p": row["a"], "q": row["b"]}), axis=1),
+    "series of mixed": lambda pd, df: df.apply(lambda row: pandas.Series({"p": row["a"], "q": row["text"]}), axis=1),
+    "ragged series": lambda pd, df: df.apply(lambda row: pandas.Series(range(row["a"] % 3)), axis=1),
+    "the row": lambda pd, df: df.apply(lambda row: row, axis=1),
+    "part of the row": lambda pd, df: df[["a", "b"]].apply(lambda row: row[["b", "a"]] * 2, axis=1),
+    "late scalar": lambda pd, df: df[["a", "b"]].apply(lambda row: row if row["a"] < N - 1 else 3, axis=1),
+    "the name": lambda pd, df: df.apply(lambda row: row.name, axis=1),
+    "the dtype": lambda pd, df: df[["a", "b"]].apply(lambda row: str(row.dtype), axis=1),
+    "args": lambda pd, df: df.apply(scale, axis=1, args=(3,), plus=1),
+    "class of the row": lambda pd, df: df.apply(lambda row: isinstance(row, pd.Series), axis=1),
+    "changed row": lambda pd, df: (df[["a", "b"]].apply(lambda row: row.__setitem__("a", 9.0) or row, axis=1), df),
+    "one column": lambda pd, df: df[["a"]].apply(lambda row: row["a"] * 2, axis=1),
+    "masked": lambda pd, df: df[["maybe", "maybe"]].apply(lambda row: row.iloc[0], axis=1),
+    "index of times": lambda pd, df: df.set_index("time").apply(lambda row: row.name, axis=1),
+    "index of levels": lambda pd, df: df.set_index(["key", "a"]).apply(lambda row: row.name[0] + row["b"], axis=1),
+    "filtered": lambda pd, df: df[df["a"] > 5].apply(scale, axis=1),
+    "raw": lambda pd, df: df[["a", "b"]].apply(lambda row: row.sum(), axis=1, raw=True),
+    "raw text": lambda pd, df: df[["a", "b"]].apply(lambda row: "long" if row[0] > 3 else "s", axis=1, raw=True),
+    "raw rows": lambda pd, df: df[["a", "b"]].apply(lambda row: row * 2, axis=1, raw=True),
+    "raw columns": lambda pd, df: df[["a", "b"]].apply(lambda column: column - column.mean(), raw=True),
+    "columns": lambda pd, df: df[["a", "b"]].apply(lambda column: column.sum()),
+    "columns of columns": lambda pd, df: df[["a", "b"]].apply(lambda column: column * 2),
+    "columns by kind": lambda pd, df: df.apply(lambda column: str(column.dtype)),
+    "list of functions": lambda pd, df: df[["a", "b"]].apply([np.sum, "mean"]),
+    "a name": lambda pd, df: df[["a", "b"]].apply("sum"),
+    "no rows": lambda pd, df: df[df["a"] < 0][["a", "b"]].apply(scale, axis=1),
+}
+
+CELLS: dict[str, Callable[[Any, Any], Any]] = {
+    "numbers": lambda pd, df: df["a"].map(lambda cell: cell * 2),
+    "kinds": lambda pd, df: df["a"].map(lambda cell: type(cell).__name__),
+    "text": lambda pd, df: df["text"].map(lambda cell: f"{cell}!"),
+    "text without missing": lambda pd, df: df["text"].map(lambda cell: cell + "!", na_action="ignore"),
+    "times": lambda pd, df: df["time"].map(lambda cell: cell.year),
+    "times of times": lambda pd, df: df["time"].map(lambda cell: cell + pandas.Timedelta(1, "D")),
+    "categories": lambda pd, df: df["kind"].map(lambda cell: cell * 2),
+    "masked": lambda pd, df: df["maybe"].map(lambda cell: cell is pandas.NA),
+    "masked ignored": lambda pd, df: df["maybe"].map(lambda cell: cell + 1, na_action="ignore"),
+    "tuples": lambda pd, df: df["a"].map(lambda cell: (cell, 1)),
+    "kwargs": lambda pd, df: df["a"].map(lambda cell, by: cell * by, by=3),
+    "late missing": lambda pd, df: df["a"].map(lambda cell: None if cell == N - 1 else cell),
+    "a dict": lambda pd, df: df["a"].map({1: "one", 2: "two"}),
+    "object": lambda pd, df: df["a"].map(Local(3)),
+    "partial": lambda pd, df: df["a"].map(functools.partial(pow, 2)),
+    "apply": lambda pd, df: df["b"].apply(lambda cell: cell * 2),
+    "apply with arguments": lambda pd, df: df["b"].apply(lambda cell, by, plus: cell * by + plus, args=(2,), plus=1),
+    "apply to series": lambda pd, df: df["b"].apply(lambda cell: pandas.Series({"p": cell, "q": 1})),
+    "apply of a column": lambda pd, df: df["b"].apply(lambda column: column.sum(), by_row=False),
+    "apply of NumPy": lambda pd, df: df["b"].apply(np.exp),
+    "frame": lambda pd, df: df[["a", "b"]].map(lambda cell: cell * 2),
+    "frame of kinds": lambda pd, df: df.map(lambda cell: type(cell).__name__),
+    "frame without missing": lambda pd, df: df.map(str, na_action="ignore"),
+    "transform": lambda pd, df: df[["a", "b"]].transform(lambda column: column - column.mean()),
+    "transform a column": lambda pd, df: df["b"].transform(lambda cell: cell * 2),
+    "transform to less": lambda pd, df: df[["a", "b"]].transform(lambda column: column.sum()),
+}
+
+GROUPS: dict[str, Callable[[Any, Any], Any]] = {
+    "numbers": lambda pd, df: df.groupby("key").apply(lambda group: group["b"].sum()),
+    "frames": lambda pd, df: df.groupby("key").apply(lambda group: group.head(2)),
+    "frames without keys": lambda pd, df: df.groupby("key", group_keys=False).apply(lambda group: group.head(2)),
+    "same index": lambda pd, df: df.groupby("key", group_keys=False)[["a", "b"]].apply(lambda group: group - 1),
+    "series": lambda pd, df: df.groupby("key").apply(
+        lambda group: pandas.Series({"n": len(group), "m": group["b"].mean()})
+    ),
+    "series of a column": lambda pd, df: df.groupby("key")["b"].apply(lambda group: group.cumsum()),
+    "number of a column": lambda pd, df: df.groupby("key")["b"].apply(lambda group: group.max()),
+    "dicts of a column": lambda pd, df: df.groupby("key")["b"].apply(lambda group: {"p": group.max(), "q": 1}),
+    "some nothing": lambda pd, df: df.groupby("key").apply(lambda group: None if group.name == 1 else group),
+    "all nothing": lambda pd, df: df.groupby("key").apply(lambda group: None),
+    "names": lambda pd, df: df.groupby(["key", "text"]).apply(lambda group: str(group.name)),
+    "unsorted": lambda pd, df: df.groupby("key", sort=False).apply(len),
+    "with missing": lambda pd, df: df.groupby("text", dropna=False).apply(len),
+    "without index": lambda pd, df: df.groupby("key", as_index=False).apply(lambda group: group["b"].max()),
+    "categories": lambda pd, df: df.groupby("kind", observed=False).apply(lambda group: len(group)),
+    "observed": lambda pd, df: df.groupby("kind", observed=True).apply(lambda group: len(group)),
+    "by days": lambda pd, df: df.groupby(pandas.Grouper(key="time", freq="7h")).apply(lambda group: group["b"].sum()),
+    "by level": lambda pd, df: df.groupby(level=0).apply(lambda group: group["a"].iloc[0]),
+    "by function": lambda pd, df: df.groupby(lambda label: label[-1]).apply(lambda group: group["a"].sum()),
+    "arguments": lambda pd, df: df.groupby("key").apply(lambda group, by, plus: len(group) * by + plus, 2, plus=1),
+    "arrays": lambda pd, df: df.groupby("key").apply(lambda group: group["b"].to_numpy()[:2]),
+    "a name": lambda pd, df: df.groupby("key")[["a", "b"]].apply("sum"),
+    "no rows": lambda pd, df: df[df["a"] < 0].groupby("key").apply(lambda group: len(group)),
+    "of a series": lambda pd, df: df["b"].groupby(df["key"]).apply(lambda group: group.sum()),
+    "columns": lambda pd, df: df.groupby("key").apply(lambda group: list(group.columns)),
+}
+
+
+PROGRAMS = {
+    f"{kind}: {name}": program
+    for kind, programs in {"rows": ROWS, "cells": CELLS, "groups": GROUPS}.items()
+    for name, program in programs.items()
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_results_are_those_of_pandas(program: Callable[[Any, Any], Any], parallel: Counted) -> None:
+    check(program, DATA, native=None)
+
+
+@pytest.mark.parametrize("program", [ROWS["series"], CELLS["text"], GROUPS["frames"]], ids=case_id)
+def test_small_functions_are_called_here(program: Callable[[Any, Any], Any], workers: None) -> None:
+    with Counted() as counted:
+        check(program, DATA, native=None)
+    assert counted.pieces == 0
+
+
+@pytest.mark.parametrize(
+    "program", [ROWS["floats"], ROWS["raw"], CELLS["numbers"], CELLS["frame"], GROUPS["numbers"]], ids=case_id
+)
+def test_functions_that_take_long_are_called_by_workers(program: Callable[[Any, Any], Any], parallel: Counted) -> None:
+    check(program, DATA, native=True)
+    assert parallel.pieces > 0
+
+
+def test_small_frames_too(parallel: Counted) -> None:
+    frame = craton.pandas.DataFrame(DATA)
+    same(frame.apply(scale, axis=1), DATA.apply(scale, axis=1))
+    same(frame.groupby("key").apply(len), DATA.groupby("key").apply(len))
+    assert parallel.pieces > 1
+
+
+def test_the_option_switches_it_off(parallel: Counted) -> None:
+    with craton.option_context(parallel_functions=False):
+        check(ROWS["floats"], DATA, native=False)
+    assert parallel.pieces == 0
+
+
+# -- any results ------------------------------------------------------------------------------------------------------
+
+SCALARS = st.one_of(
+    st.integers(-5, 5), st.integers(2**62, 2**64), st.floats(allow_nan=True), st.booleans(), st.text(max_size=3), st.none(),
+    st.sampled_from([np.float64(1.5), np.int64(4), np.bool_(True), np.int32(7), pandas.NaT, pandas.NA, pandas.Timestamp(0)]),
+)  # fmt: skip
+RESULTS = st.one_of(
+    SCALARS,
+    st.lists(st.integers(0, 3), max_size=3),
+    st.lists(st.integers(0, 3), min_size=2, max_size=2).map(lambda values: pandas.Series(values, index=["p", "q"])),
+    st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3), max_size=2),
+)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    results=st.one_of(st.lists(SCALARS, min_size=1, max_size=12), st.lists(RESULTS, min_size=1, max_size=12)),
+    by_cell=st.booleans(),
+)
+def test_whatever_functions_return(results: list[Any], parallel: Counted, by_cell: bool) -> None:
+    frame = pandas.DataFrame({"place": range(len(results)), "other": 0.5})
+
+    def program(pd: Any, df: Any) -> Any:
+        if by_cell:
+            return df["place"].map(lambda place: results[place])
+        return df.apply(lambda row: results[int(row["place"])], axis=1)
+
+    check(program, frame, native=None)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    results=st.lists(RESULTS, min_size=3, max_size=3),
+    group_keys=st.booleans(),
+    as_index=st.booleans(),
+    sort=st.booleans(),
+)
+def test_whatever_functions_of_groups_return(
+    results: list[Any], parallel: Counted, group_keys: bool, as_index: bool, sort: bool
+) -> None:
+    def program(pd: Any, df: Any) -> Any:
+        groups = df.groupby("key", group_keys=group_keys, as_index=as_index, sort=sort)
+        return groups.apply(lambda group: results[group.name - 1])
+
+    check(program, DATA[["key", "a", "b"]], native=None)
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+class Refusal(Exception):
+    """Made of two arguments, and so not made again by pickle."""
+
+    def __init__(self, label: Any, reason: str) -> None:
+        super().__init__(f"{label}: {reason}")
+        self.label = label
+
+
+def refuse_late(row: Any) -> Any:
+    """Raise for the later rows."""
+    if row["a"] >= 40:
+        raise Refusal(row["a"], "too late")
+    return row["a"]
+
+
+def test_the_first_error_is_raised(parallel: Counted) -> None:
+    frame = craton.pandas.DataFrame(DATA)
+    with pytest.raises(Refusal, match="40: too late") as caught:
+        frame.apply(refuse_late, axis=1)
+    assert caught.value.label == 40
+    assert "refuse_late" in str(caught.value.__cause__)
+    assert parallel.pieces > 0
+
+
+def test_causes_are_kept(parallel: Counted) -> None:
+    def function(cell: int) -> int:
+        try:
+            return dict.fromkeys(range(40), 0)[cell]
+        except KeyError as error:
+            raise ValueError("no such cell") from error
+
+    with pytest.raises(ValueError, match="no such cell") as caught:
+        craton.pandas.Series(range(N)).map(function)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "in function" in str(caught.value.__cause__.__cause__)
+
+
+def test_errors_of_groups(parallel: Counted) -> None:
+    check(lambda pd, df: df.groupby("key").apply(lambda group: group["none"]), DATA, native=None)
+    check(lambda pd, df: df.groupby("a").apply(lambda group: 1 / (30 - group.name)), DATA, native=None)
+
+
+@pytest.mark.parametrize("error", [StopIteration("x"), SystemExit(3), KeyboardInterrupt(), OSError(2, "none", "file")])
+def test_errors_of_every_class(error: BaseException, parallel: Counted) -> None:
+    def function(cell: int) -> int:
+        if cell > 30:
+            raise error
+        return cell
+
+    with pytest.raises(type(error)) as caught:
+        craton.pandas.Series(range(N)).map(function)
+    assert caught.value.args == error.args
+
+
+# -- what must be called here -----------------------------------------------------------------------------------------
+
+SEEN: list[int] = []
+COUNT = 0
+
+
+def remember(cell: int) -> int:
+    """Change a global, out of sight of who reads the caller's code."""
+    SEEN.append(cell)
+    return cell
+
+
+def count(cell: int) -> int:
+    """Assign a global."""
+    global COUNT
+    COUNT += 1
+    return COUNT
+
+
+def refused() -> str:
+    """Why the last call was not spread."""
+    (reason,) = fallbacks.explain_fallbacks()["reason"]
+    return str(reason)
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_lists_that_are_appended_to(large: bool, parallel: Counted) -> None:
+    seen: list[int] = []
+    table: dict[int, int] = {}
+    total = np.zeros(1)
+
+    def append(cell: int) -> int:
+        seen.append(cell)
+        return len(seen)
+
+    def store(cell: int) -> int:
+        table[cell] = len(table)
+        return table[cell]
+
+    def add(cell: int) -> float:
+        total[0] += cell
+        return float(total[0])
+
+    def nested(cell: int) -> list[int]:
+        return [append(cell) for _ in range(2)]
+
+    def hidden(cell: int, held: Any = seen) -> int:
+        for one in (held,):
+            one += [cell]
+        return len(held)
+
+    series = pandas.Series(range(N))
+    for function in (append, store, add, nested, hidden):
+        fallbacks.reset()
+        seen.clear()
+        table.clear()
+        total[0] = 0
+        expected = series.map(function)
+        kept = [*seen], dict(table), total[0]
+        seen.clear()
+        table.clear()
+        total[0] = 0
+        with craton.option_context(small_rows=0 if large else 10**6):
+            same(craton.pandas.Series(series).map(function), expected)
+        assert ([*seen], dict(table), total[0]) == kept, function
+        assert parallel.pieces == 0
+        assert refused()
+
+
+def test_globals_that_are_changed(parallel: Counted) -> None:
+    global COUNT
+    COUNT = 0
+    fallbacks.reset()
+    assert craton.pandas.Series(range(N)).map(count).tolist() == list(range(1, N + 1))
+    assert COUNT == N
+    assert refused() == "count assigns the global COUNT"
+    SEEN.clear()
+    assert craton.map(lambda item: remember(item) + 1, range(N)) == list(range(1, N + 1))
+    assert list(range(N)) == SEEN
+
+
+def test_what_is_changed_late(parallel: Counted) -> None:
+    """The first calls, and some pieces, change nothing; what comes after is called here, in order."""
+    found: list[int] = []
+
+    def note(where: list[int], cell: int) -> None:
+        getattr(where, "app" + "end")(cell)
+
+    def function(cell: int) -> int:
+        if cell > 30:
+            note(found, cell)
+        return len(found)
+
+    fallbacks.reset()
+    assert craton.pandas.Series(range(N)).map(function).tolist() == [0] * 31 + list(range(1, N - 30))
+    assert found == list(range(31, N))
+    assert parallel.pieces > 0
+    assert refused() == "it changes what it captures"
+
+
+@pytest.mark.parametrize("generator", ["module", "numpy", "own"])
+def test_random_numbers_come_in_order(generator: str, parallel: Counted) -> None:
+    import random
+
+    def program(pd: Any, series: Any) -> Any:
+        random.seed(3)
+        np.random.seed(3)
+        own = np.random.default_rng(3)
+        draw: dict[str, Any] = {"module": random.random, "numpy": np.random.random, "own": own.random}
+        return series.map(lambda cell: draw[generator]())
+
+    check(program, pandas.Series(range(N)), native=False)
+    assert parallel.pieces == 0
+
+
+def test_what_cannot_be_pickled(parallel: Counted) -> None:
+    lock = threading.Lock()
+
+    def function(cell: int) -> int:
+        with lock:
+            return cell
+
+    fallbacks.reset()
+    assert craton.pandas.Series(range(N)).map(function).tolist() == list(range(N))
+    assert refused().startswith("it cannot be pickled: TypeError")
+
+
+def test_results_that_cannot_be_pickled(parallel: Counted) -> None:
+    fallbacks.reset()
+    locks = craton.map(lambda item: threading.Lock() if item > 30 else item, range(N))
+    assert locks[:31] == list(range(31))
+    assert len({id(lock) for lock in locks[31:]}) == N - 31
+    assert refused().startswith("its results cannot be pickled")
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda cell: input(), "<lambda> asks for input"),
+        (lambda cell: SEEN.append(cell), "<lambda> calls SEEN.append"),
+        (lambda cell: SEEN.__class__.append(SEEN, cell), "<lambda> calls SEEN.append"),
+        (lambda cell: [cell].append(1), None),
+        (lambda cell: sorted(SEEN), None),
+        (lambda cell: np.add(cell, 1), None),
+        (lambda cell: DATA["a"].add(cell), None),
+        (lambda cell: DATA.pop("a"), "<lambda> calls DATA.pop"),
+        (Local(3), None),
+        (functools.partial(count, 3), "count assigns the global COUNT"),
+        (len, None),
+    ],
+)
+def test_what_code_tells(function: Any, reason: str | None) -> None:
+    from craton.remote.captured import refusal
+    from craton.remote.functions import Function
+
+    assert refusal(Function(function)) == reason
+
+
+def test_each_call_is_made_once(parallel: Counted, tmp_path: Any) -> None:
+    def function(cell: int) -> int:
+        with open(tmp_path / f"{cell}", "x"):
+            return cell
+
+    assert craton.map(function, range(N)) == list(range(N))
+    assert len(list(tmp_path.iterdir())) == N
+
+
+# -- what functions say -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_printed_comes_in_order(parallel: Counted, capsys: pytest.CaptureFixture[str]) -> None:
+    craton.map(lambda item: print("item", item), range(N))
+    assert capsys.readouterr().out == "".join(f"item {item}\n" for item in range(N))
+
+
+def test_warnings_are_given_here(parallel: Counted) -> None:
+    def function(cell: int) -> int:
+        if cell > 30:
+            warnings.warn(f"late {cell}", UserWarning, stacklevel=1)
+        return cell
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        craton.map(function, range(N))
+    assert [str(one.message) for one in caught] == [f"late {cell}" for cell in range(31, N)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="late 31"):
+            craton.map(function, range(N))
+
+
+def test_floating_point_errors_are_as_here(parallel: Counted) -> None:
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        craton.map(lambda item: np.float64(1) / (item - 40), range(N))
+
+
+# -- map and spawn ----------------------------------------------------------------------------------------------------
+
+
+def test_classes_stay_what_they_are(parallel: Counted) -> None:
+    class Point:
+        def __init__(self, x: int) -> None:
+            self.x = x
+
+    points = craton.map(Point, [1, 2, 3])
+    assert [point.x for point in points] == [1, 2, 3]
+    moved = craton.map(lambda point: Point(point.x + 1), points * 10)
+    assert [point.x for point in moved] == [2, 3, 4] * 10
+    assert all(type(point) is Point for point in moved)
+
+
+def test_map_takes_any_items(parallel: Counted) -> None:
+    assert craton.map(str, []) == []
+    assert craton.map(lambda item: item + 1, (item for item in range(N)), chunksize=7) == list(range(1, N + 1))
+    assert parallel.pieces == 9
+    with pytest.raises(ValueError, match="1 or more, not 0"):
+        craton.map(str, [1], chunksize=0)
+    with pytest.raises(TypeError, match="cannot be"):
+        craton.map(3, [1])  # type: ignore[arg-type]
+
+
+def test_functions_within_functions(parallel: Counted) -> None:
+    def outer(item: int) -> tuple[list[int], int]:
+        return craton.map(lambda inner: inner * item, range(3)), craton.remote.spawn(pow, item, 2).result()
+
+    assert craton.map(outer, range(20)) == [([0, item, 2 * item], item * item) for item in range(20)]
+
+
+def test_spawn(workers: None) -> None:
+    seven = 7
+    future = craton.remote.spawn(lambda value, by=1: value * by + seven, 3, by=2)
+    assert future.result() == 13
+    assert future.done()
+    assert not future.cancel()
+    assert future.exception() is None
+    failed = craton.remote.spawn(divmod, 1, 0)
+    assert isinstance(failed.exception(), ZeroDivisionError)
+    with pytest.raises(ZeroDivisionError):
+        failed.result()
+
+    async def awaited() -> list[int]:
+        return list(await asyncio.gather(*(craton.remote.spawn(pow, 2, power) for power in range(5))))
+
+    assert asyncio.run(awaited()) == [1, 2, 4, 8, 16]
+    with pytest.raises(TypeError, match="pickle"):
+        craton.remote.spawn(print, threading.Lock())
