@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from craton.schedule.tasks import Input, Read, Sink, Task, new_key
 
-
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
 
