@@ -669,14 +669,6 @@ def partition(
         If ``n`` is not possible, or there are no keys.
     MemoryError
         If there is none for a partition.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from craton._native import partition
-    >>> parts = partition(pa.table({"a": [1, 2, 1]}), ["a"], 4)
-    >>> sum(len(part) for part in parts)
-    3
     """
 
 def partition_by_ranges(
@@ -710,14 +702,6 @@ def partition_by_ranges(
         If boundaries are not sorted so, or of other types than the keys.
     TypeError
         If a type has no order.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from craton._native import partition_by_ranges
-    >>> parts = partition_by_ranges(pa.table({"a": [5, 1, 9]}), ["a"], pa.table({"a": [3, 7]}))
-    >>> [pa.table(part)["a"].to_pylist() for part in parts]
-    [[1], [5], [9]]
     """
 
 def partition_by_numbers(

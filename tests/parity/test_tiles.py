@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -40,8 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path) -> Iterator[dict[str, pd.DataFrame]]:
-    yield {name: query(pd, str(folder)) for name, query in QUERIES.items()}
+def expected(folder: Path) -> dict[str, pd.DataFrame]:
+    return {name: query(pd, str(folder)) for name, query in QUERIES.items()}
 
 
 def engine(tiles: int, broadcast: int) -> TiledEngine:

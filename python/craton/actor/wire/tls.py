@@ -380,9 +380,12 @@ class TlsLink(Link):
         if self._closed or self._rests:
             return
         super()._readable()
-        if not self._closed and not self._rests and self._sock.pending():
+        if self._has_more():
             # The system knows nothing of these bytes, and would not call again.
             self._loop.call_soon(self._readable)
+
+    def _has_more(self) -> bool:
+        return not self._closed and not self._rests and self._sock.pending() > 0
 
     def _resume(self) -> None:
         super()._resume()

@@ -50,9 +50,7 @@ def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tup
     """All rows of tiles at rest, in order if that is seen, as a leaf beside each tile of a segment."""
     read = tuple(read for tile in tiles.reads for read in tile)
     size = Part(tiles.rows, tiles.nbytes)
-    scan, leaf = new_leaf(
-        tiles.schema, reads=(read,) * len(others), sizes=(size,) * len(others), kept=tiles.kept
-    )
+    scan, leaf = new_leaf(tiles.schema, reads=(read,) * len(others), sizes=(size,) * len(others), kept=tiles.kept)
     if not tiles.order or not tiling.observed(op):
         return scan, leaf
     keys = tuple(SortKey(scan.column(key.name), key.descending, key.nulls_last) for key in tiles.order)
@@ -136,14 +134,10 @@ def _keyed(tiles: Tiles, keys: Sequence[Expr]) -> tuple[tuple[str, ...], Tiles]:
         names.append(key.name if isinstance(key, Column) else next(left)[0])
     if not computed:
         return tuple(names), tiles
-    return tuple(names), tiles.then(
-        lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed))
-    )
+    return tuple(names), tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))
 
 
-def _aligned(
-    left: Tiles, right: Tiles, ours: tuple[str, ...], theirs: tuple[str, ...]
-) -> tuple[Tiles, Tiles] | None:
+def _aligned(left: Tiles, right: Tiles, ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Tiles, Tiles] | None:
     """Both sides, if they are partitioned by their keys alike."""
     if left.hashed is None or right.hashed is None or left.hashed[1] != right.hashed[1]:
         return None
@@ -165,9 +159,7 @@ def _pairs(op: Join, left: Tiles, right: Tiles, observed: bool) -> Tiles:
 
 def _split(
     tiling: Tiling, op: Join, lefts: list[Output], rights: list[Output], groups: list[tuple[int, ...]]
-) -> tuple[
-    tuple[list[tuple[Read, ...]], list[Part]], tuple[list[tuple[Read, ...]], list[Part]], int, str
-]:
+) -> tuple[tuple[list[tuple[Read, ...]], list[Part]], tuple[list[tuple[Read, ...]], list[Part]], int, str]:
     """The tiles of both sides; the rows of a skewed part are split, and joined with all of the other side's each."""
     sizes = [part_sizes(lefts), part_sizes(rights)]
     keys = [tuple(output.key for output in side) for side in (lefts, rights)]

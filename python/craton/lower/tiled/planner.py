@@ -143,7 +143,9 @@ class Tiling:
             if tiles.order and not self._small(tiles):
                 tiles = await self.in_order(self.root, tiles)
             tiles = await self.rest(self.root, tiles)
-            parts = [frame for tile in tiles.reads for read in tile if (frame := await self._fetched(tiles, read)).height]
+            parts = [
+                frame for tile in tiles.reads for read in tile if (frame := await self._fetched(tiles, read)).height
+            ]
             frame = pl.concat(parts, rechunk=False) if parts else pl.DataFrame(schema=dict(tiles.schema))
             if tiles.order:
                 by = [key.name for key in tiles.order]
@@ -334,7 +336,13 @@ class Tiling:
         return self.gathered(tiles)
 
     async def by_hash(
-        self, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int, extra: Iterable[str] = (), *,
+        self,
+        op: Operator,
+        tiles: Tiles,
+        names: tuple[str, ...],
+        parts: int,
+        extra: Iterable[str] = (),
+        *,
         ordered: bool | None = None,
     ) -> tuple[dict[str, pl.DataType], list[Output]]:
         """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
@@ -390,7 +398,9 @@ class Tiling:
         sort = tuple(SortKey(_column(found, key.name), key.descending, key.nulls_last) for key in keys)
         return found.then(lambda plan: selected(Sort(plan, sort), names), order=())
 
-    async def by_range(self, op: Operator, tiles: Tiles, keys: tuple[OrderKey, ...], extra: Iterable[str] = ()) -> Tiles:
+    async def by_range(
+        self, op: Operator, tiles: Tiles, keys: tuple[OrderKey, ...], extra: Iterable[str] = ()
+    ) -> Tiles:
         """Tiles by ranges of some columns, one after another; rows of equal keys are in one tile and keep their order."""
         by = tuple(key.name for key in keys)
         kept_names = dict.fromkeys([*self.columns(op), *extra, *by, *order_columns(tiles.order)])

@@ -148,7 +148,8 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
     output = await tiling.put(op.source.frame.select(names))
     if output.rows != tiles.rows:
         raise pl.exceptions.ShapeError(f"{tiles.rows} rows, and {output.rows} values beside them")
-    reads, segments, before = [], [], 0
+    segments: list[Segment] = []
+    before = 0
     for segment in tiles.segments:
         reads = []
         for size in segment.leaves[0].sizes:
@@ -239,7 +240,7 @@ async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
     if observed:
         tiles = await tiling.in_order(op.input, tiles)
     tiles = await tiling.rest(op.input, tiles)
-    segments = []
+    segments: list[Segment] = []
     for number, name in enumerate(op.values):
 
         def build(plan: Operator, number: int = number, name: str = name) -> Operator:

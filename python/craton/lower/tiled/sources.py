@@ -94,8 +94,8 @@ def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Itera
     ends: list[int] = []  # rows before the end of each row group
     file_starts = [0]
     for file in groups:
-        for rows in file:
-            ends.append((ends[-1] if ends else 0) + rows)
+        for number in file:
+            ends.append((ends[-1] if ends else 0) + number)
         file_starts.append(ends[-1] if ends else 0)
     size = total / wanted
     cuts = [0]

@@ -38,9 +38,7 @@ _NEAR = ("shift", "diff", "forward_fill", "backward_fill")
 _EQUAL = ("is_first_distinct", "is_last_distinct", "is_duplicated")
 
 
-async def without_windows(
-    tiling: Tiling, op: Project, tiles: Tiles
-) -> tuple[tuple[tuple[str, Expr], ...], Tiles]:
+async def without_windows(tiling: Tiling, op: Project, tiles: Tiles) -> tuple[tuple[tuple[str, Expr], ...], Tiles]:
     """The columns of a projection that are wanted, without windows, and the tiles that they are of, with more columns."""
     wanted = set(tiling.columns(op))
     columns = [(name, expr) for name, expr in op.columns if name in wanted]
@@ -341,10 +339,13 @@ def _last_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tup
             break
         taken = min(rows, sizes[i])
         if taken:
-            start = reads[i].rows[0] if reads[i].rows else 0
-            found.insert(0, replace(reads[i], rows=(start + sizes[i] - taken, taken)))
+            found.insert(0, _part(reads[i], sizes[i] - taken, taken))
         rows -= taken
     return tuple(found) or (replace(reads[tile], rows=(0, 0)),)
+
+
+def _part(read: Read, first: int, rows: int) -> Read:
+    return replace(read, rows=((0 if read.rows is None else read.rows[0]) + first, rows))
 
 
 def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tuple[Read, ...]:
@@ -355,8 +356,7 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
             break
         taken = min(rows, sizes[i])
         if taken:
-            start = reads[i].rows[0] if reads[i].rows else 0
-            found.append(replace(reads[i], rows=(start, taken)))
+            found.append(_part(reads[i], 0, taken))
         rows -= taken
     return tuple(found) or (replace(reads[tile], rows=(0, 0)),)
 
@@ -382,4 +382,3 @@ _WAYS = {
     "near": _near,
     "gather": _gather,
 }
-
