@@ -31,7 +31,6 @@ OFTEN = {
     "test_a_thousand_tasks_of_a_random_graph",
     "test_an_error_ends_the_run_at_once",
     "test_a_task_survives_its_worker",
-    "test_a_task_that_kills_every_worker_is_lost",
 }
 
 
