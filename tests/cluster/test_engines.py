@@ -18,7 +18,7 @@ from jobs import Pid, graph
 import craton
 import craton.cluster
 from craton.cluster.hosts.base import Spec
-from craton.cluster.hosts.engine import EngineHost, Launched, leading_to
+from craton.cluster.hosts.engine import EngineHost, Launched, leading_to, most_threads
 from craton.cluster.hosts.launcher import Facts, facts
 from craton.cluster.sessions import ClusterSession, Session
 from craton.schedule.tasks import Output, Task, new_key
@@ -126,6 +126,11 @@ def test_a_machine_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> No
         craton.init("dask")
     assert not host.open_
     assert craton.cluster.current() is None
+
+
+def test_as_many_threads_as_fit() -> None:
+    assert [most_threads([8, 8], workers) for workers in (1, 2, 3, 16, 17)] == [8, 8, 4, 1, 1]
+    assert most_threads([], 1) == 1
 
 
 def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,11 +320,3 @@ class Variables:
 
     def run(self, inputs: Any, sink: Any) -> tuple[str | None, str | None, str]:
         return os.environ.get("GREETING"), os.environ.get("OTHER"), os.getcwd()
-
-
-def test_threads_of_workers_on_ray() -> None:
-    pytest.importorskip("ray")
-    from craton.cluster.hosts.ray import most_threads
-
-    assert [most_threads([8, 8], workers) for workers in (1, 2, 3, 16, 17)] == [8, 8, 4, 1, 1]
-    assert most_threads([], 1) == 1

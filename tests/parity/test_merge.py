@@ -284,3 +284,15 @@ def test_only_the_rows_of_a_join_are_counted(how):
     check(
         lambda pd, df, other: len(df.join(other, how=how)), pandas.DataFrame({"a": [1, 2, 3]}, index=[0, 1, 2]), right
     )
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_order_by_a_key_of_the_other_side_that_is_not_looked_at(how):
+    left = pandas.DataFrame({"k": list("cabbacda"), "x": range(8)})
+    right = pandas.DataFrame({"j": list("abcabcee"), "y": range(8)})
+
+    def program(pd, a, b):
+        totals = b.groupby("j", as_index=False)["y"].sum()
+        return a.merge(totals[totals["y"] > 3], left_on="k", right_on="j", how=how)[["k", "x", "y"]]
+
+    check(program, left, right)

@@ -304,3 +304,16 @@ def leading_to(host: str) -> str:
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.connect(address)  # nothing is sent
         return sock.getsockname()[0]
+
+
+def most_threads(cores: list[int], workers: int) -> int:
+    """How many threads each worker can have at most, 1 at least, where none spans machines with so many cores.
+
+    Examples
+    --------
+    >>> most_threads([8, 8], 2), most_threads([8, 8], 3), most_threads([2], 5)
+    (8, 4, 1)
+    """
+    return next(
+        (many for many in range(max(cores, default=1), 1, -1) if sum(own // many for own in cores) >= workers), 1
+    )

@@ -19,7 +19,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from craton.cluster.hosts.base import Spec, cores
-from craton.cluster.hosts.engine import EngineHost, Launched
+from craton.cluster.hosts.engine import EngineHost, Launched, most_threads
 from craton.cluster.hosts.launcher import Launcher
 
 # Bytes of the object store of a Ray that is started here: what is said to launchers, and no data.
@@ -151,19 +151,6 @@ class RayHost(EngineHost):
         if connected:
             with _own_signals():
                 ray.shutdown()
-
-
-def most_threads(cores: list[int], workers: int) -> int:
-    """How many threads each worker can have at most, 1 at least, where none spans machines with so many cores.
-
-    Examples
-    --------
-    >>> most_threads([8, 8], 2), most_threads([8, 8], 3), most_threads([2], 5)
-    (8, 4, 1)
-    """
-    return next(
-        (many for many in range(max(cores, default=1), 1, -1) if sum(own // many for own in cores) >= workers), 1
-    )
 
 
 def _address(_launcher: Any) -> str:

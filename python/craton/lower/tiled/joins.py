@@ -30,19 +30,19 @@ async def _join(tiling: Tiling, op: Join) -> Tiles:
     limit = tiling.settings.broadcast_bytes
     left_bytes, right_bytes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
     # Estimates may be wrong: what may be small is made, and its exact size decides.
-    sides = [("right", right_bytes)] if op.how in _RIGHT else []
-    sides += [("left", left_bytes)] if op.how in _LEFT else []
-    for side, nbytes in sorted(sides, key=lambda item: item[1]):
-        if nbytes > 4 * limit and op.how != "cross":
-            continue
-        if side == "right":
-            right = await tiling.rest(op.right, right)
-            if right.nbytes <= limit or op.how == "cross":
-                return _broadcast_right(tiling, op, left, right)
-        else:
-            left = await tiling.rest(op.left, left)
-            if left.nbytes <= limit:
-                return _broadcast_left(tiling, op, left, right)
+    may = {side: nbytes <= 4 * limit for side, nbytes in (("left", left_bytes), ("right", right_bytes))}
+    may["left"] &= op.how in _LEFT
+    may["right"] = op.how == "cross" or (may["right"] and op.how in _RIGHT)
+    if may["left"] and may["right"]:
+        left, right = await asyncio.gather(tiling.rest(op.left, left), tiling.rest(op.right, right))
+    elif may["left"]:
+        left = await tiling.rest(op.left, left)
+    elif may["right"]:
+        right = await tiling.rest(op.right, right)
+    if may["left"] and left.nbytes <= limit and not (may["right"] and right.nbytes <= left.nbytes):
+        return _broadcast_left(tiling, op, left, right)
+    if may["right"] and (right.nbytes <= limit or op.how == "cross"):
+        return _broadcast_right(tiling, op, left, right)
     return await _by_keys(tiling, op, left, right)
 
 

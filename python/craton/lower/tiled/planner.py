@@ -236,8 +236,14 @@ class Tiling:
         ordered
             Whether the rows of each tile are to be in logical order.
         """
-        names = dict.fromkeys([*self.columns(op), *extra, *order_columns(tiles.order)])
+        names = self._kept(op, tiles, extra)
         return await self.run_all(op, tiles.then(lambda plan: selected(plan, names)), exchange, ordered=ordered)
+
+    def _kept(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> dict[str, pl.DataType]:
+        """What tiles have of an operator's columns that something reads, of others, and of their order; one at least."""
+        have = tiles.schema
+        wanted = dict.fromkeys([*self.columns(op), *extra, *order_columns(tiles.order)])
+        return {name: have[name] for name in wanted if name in have} or dict([next(iter(have.items()))])
 
     async def run_all(self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool) -> list[Output]:
         """Run what is pending of some tiles, with all their columns, into an exchange."""
@@ -284,9 +290,8 @@ class Tiling:
         if tiles.sizes is not None:
             return tiles
         outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and not tiles.order)
-        names = dict.fromkeys([*self.columns(op), *order_columns(tiles.order)])
-        columns = {name: tiles.schema[name] for name in names}
-        hashed = tiles.hashed if tiles.hashed and set(tiles.hashed[0]) <= names.keys() else None
+        columns = self._kept(op, tiles)
+        hashed = tiles.hashed if tiles.hashed and set(tiles.hashed[0]) <= columns.keys() else None
         return self.resting(columns, outputs, order=tiles.order, hashed=hashed)
 
     def resting(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
@@ -346,12 +351,11 @@ class Tiling:
         ordered: bool | None = None,
     ) -> tuple[dict[str, pl.DataType], list[Output]]:
         """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
-        kept_names = dict.fromkeys([*self.columns(op), *extra, *names, *order_columns(tiles.order)])
-        kept_names = {name: None for name in kept_names if name in tiles.schema}
+        columns = self._kept(op, tiles, (*extra, *names))
         ordered = (self.observed(op) if ordered is None else ordered) and not tiles.order
         exchange = ByHash(names, parts)
-        outputs = await self.run_all(op, tiles.then(lambda p: selected(p, kept_names)), exchange, ordered=ordered)
-        return {name: tiles.schema[name] for name in kept_names}, outputs
+        outputs = await self.run_all(op, tiles.then(lambda p: selected(p, columns)), exchange, ordered=ordered)
+        return columns, outputs
 
     def partitions(
         self,
@@ -403,10 +407,9 @@ class Tiling:
     ) -> Tiles:
         """Tiles by ranges of some columns, one after another; rows of equal keys are in one tile and keep their order."""
         by = tuple(key.name for key in keys)
-        kept_names = dict.fromkeys([*self.columns(op), *extra, *by, *order_columns(tiles.order)])
-        columns = {name: tiles.schema[name] for name in kept_names}
+        columns = self._kept(op, tiles, (*extra, *by))
         parts = self.parts(self.expected_bytes(op, tiles))
-        wanted = tiles.then(lambda plan: selected(plan, kept_names))
+        wanted = tiles.then(lambda plan: selected(plan, columns))
         outputs = await self.run_all(
             op, wanted, Sampled(by, _SAMPLES * parts), ordered=self.observed(op) and not tiles.order
         )
