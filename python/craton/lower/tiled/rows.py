@@ -200,7 +200,7 @@ def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
         scan, leaf = new_leaf(tiles.schema, reads=(read,), sizes=(size,), kept=tiles.kept)
         whole = (low, high) == (0, size.rows)
         segments.append(Segment(scan if whole else Slice(scan, low, max(high - low, 0)), (leaf,)))
-    return replace(tiles, segments=tuple(segments))
+    return replace(tiles, segments=tuple(segments), hashed=None)
 
 
 @tiles_of(Union)
