@@ -292,7 +292,7 @@ class Supervisor:
         """See :meth:`SupervisorActor.done`."""
         self._running[band] = running
         forward: dict[int, list[tuple[int, int, Stored]]] = {}
-        elsewhere: dict[int, list[tuple[int, int]]] = {}
+        elsewhere: dict[int, list[tuple[int, int, bytes]]] = {}
         for number, key, stored, value, seconds, memory in rows:
             run = self._runs.get(number)
             if run is None or key not in run.bands:
@@ -300,8 +300,8 @@ class Supervisor:
                 continue
             if stored.number:
                 if stored.node:
-                    elsewhere.setdefault(stored.node, []).append((key, stored.number))
-                elif self._node.hold([(key, stored.number)]):  # its worker has died meanwhile
+                    elsewhere.setdefault(stored.node, []).append((key, stored.number, stored.store))
+                elif self._node.hold([(key, stored.number, stored.store)]):  # its worker has died meanwhile
                     self._again(run, [key])
                     continue
             try:
@@ -335,12 +335,12 @@ class Supervisor:
         if made is None:
             self._forget([key])
 
-    async def _held(self, node: int, outputs: list[tuple[int, int]]) -> None:
+    async def _held(self, node: int, outputs: list[tuple[int, int, bytes]]) -> None:
         ref = xo.create_actor_ref(self.host.nodes[node].address, NODE)
         try:
             gone = await ref.hold(outputs)
         except ConnectionError:
-            gone = [key for key, _ in outputs]
+            gone = [key for key, _, _ in outputs]
         self._gone(gone)
 
     def _gone(self, keys: Sequence[int]) -> None:
@@ -435,7 +435,7 @@ class Supervisor:
         stored, sink = await asyncio.to_thread(kept)
         key = new_key()
         if stored.number:
-            self._node.hold([(key, stored.number)])
+            self._node.hold([(key, stored.number, stored.store)])
         del sink
         output = Output(key, stored.sizes())
         self._lineage.add(None, output, stored)

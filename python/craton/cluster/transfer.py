@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 import craton.actor as xo
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
+from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, identify, identity_of
 from craton.store import LocalitySet, Store, default_store
 
 #: The name of a node's actor in its pool.
@@ -41,6 +41,8 @@ class NodeActor(xo.StatelessActor):
 
     async def __post_create__(self) -> None:
         store = default_store()
+        if self.node:
+            identify(store)
         if store.address is None:
             store.serve(self._address)
 
@@ -48,10 +50,13 @@ class NodeActor(xo.StatelessActor):
         """Return never: who calls this learns when the process ends."""
         await asyncio.Event().wait()
 
-    def hold(self, outputs: Sequence[tuple[int, int]]) -> list[int]:
-        """Hold outputs, given as key and set; return the keys of those that are gone already."""
+    def hold(self, outputs: Sequence[tuple[int, int, bytes]]) -> list[int]:
+        """Hold outputs, given as key, set and store; return the keys of those that are gone already."""
         store, gone = default_store(), []
-        for key, number in outputs:
+        for key, number, identity in outputs:
+            if identity != identity_of(store):  # an earlier one's
+                gone.append(key)
+                continue
             try:
                 store._native.retain_set(number)
             except KeyError:

@@ -6,10 +6,13 @@ rows of pages, so that a task with hundreds of small parts makes one page and no
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -40,12 +43,15 @@ class Stored(NamedTuple):
         The stretches of each part, in order.
     schema
         Of the rows, as an Arrow message; ``None`` if the task did not say.
+    store
+        Which store it is, see :func:`identity_of`: one that was started again numbers its sets anew.
     """
 
     node: int
     number: int
     parts: tuple[tuple[Stretch, ...], ...]
     schema: bytes | None = None
+    store: bytes = b""
 
     def sizes(self) -> tuple[Part, ...]:
         """The size of each part."""
@@ -57,6 +63,29 @@ class Stored(NamedTuple):
 
 
 _NOTHING = Part(0, 0)
+
+#: The set whose tag tells one store from the next one at its place.
+_IDENTITY = "craton-identity"
+_identities: WeakKeyDictionary[Store, bytes] = WeakKeyDictionary()
+
+
+def identify(store: Store) -> None:
+    """Give a store an identity, if it has none."""
+    with contextlib.suppress(FileExistsError):
+        store.create_set(_IDENTITY, tag=secrets.token_bytes(8))
+    _identities.pop(store, None)
+
+
+def identity_of(store: Store) -> bytes:
+    """What tells a store from one that is started in its place; nothing if it cannot be replaced."""
+    found = _identities.get(store)
+    if found is None:
+        try:
+            found = store.get_set(_IDENTITY).tag
+        except KeyError:
+            found = b""
+        _identities[store] = found
+    return found
 
 
 class OutputLost(Exception):
@@ -188,7 +217,7 @@ class PageSink:
                 self._flush()
         schema = None if self._schema is None else _packed(self._schema)
         number = 0 if self.pages is None else self.pages.number
-        return Stored(self._node, number, tuple(map(tuple, self._parts)), schema)
+        return Stored(self._node, number, tuple(map(tuple, self._parts)), schema, identity_of(self._store))
 
     def abandon(self) -> None:
         """Drop what was written."""
@@ -292,6 +321,8 @@ class PageInput:
 
     def _read(self, key: int, stored: Stored, stretches: Sequence[Stretch]) -> list[pa.Table]:
         pages = list(dict.fromkeys(page for page, *_ in stretches))
+        if stored.store != identity_of(self._store):
+            raise OutputLost(key)
         try:
             read = self._store._native.read(stored.number, [([page], None) for page in pages])
         except KeyError:

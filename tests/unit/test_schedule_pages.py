@@ -1,0 +1,41 @@
+"""Outputs of tasks as pages of a store."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, identify
+from craton.store import Store
+
+
+def test_a_store_that_was_started_again_gives_nothing_of_the_earlier_one() -> None:
+    with Store.open(1 << 24) as first, Store.open(1 << 24) as second:
+        places = []
+        for store in (first, second):
+            identify(store)
+            sink = PageSink(store, 1, 1)
+            sink.write(0, pa.table({"n": [len(places)]}))
+            places.append(sink.finish())
+        assert places[0].number == places[1].number
+        assert PageInput(second, [Piece(7, places[1], 0)]).table()["n"].to_pylist() == [1]
+        with pytest.raises(OutputLost):
+            PageInput(second, [Piece(7, places[0], 0)]).table()
+
+
+def test_rows_of_parts() -> None:
+    with Store.open(1 << 24) as store:
+        sink = PageSink(store, 3)
+        for part, values in ((0, [1, 2, 3]), (2, [4]), (0, [5, 6])):
+            sink.write(part, pa.table({"n": values}))
+        place = sink.finish()
+        assert [size.rows for size in place.sizes()] == [5, 0, 1]
+
+        def read(*parts: int, rows: tuple[int, int] | None = None) -> list[int]:
+            return PageInput(store, [Piece(1, place, part) for part in parts], rows).table()["n"].to_pylist()  # type: ignore[no-any-return]
+
+        assert read(0) == [1, 2, 3, 5, 6]
+        assert read(2, 0, rows=(0, 3)) == [4, 1, 2]
+        assert read(0, 2, rows=(4, 2)) == [6, 4]
+        with pytest.raises(IndexError, match="part 3"):
+            read(3)
