@@ -37,6 +37,11 @@ def workers() -> Iterator[None]:
     sessions.use(lambda: sessions.Session(runner, loop))
     yield
     sessions.use(None)
+
+    async def settle() -> None:
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
+
+    asyncio.run_coroutine_threadsafe(settle(), loop).result(30)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -261,8 +266,18 @@ RESULTS = st.one_of(
 )
 
 
+def _comparable(result: Any) -> Any:
+    """The result with Series in its cells as dicts: pandas' assertions look cells up by position, as if by label."""
+    if not isinstance(result, pandas.Series) or not any(isinstance(cell, pandas.Series) for cell in result):
+        return result
+    return result.map(lambda cell: cell.to_dict() if isinstance(cell, pandas.Series) else cell)
+
+
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     results=st.one_of(st.lists(SCALARS, min_size=1, max_size=12), st.lists(RESULTS, min_size=1, max_size=12)),
@@ -273,14 +288,17 @@ def test_whatever_functions_return(results: list[Any], parallel: Counted, by_cel
 
     def program(pd: Any, df: Any) -> Any:
         if by_cell:
-            return df["place"].map(lambda place: results[place])
-        return df.apply(lambda row: results[int(row["place"])], axis=1)
+            return _comparable(df["place"].map(lambda place: results[place]))
+        return _comparable(df.apply(lambda row: results[int(row["place"])], axis=1))
 
     check(program, frame, native=None)
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     results=st.lists(RESULTS, min_size=3, max_size=3),
@@ -444,13 +462,13 @@ def test_what_is_changed_late(parallel: Counted) -> None:
         getattr(where, "app" + "end")(cell)
 
     def function(cell: int) -> int:
-        if cell > 30:
+        if cell > 45:
             note(found, cell)
         return len(found)
 
     fallbacks.reset()
-    assert craton.pandas.Series(range(N)).map(function).tolist() == [0] * 31 + list(range(1, N - 30))
-    assert found == list(range(31, N))
+    assert craton.pandas.Series(range(N)).map(function).tolist() == [0] * 46 + list(range(1, N - 45))
+    assert found == list(range(46, N))
     assert parallel.pieces > 0
     assert refused() == "it changes what it captures"
 

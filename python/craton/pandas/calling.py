@@ -90,6 +90,7 @@ def plain(obj: Any) -> Any:
     """The object with the same data that is pandas' own, on which nothing is planned."""
     theirs = pd.Series if isinstance(obj, pd.Series) else pd.DataFrame
     manager = obj._mgr.copy(deep=False)
+    manager.axes = list(obj._mgr.axes)  # the very labels: those of results are them
     made: Any = theirs._from_mgr(manager, manager.axes)  # type: ignore[attr-defined]
     if isinstance(obj, pd.Series):
         object.__setattr__(made, "_name", obj._name)  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ travels too. A worker unpickles a function once a job, not once a piece.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -15,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -112,6 +114,7 @@ class Payload:
 _loaded: OrderedDict[bytes, Function] = OrderedDict()
 _KEPT = 4
 _loading = threading.Lock()
+_turns: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
 
 def loaded(digest: bytes, table: Callable[[], pa.Table]) -> Function:
@@ -123,6 +126,18 @@ def loaded(digest: bytes, table: Callable[[], pa.Table]) -> Function:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(digest)
         return _loaded[digest]
+
+
+def forget(digest: bytes) -> None:
+    """Unpickle a function anew when it is next met: what it captures is not as it was."""
+    with _loading:
+        _loaded.pop(digest, None)
+
+
+def turn(digest: bytes) -> contextlib.AbstractContextManager[Any]:
+    """One piece at a time calls a function that captures something, in one process."""
+    with _loading:
+        return _turns.setdefault(digest, threading.RLock())
 
 
 def to_table(value: Any) -> pa.Table:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from craton.cluster.crew import Cancelled
 from craton.remote.captured import State
-from craton.remote.functions import Function, Surroundings, loaded
+from craton.remote.functions import Function, Surroundings, forget, loaded, turn
 from craton.remote.session import serving
 from craton.remote.surfaces import Said, failure_of, heard
 from craton.schedule.tasks import Input, Sink
@@ -82,6 +82,15 @@ class Piece:
     def run(self, inputs: Sequence[Input], sink: Sink) -> Told:
         """Call the function for each row."""
         self.surroundings.complete_path()
+        if not self.watched:
+            return self._run(inputs, sink)
+        with turn(self.digest):
+            told = self._run(inputs, sink)
+            if told.refused is not None:
+                forget(self.digest)
+            return told
+
+    def _run(self, inputs: Sequence[Input], sink: Sink) -> Told:
         function = loaded(self.digest, inputs[1].table)
         rows = inputs[0].table()
         results: list[Any] = []
