@@ -105,9 +105,11 @@ def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: 
     Raises
     ------
     Unsupported
-        If `func` is none.
+        If `func` is none, or `axis` is none of a Series.
     """
     refuse_others(self, func)
+    if axis not in (0, "index"):
+        raise Unsupported("an axis that a Series has not")
     _check(self)
     return _transformed(self, pd.Series.transform, apply_series, func, args, kwargs)
 
