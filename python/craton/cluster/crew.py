@@ -34,6 +34,10 @@ _NO_STORE = 4
 Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
 
 
+#: What is measured of a task: seconds, memory, when it began, bytes of its inputs, and of these what others have made.
+Measured = tuple[float, int, float, int, int]
+
+
 class Cancelled(BaseException):
     """Raised in a thread whose task nobody wants any more."""
 
@@ -289,20 +293,21 @@ class Crew:
         sink: PageSink | None = None
         stored: Stored | None = None
         error: BaseException | None = None
-        value, seconds, memory = None, 0.0, 0
+        value, measured = None, (0.0, 0, 0.0, 0, 0)
         again = False
         try:
             inputs = self._inputs(job)
-            need = projected(job.memory, sum(one.nbytes for one in inputs), job.nbytes)
+            read, foreign = self._read(inputs)
+            need = projected(job.memory, read, job.nbytes)
             again = not self._admitted(job, need)
             if not again and need >= SMALL_NEED:
                 reserved = self._reserved(job, need)
                 again = reserved is None
             if not again:
                 sink = _JobSink(self._store, job.parts, self.node, job)
-                began = time.perf_counter()
-                measured = need > 0
-                if measured:
+                started, began = time.time(), time.perf_counter()
+                memory = 0
+                if need:
                     self._meter.begin()
                 try:
                     job.interruptible = True
@@ -311,9 +316,9 @@ class Crew:
                     stored = sink.finish()
                 finally:
                     job.interruptible = False
-                    if measured:
+                    if need:
                         memory = self._meter.end()
-                seconds = time.perf_counter() - began
+                measured = time.perf_counter() - began, memory, started, read, foreign
                 del inputs
         except BaseException as raised:
             error = raised
@@ -324,7 +329,7 @@ class Crew:
             sink.abandon()
         if reserved is not None:
             reserved.release()
-        self._finish(job, sink, stored, value, seconds, memory, error, again)
+        self._finish(job, sink, stored, value, measured, error, again)
         if error is not None:
             error.__traceback__ = None
             del error
@@ -351,6 +356,16 @@ class Crew:
                     pieces.append(Piece(key, stored, part) if near is None else Piece(key, near, 0))
             found.append(PageInput(self._store, pieces, rows))
         return found
+
+    def _read(self, inputs: Sequence[PageInput]) -> tuple[int, int]:
+        """How many bytes inputs have, and how many of them other processes have made."""
+        read = foreign = 0
+        for one in inputs:
+            for key, nbytes in one.by_task():
+                read += nbytes
+                if key not in self._sets:
+                    foreign += nbytes
+        return read, foreign
 
     def _check_store(self) -> None:
         """End this process if its store is gone: it can do nothing without, and the supervisor makes good what is lost."""
@@ -389,8 +404,7 @@ class Crew:
         sink: PageSink | None,
         stored: Stored | None,
         value: bytes | None,
-        seconds: float,
-        memory: int,
+        measured: Measured,
         error: BaseException | None,
         again: bool,
     ) -> None:
@@ -425,7 +439,7 @@ class Crew:
                 if sink is not None and sink.pages is not None:
                     self._sets[job.key] = sink.pages
                 self._note(job.key, stored)
-                self._told.done.append((job.run, job.key, stored, value, seconds, memory))
+                self._told.done.append((job.run, job.key, stored, value, measured))
                 for band in job.consumers:
                     self._told.made.setdefault(band, []).append((job.run, job.key, stored))
                 self._speak()
