@@ -1,5 +1,4 @@
-"""What the commands ``craton store`` and ``craton actor`` have in common with others that write text for people: how they end,
-and how sizes and tables are written."""
+"""What all that writes text for people has in common: sizes, tables, and how the commands ``craton store`` and ``actor`` end."""
 
 from __future__ import annotations
 

@@ -83,6 +83,7 @@ class WorkerActor(xo.StatelessActor):
         self._flushing = False
         self._asking = False
         self._idle: asyncio.TimerHandle | None = None
+
     async def __post_create__(self) -> None:
         sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
         self._loop = asyncio.get_running_loop()

@@ -61,9 +61,7 @@ def progress(describe: Callable[[], str], memory: bool = True) -> Iterator[None]
         thread.join()
 
 
-def _show(
-    describe: Callable[[], str], memory: bool, display: _Terminal | _Notebook, done: threading.Event
-) -> None:
+def _show(describe: Callable[[], str], memory: bool, display: _Terminal | _Notebook, done: threading.Event) -> None:
     started = time.monotonic()
     if done.wait(DELAY):
         return

@@ -82,7 +82,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
 
 def _engine(engine: TiledEngine, plan: Operator) -> tuple[str, Notes]:
     """Which engine will run a plan, and what is to be said of its operators."""
-    if results.covers(plan, set(schema(plan))):
+    if results.covers(plan, set(schema(plan)), ordered=True):
         return "remembered: it ran before, and nothing has to run\n", silent
     refusal = engine.refusal([results.substitute(plan)])
     if refusal is not None:
@@ -95,7 +95,7 @@ def _analyzed(plan: Operator, format: str) -> str:
     ran = analyze(plan)
     notes = silent if ran.tiling is None else measured(ran.tiling)
     if format == "svg":
-        return Drawing(explain_svg(ran.plan, notes=notes))
+        return Drawing(seen(explain_svg(ran.plan, notes=notes)))
     text = seen(explain_text(ran.plan, notes=notes))
     if ran.tiling is None:
         return f"whole in {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"

@@ -119,7 +119,7 @@ class Stage:
     exchange: str
     began: float = 0.0
     ended: float = 0.0
-    moved: Traffic = Traffic()
+    moved: Traffic = field(default_factory=Traffic)
     outputs: list[Output] = field(default_factory=list, repr=False)
 
     @property

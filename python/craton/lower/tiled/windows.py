@@ -86,6 +86,7 @@ def _values(window: Window) -> tuple[Expr, ...]:
 
 
 def way_of(window: Window) -> str:
+    """What a window needs: the rule by which its tiles are made."""
     if window.partition:
         return "keyed"
     if window.function in _EQUAL:
