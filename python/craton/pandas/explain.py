@@ -87,7 +87,7 @@ def _engine(engine: TiledEngine, plan: Operator) -> tuple[str, Notes]:
     refusal = engine.refusal([results.substitute(plan)])
     if refusal is not None:
         return f"whole in this process: {refusal}\n", silent
-    return f"tiled on {engine.where}\n", expected
+    return f"tiled {engine.where}\n", expected
 
 
 def _analyzed(plan: Operator, format: str) -> str:
@@ -98,5 +98,5 @@ def _analyzed(plan: Operator, format: str) -> str:
         return Drawing(seen(explain_svg(ran.plan, notes=notes)))
     text = seen(explain_text(ran.plan, notes=notes))
     if ran.tiling is None:
-        return f"whole in {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"
+        return f"whole {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"
     return f"{summary(ran.tiling, ran.where)}\n{text}\n\n{table(ran.tiling.stages)}"

@@ -127,7 +127,7 @@ class Ran:
     tiling
         What is known of its stages; None if it was run as a whole.
     where
-        What it ran on, for people; and if it was run as a whole, why.
+        Where it ran, for people; and if it was run as a whole in a session with workers, why.
     seconds, rows
         How long it took, and how many rows it has.
     """
@@ -155,7 +155,7 @@ def analyze(plan: Operator) -> Ran:
     refusal = None if engine is None else engine.refusal([plan])
     if engine is None or refusal is not None:
         (frame,) = _as_a_whole(optimized, True, [], [])
-        where = "this process" if refusal is None else f"this process: {refusal}"
+        where = "in this process" if refusal is None else f"in this process: {refusal}"
         ran = Ran(optimized[0], None, where, time.perf_counter() - started, frame.height)
     else:
         (frame,) = _raising(partial(engine.collect, optimized, True, [plan]), optimized)

@@ -50,7 +50,7 @@ def summary(tiling: Tiling, where: str) -> str:
         f"{readable(sum(stage.moved.spilled for stage in stages))} spilled",
         f"{readable(sum(stage.moved.sent for stage in stages))} sent between machines",
     ]
-    return f"tiled on {where}: {', '.join(parts)}"
+    return f"tiled {where}: {', '.join(parts)}"
 
 
 def table(stages: Sequence[Stage]) -> str:

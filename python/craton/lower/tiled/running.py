@@ -39,7 +39,7 @@ class TiledEngine:
     least_bytes
         Plans that read less run in this process as a whole.
     where
-        What the runner runs tasks on, for people.
+        Where the runner runs tasks, for people.
     last
         What became of the plans that ran last.
     asked
@@ -52,7 +52,7 @@ class TiledEngine:
     call: Call = asyncio.run
     settings: Settings = field(default_factory=Settings)
     least_bytes: int = 32 << 20
-    where: str = "this process"
+    where: str = "in this process"
     last: list[Tiling] = field(default_factory=list)
     asked: list[bytes] = field(default_factory=list)
     runs: int = 0
@@ -122,7 +122,7 @@ def current_engine() -> TiledEngine | None:
         return None
     engine = _of_session.get(session)
     if engine is None:
-        engine = _of_session[session] = TiledEngine(session.runner, session.call, where=session.where)
+        engine = _of_session[session] = TiledEngine(session.runner, session.call, where=f"on {session.where}")
     return engine
 
 
