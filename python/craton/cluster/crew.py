@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import cloudpickle
@@ -34,10 +34,6 @@ _NO_STORE = 4
 Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
 
 
-#: What is measured of a task: seconds, memory, when it began, bytes of its inputs, and of these what others have made.
-Measured = tuple[float, int, float, int, int]
-
-
 class Cancelled(BaseException):
     """Raised in a thread whose task nobody wants any more."""
 
@@ -46,8 +42,8 @@ class Job:
     """A task at its worker."""
 
     __slots__ = (
-        "alone", "cancelled", "consumers", "interruptible", "key", "memory", "nbytes", "need", "order", "parts", "reads",
-        "run", "settled", "taken", "thread", "threads", "work",
+        "alone", "cancelled", "consumers", "facts", "interruptible", "key", "memory", "nbytes", "need", "order", "parts",
+        "reads", "run", "settled", "taken", "thread", "threads", "work",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +64,7 @@ class Job:
         self.threads, self.consumers = threads, consumers
         self.need = self.thread = self.taken = 0
         self.alone = self.cancelled = self.settled = self.interruptible = False
+        self.facts: tuple[float, int, int] = (0.0, 0, 0)  # when it began, bytes of its inputs, and those that others made
 
     def row(self) -> tuple[Any, ...]:
         """What the job is made of again in another process, after run and work."""
@@ -293,21 +290,21 @@ class Crew:
         sink: PageSink | None = None
         stored: Stored | None = None
         error: BaseException | None = None
-        value, measured = None, (0.0, 0, 0.0, 0, 0)
+        value, seconds, memory = None, 0.0, 0
         again = False
         try:
             inputs = self._inputs(job)
-            read, foreign = self._read(inputs)
-            need = projected(job.memory, read, job.nbytes)
+            need = projected(job.memory, sum(one.nbytes for one in inputs), job.nbytes)
             again = not self._admitted(job, need)
             if not again and need >= SMALL_NEED:
                 reserved = self._reserved(job, need)
                 again = reserved is None
             if not again:
                 sink = _JobSink(self._store, job.parts, self.node, job)
-                started, began = time.time(), time.perf_counter()
-                memory = 0
-                if need:
+                job.facts = time.time(), *_bytes_of(inputs, self._sets)
+                began = time.perf_counter()
+                measured = need > 0
+                if measured:
                     self._meter.begin()
                 try:
                     job.interruptible = True
@@ -316,9 +313,9 @@ class Crew:
                     stored = sink.finish()
                 finally:
                     job.interruptible = False
-                    if need:
+                    if measured:
                         memory = self._meter.end()
-                measured = time.perf_counter() - began, memory, started, read, foreign
+                seconds = time.perf_counter() - began
                 del inputs
         except BaseException as raised:
             error = raised
@@ -329,7 +326,7 @@ class Crew:
             sink.abandon()
         if reserved is not None:
             reserved.release()
-        self._finish(job, sink, stored, value, measured, error, again)
+        self._finish(job, sink, stored, value, seconds, memory, error, again)
         if error is not None:
             error.__traceback__ = None
             del error
@@ -356,16 +353,6 @@ class Crew:
                     pieces.append(Piece(key, stored, part) if near is None else Piece(key, near, 0))
             found.append(PageInput(self._store, pieces, rows))
         return found
-
-    def _read(self, inputs: Sequence[PageInput]) -> tuple[int, int]:
-        """How many bytes inputs have, and how many of them other processes have made."""
-        read = foreign = 0
-        for one in inputs:
-            for key, nbytes in one.by_task():
-                read += nbytes
-                if key not in self._sets:
-                    foreign += nbytes
-        return read, foreign
 
     def _check_store(self) -> None:
         """End this process if its store is gone: it can do nothing without, and the supervisor makes good what is lost."""
@@ -404,7 +391,8 @@ class Crew:
         sink: PageSink | None,
         stored: Stored | None,
         value: bytes | None,
-        measured: Measured,
+        seconds: float,
+        memory: int,
         error: BaseException | None,
         again: bool,
     ) -> None:
@@ -439,7 +427,7 @@ class Crew:
                 if sink is not None and sink.pages is not None:
                     self._sets[job.key] = sink.pages
                 self._note(job.key, stored)
-                self._told.done.append((job.run, job.key, stored, value, measured))
+                self._told.done.append((job.run, job.key, stored, value, seconds, memory, *job.facts))
                 for band in job.consumers:
                     self._told.made.setdefault(band, []).append((job.run, job.key, stored))
                 self._speak()
@@ -484,3 +472,14 @@ def _settle(job: Job) -> None:
             return
         except Cancelled:
             continue
+
+
+def _bytes_of(inputs: Sequence[PageInput], own: Container[int]) -> tuple[int, int]:
+    """How many bytes inputs have, and how many of them other processes have made."""
+    read = foreign = 0
+    for one in inputs:
+        for key, nbytes in one.by_task():
+            read += nbytes
+            if key not in own:
+                foreign += nbytes
+    return read, foreign

@@ -309,7 +309,7 @@ class Supervisor:
         self._running[band] = running
         forward: dict[int, list[tuple[int, int, Stored]]] = {}
         elsewhere: dict[int, list[tuple[int, int, bytes]]] = {}
-        for number, key, stored, value, (seconds, memory, started, read, foreign) in rows:
+        for number, key, stored, value, seconds, memory, started, read, foreign in rows:
             run = self._runs.get(number)
             if run is None or key not in run.bands:
                 self._surplus(key, stored)

@@ -282,7 +282,7 @@ class PageInput:
     @property
     def nbytes(self) -> int:
         """How many bytes they have."""
-        return sum(nbytes for _, nbytes in self.by_task())
+        return sum(one[3] for *_, stretches in self._chosen for one in stretches)
 
     def by_task(self) -> Iterator[tuple[int, int]]:
         """How many bytes come of which task, piece after piece."""
