@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import cloudpickle
@@ -64,7 +64,11 @@ class Job:
         self.threads, self.consumers = threads, consumers
         self.need = self.thread = self.taken = 0
         self.alone = self.cancelled = self.settled = self.interruptible = False
-        self.facts: tuple[float, int, int] = (0.0, 0, 0)  # when it began, bytes of its inputs, and those that others made
+        self.facts: tuple[float, int, int] = (
+            0.0,
+            0,
+            0,
+        )  # when it began, bytes of its inputs, and those that others made
 
     def row(self) -> tuple[Any, ...]:
         """What the job is made of again in another process, after run and work."""
@@ -474,7 +478,7 @@ def _settle(job: Job) -> None:
             continue
 
 
-def _bytes_of(inputs: Sequence[PageInput], own: Container[int]) -> tuple[int, int]:
+def _bytes_of(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:
     """How many bytes inputs have, and how many of them other processes have made."""
     read = foreign = 0
     for one in inputs:

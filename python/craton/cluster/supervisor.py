@@ -52,6 +52,10 @@ class SupervisorActor(xo.StatelessActor):
         """Take note of outputs, of tasks whose inputs are gone, and of what a band runs now."""
         self._supervisor.done(band, rows, lost, running)
 
+    def sampled(self, band: int, samples: list[Sample]) -> None:
+        """Take note of a band's memory over time."""
+        self._supervisor.sampled(band, samples)
+
     def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
         """Take note of tasks that raised an exception."""
         self._supervisor.failed(band, failures)
@@ -59,10 +63,6 @@ class SupervisorActor(xo.StatelessActor):
     def moved(self, giver: int, taker: int, tasks: list[tuple[int, int]]) -> None:
         """Take note of tasks, by run and key, that a band has given to another."""
         self._supervisor.moved(giver, taker, tasks)
-
-    def sampled(self, band: int, samples: list[Sample]) -> None:
-        """Take note of a band's memory over time."""
-        self._supervisor.sampled(band, samples)
 
 
 class Supervisor:

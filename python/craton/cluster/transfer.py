@@ -54,6 +54,10 @@ class NodeActor(xo.StatelessActor):
         """Return never: who calls this learns when the process ends."""
         await asyncio.Event().wait()
 
+    def traffic(self) -> Traffic:
+        """What this machine's store has moved to and from disk, and what was sent from here."""
+        return store_traffic(default_store(), self.sent)
+
     def hold(self, outputs: Sequence[tuple[int, int, bytes]]) -> list[int]:
         """Hold outputs, given as key, set and store; return the keys of those that are gone already."""
         store, gone = default_store(), []
@@ -94,10 +98,6 @@ class NodeActor(xo.StatelessActor):
         tables = await asyncio.to_thread(lambda: [one.table() for one in inputs])
         self.sent += sum(one.nbytes for one in inputs)
         return tables
-
-    def traffic(self) -> Traffic:
-        """What this machine's store has moved to and from disk, and what was sent from here."""
-        return store_traffic(default_store(), self.sent)
 
 
 #: A part of an output that is elsewhere: the task's key, where it is, and which part.
