@@ -113,8 +113,9 @@ def join() -> Aggregate:
 
 def ran(plan: Any, runner: InlineRunner | None = None, **settings: Any) -> Tiling:
     given = Settings(**{"tiles": 2, "collapse_bytes": 0, **settings})
-    tiling = Tiling(plan, runner or InlineRunner(bands=2), settings=given)
-    asyncio.run(tiling.result())
+    engine = TiledEngine(runner or InlineRunner(bands=2), settings=given)
+    engine.collect([plan], ordered=True)
+    (tiling,) = engine.last
     return tiling
 
 

@@ -106,13 +106,12 @@ class InlineRunner:
         store = self._store
         inputs = inputs_of(store, task.inputs, self._where)
         sink = PageSink(store, task.parts)
-        read = sum(one.nbytes for one in inputs)
-        need = projected(task.memory, read, task.nbytes)
+        need = projected(task.memory, sum(one.nbytes for one in inputs), task.nbytes)
         lent: Any = store.reserve(need, at_least=0) if need >= SMALL_NEED else contextlib.nullcontext()
         memory = 0
         if need:
             self._meter.begin()
-        started, began = time.time(), time.perf_counter()
+        began = time.perf_counter()
         try:
             with lent:
                 value = task.work.run(inputs, sink)
@@ -125,7 +124,8 @@ class InlineRunner:
                 memory = self._meter.end()
         seconds = time.perf_counter() - began
         self._keep(task.key, stored, sink)
-        band = number % len(self._bands)
+        band, started = number % len(self._bands), time.time() - seconds
+        read = sum(one.nbytes for one in inputs)
         return Output(task.key, stored.sizes(), value, seconds, memory, band, started, read)
 
     def _keep(self, key: int, stored: Stored, sink: PageSink) -> None:

@@ -179,7 +179,7 @@ class Tiling:
         self.seconds: float | None = None
         self.rows = 0
         self._began = 0.0
-        self._moved = Traffic()
+        self._moved: Traffic | None = None
         self._observed = observed_order(root, ordered)
         self._needed = needed_columns(root)
         self._readers = Counter(child for op in self.notes for child in op.inputs)
@@ -191,7 +191,6 @@ class Tiling:
 
     async def result(self) -> pl.DataFrame:
         """Run the plan."""
-        self._began, self._moved = time.perf_counter(), await self.runner.traffic()
         try:
             tiles = await self(self.root)
             columns = schema(self.root)
@@ -207,7 +206,6 @@ class Tiling:
                 descending = [key.descending for key in tiles.order]
                 nulls_last = [key.nulls_last for key in tiles.order]
                 frame = frame.sort(by, descending=descending, nulls_last=nulls_last, maintain_order=True)
-            self.seconds, self.rows = time.perf_counter() - self._began, frame.height
             return frame.select(list(columns))
         finally:
             for task in self._running.values():
@@ -234,12 +232,18 @@ class Tiling:
 
     async def _made(self, op: Operator) -> Tiles:
         _rule.set(op)
+        if self._moved is None:  # the first one
+            self._began, self._moved = time.perf_counter(), await self.runner.traffic()
         tiles = await RULES[type(op)](self, op)
         if self._readers[op] < 2:
             return tiles
         return kept(tiles if isinstance(op, Scan) else await self.rest(op, tiles))
 
     # ---- what is known ----
+
+    def ended(self, rows: int) -> None:
+        """Take note that the plan has run, and how many rows it has."""
+        self.seconds, self.rows = time.perf_counter() - self._began, rows
 
     def observed(self, op: Operator) -> bool:
         """Whether somebody sees the order of an operator's rows."""
@@ -329,8 +333,8 @@ class Tiling:
         rows, nbytes = sum(output.rows for output in outputs), sum(output.nbytes for output in outputs)
         seconds = sum(output.seconds for output in outputs)
         now, asked = await self.runner.traffic(), _rule.get(self.root)
-        moved = now.since(self._moved)
-        self._moved = Traffic(*map(max, now, self._moved))
+        before = self._moved or Traffic()
+        moved, self._moved = now.since(before), Traffic(*map(max, now, before))
         self.stages.append(
             Stage(name, asked, len(tasks), rows, nbytes, seconds, str(exchange), began, ended, moved, outputs)
         )

@@ -104,7 +104,11 @@ class TiledEngine:
         self.runs += 1
         self.asked = []
         self.last = [Tiling(plan, self.runner, ordered, self.settings) for plan in plans]
-        return [await tiling.result() for tiling in self.last]
+        frames = []
+        for tiling in self.last:
+            frames.append(await tiling.result())
+            tiling.ended(frames[-1].height)
+        return frames
 
 
 _current: TiledEngine | None = None
