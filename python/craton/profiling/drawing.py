@@ -12,12 +12,15 @@ from typing import Any
 from craton.command import readable
 from craton.pandas.explain import Drawing
 from craton.profiling.activity import Activity, Ran, process
+from craton.profiling.page import around
 
 #: When plans began, and the lines that had them run.
 Runs = Sequence[tuple[float, str]]
 
-#: Stages that have a name in the drawing; runs of plans whose line is written; tasks that tell of themselves in SVG.
-_NAMED, _PLACES, _TOLD = 20, 12, 5000
+#: Stages that have a name in the drawing, and tasks that tell of themselves in SVG.
+_NAMED, _TOLD = 20, 5000
+#: What two places in the program that are written have between them at least, as a share of the width.
+_APART = 0.12
 _DOTS = 130
 
 
@@ -58,13 +61,10 @@ def written(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
         kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".png", ".svg", ".html"):
             raise ValueError(f"a drawing is written as .png, .svg or .html, and not as {os.fspath(path)!r}")
-        if kind == ".html":
-            from craton.profiling.page import around
-
-            svg = around("Craton", svg)
+        data = picture.png() if kind == ".png" else (around("Craton", svg) if kind == ".html" else svg).encode()
         with open(path, "wb") as file:
-            file.write(picture.png() if kind == ".png" else svg.encode())
-    return Drawing(picture.svg() if path is not None else svg)
+            file.write(data)
+    return Drawing(svg)
 
 
 def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
@@ -93,15 +93,23 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
     stages = activity.stages()
     colours = {stage.name: _colour(number) for number, stage in enumerate(stages)}
     figure, axes = _figure(1.9 + 0.34 * top + 0.2 * (min(len(stages), _NAMED) // 4 + 1))
-    told = []
-    for number, (task, lane) in enumerate(zip(ran, lanes, strict=True)):
-        bar = axes.barh(
-            tops[task.worker] + lane + 0.5, task.seconds, 0.86, task.started - epoch, color=colours[task.stage],
-            edgecolor="white", linewidth=0.3,
-        )  # fmt: skip
-        if len(ran) <= _TOLD:
-            bar[0].set_gid(f"task-{number}")
+    told: list[str] = []
+    if len(ran) <= _TOLD:
+        for number, (task, lane) in enumerate(zip(ran, lanes, strict=True)):
+            start, line = task.started - epoch, tops[task.worker] + lane + 0.5
+            (bar,) = axes.barh(line, task.seconds, 0.86, start, color=colours[task.stage])
+            bar.set_gid(f"task-{number}")
             told.append(_told(task))
+    else:
+        bars: dict[str, list[Any]] = {}
+        for task, lane in zip(ran, lanes, strict=True):
+            start, line = task.started - epoch, tops[task.worker] + lane
+            stop = start + task.seconds
+            corners = [(start, line + 0.07), (stop, line + 0.07), (stop, line + 0.93), (start, line + 0.93)]
+            bars.setdefault(task.stage, []).append(corners)
+        for stage_name, some in bars.items():
+            axes.add_collection(_polygons(some, colours[stage_name]))
+        axes.autoscale_view()
     axes.set_yticks([tops[w] + depth[w] / 2 for w in workers], [process(worker) for worker in workers])
     axes.set_ylim(top - 0.2, -0.2)
     axes.tick_params(axis="y", length=0)
@@ -194,9 +202,12 @@ def _figure(height: float, count: int = 1) -> tuple[Any, Any]:
 
 def _finish(figure: Any, axes: Any, runs: Runs, title: str, *, last: bool = True, places: bool = True) -> None:
     """What both drawings have: when plans began to run, a grid, and no frame."""
-    for start, place in runs:
+    first, last_one = axes.get_xlim()
+    written_at = float("-inf")
+    for start, place in sorted(runs):
         axes.axvline(start, color="0.6", linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
-        if places and len(runs) <= _PLACES:
+        if places and start - written_at >= _APART * (last_one - first):
+            written_at = start
             axes.annotate(
                 place, (start, 1), xycoords=("data", "axes fraction"), xytext=(2, 1), textcoords="offset points",
                 fontsize=7, color="0.4", annotation_clip=False,
@@ -216,6 +227,12 @@ def _finish(figure: Any, axes: Any, runs: Runs, title: str, *, last: bool = True
 
 def _legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
     figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 5), frameon=False, fontsize=8)
+
+
+def _polygons(corners: Sequence[Any], colour: Any) -> Any:
+    from matplotlib.collections import PolyCollection
+
+    return PolyCollection(corners, facecolors=[colour], linewidths=0)
 
 
 def _patch(colour: Any) -> Any:
