@@ -525,10 +525,12 @@ class Supervisor:
 
     async def traffic(self) -> Traffic:
         """What has been moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
+        own = self._node.traffic()
         away = [xo.create_actor_ref(node.address, NODE) for node in self.host.nodes[1:]]
+        if not away:
+            return own
         found = await asyncio.gather(*[ref.traffic() for ref in away], return_exceptions=True)
-        counted = [self._node.traffic(), *(one for one in found if isinstance(one, Traffic))]
-        return Traffic(*map(sum, zip(*counted, strict=True)))
+        return Traffic(*map(sum, zip(own, *(one for one in found if isinstance(one, Traffic)), strict=True)))
 
     def _observe(self, on: bool) -> None:
         """Have memory over time told, or no more."""
