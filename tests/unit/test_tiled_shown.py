@@ -20,12 +20,13 @@ import craton
 import craton.pandas as pd
 from craton.kernel import progress as progress_module
 from craton.lower.tiled import Settings, Tiling
+from craton.lower.tiled import alone as alone_module
 from craton.lower.tiled.alone import alone
 from craton.lower.tiled.report import seen, table
 from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
-from craton.plan.expr import Window
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Project
+from craton.plan.expr import Call, Literal, Window
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Project, Sort, SortKey
 from craton.schedule.inline import InlineRunner
 from craton.schedule.tasks import Output, Task, Traffic, Underway, new_key
 from craton.store import Store
@@ -82,24 +83,44 @@ def test_without_workers_nothing_is_said_of_engines(file: str) -> None:
 
 def test_what_runs_on_one_worker_is_told(file: str, engine: TiledEngine, tmp_path: Path) -> None:
     frame = pd.read_parquet(file)
-    assert "· runs on one worker: rank of all rows" in lines(craton.explain(frame["x"].rank()))
     assert "runs on one worker" not in craton.explain(frame.groupby("k")["x"].sum())
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    text = craton.explain(pd.read_csv(tmp_path / "rows.csv"))
-    assert "· runs on one worker: csv is read from its first row to the last" in lines(text)
-    drawn = craton.explain(frame["x"].rank(), format="svg")
-    assert "· runs on one worker: rank of all rows" in drawn
+    rows = tmp_path / "rows.csv"
+    note = "· runs on one worker: csv is read from its first row to the last"
+    assert note in lines(craton.explain(pd.read_csv(rows)))
+    assert note in craton.explain(pd.read_csv(rows), format="svg")
+    assert "one worker" not in craton.explain(pd.read_csv(rows), stage="pushed")
 
 
-def test_windows_are_found_wherever_they_stand() -> None:
+def rank(base: Any, *partition: Any) -> Window:
+    return Window("rank", (col(base, "x"),), pl.Float64(), partition, (("method", "average"),))
+
+
+def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alone_module, "way_of", lambda window: "keyed" if window.partition else "gather")
     base = scan()
-    rank = Window("rank", (col(base, "x"),), pl.Float64(), options=(("method", "average"),))
-    assert alone(Project(base, (("r", rank),))) == "rank of all rows"
-    keyed = Window("rank", (col(base, "x"),), pl.Float64(), (col(base, "k"),), (("method", "average"),))
-    assert alone(Project(base, (("r", keyed),))) is None
-    assert alone(Aggregate(base, (), (("n", AggregateCall("sum", (rank,), pl.Float64())),))) == "rank of all rows"
+    over = Call("gt", (rank(base), Literal(1.0, pl.Float64())), pl.Boolean())
+    plans = [
+        Project(base, (("r", rank(base)),)),
+        Project(base, (("r", Call("add", (rank(base), col(base, "x")), pl.Float64())),)),
+        Filter(base, over),
+        Sort(base, (SortKey(rank(base)),)),
+        Join(base, scan(OTHER), "inner", (rank(base),), (col(scan(OTHER), "y"),)),
+        Aggregate(base, (), (("n", AggregateCall("sum", (rank(base),), pl.Float64())),)),
+        Aggregate(base, (("r", rank(base)),), (("n", total(base, "p")),)),
+    ]
+    assert [alone(plan) for plan in plans] == ["rank of all rows"] * len(plans)
+    assert alone(Project(base, (("r", rank(base, col(base, "k"))),))) is None
     assert alone(base) is None
     assert alone(Filter(base, compare(base, "k", "gt", 0))) is None
+
+
+def test_what_is_told_before_is_what_is_decided(file: str, engine: TiledEngine) -> None:
+    frame = pd.read_parquet(file)
+    found = [frame["x"].rank(), frame["x"].cumsum(), frame["x"].shift(), frame["x"] / frame["x"].sum()]
+    for lazy in found:
+        told = "runs on one worker" in craton.explain(lazy)
+        assert told == ("by one task" in craton.explain(lazy, stage="analyzed"))
 
 
 # ---- after ----
