@@ -29,7 +29,7 @@ Runs a program that imports pandas, unchanged, on Craton. Everything after the p
 options:
   --cluster WHERE    run its tasks there: local:4 (four processes), ray, ray://host:10001, dask, dask:tcp://host:8786
   --profile          print, at the end, which calls ran natively or fell back to pandas, and how long they took
-  --profile-to FILE  write that as CSV to FILE
+  --profile-to FILE  write that to FILE: the calls as .csv, or all of it, with the workers' tasks and memory, as .html
   -h, --help         show this and exit
 """
 
@@ -90,7 +90,9 @@ def main(arguments: list[str]) -> None:
         finally:
             report.stop()
             sys.stdout.flush()
-            if profile_to is not None:
+            if profile_to is not None and profile_to.lower().endswith(".html"):
+                report.save(profile_to)
+            elif profile_to is not None:
                 report.calls().to_csv(profile_to, index=False)
             if profile:
                 print(report, file=sys.stderr)

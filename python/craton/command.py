@@ -1,15 +1,15 @@
-"""What the commands ``craton store`` and ``craton actor`` have in common: how they end, and how they write sizes."""
+"""What all that writes text for people has in common: sizes, tables, and how the commands ``craton store`` and ``actor`` end."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 
 from craton.errors import CratonError
 
-__all__ = ["exit_status", "readable"]
+__all__ = ["aligned", "exit_status", "readable"]
 
 
 def exit_status(name: str, work: Callable[[], int]) -> int:
@@ -58,3 +58,30 @@ def readable(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Container[int], gap: str = " ") -> list[str]:
+    """The lines of a table whose cells stand below each other.
+
+    Parameters
+    ----------
+    rows : sequence of sequences of str
+        The cells, those of the header too.
+    left : container of int
+        The columns that stand at the left of their place; numbers stand at the right.
+    gap : str
+        What is between two columns.
+
+    Examples
+    --------
+    >>> aligned([["name", "rows"], ["a", "12"]], left=(0,))
+    ['name rows', 'a      12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        gap.join(
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -17,6 +17,13 @@ Kinds of event, and their fields:
     ``time.perf_counter()`` was then; optional: it tells an observer exactly which calls were made within it).
 ``run``
     A plan was executed: ``seconds``, ``rows``, ``operators`` (how many the plan had).
+``tasks``
+    Tasks that were given to a runner together have ended: ``tasks``, pairs of stage and :class:`craton.schedule.tasks.Output`.
+``memory``
+    Memory over time: ``worker`` (its number, -1 for this process), ``node`` (that of its machine) and ``samples``
+    (:class:`craton.schedule.watching.Sample`).
+
+The last two are emitted in threads of the engine's.
 """
 
 from __future__ import annotations

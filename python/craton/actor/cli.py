@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from craton.actor.observing import GroupMetrics, metrics, quantile
-from craton.command import exit_status, readable
+from craton.command import aligned, exit_status, readable
 
 _WIDE = 22
 
@@ -131,15 +131,7 @@ def table(found: GroupMetrics, before: dict[str, dict[str, Any]] | None = None, 
                 _duration(quantile(buckets, 0.99)), _number(pool["queue"]), readable(pool["memory"]),
             ]
         )  # fmt: skip
-    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
-    left = (0, 2)
-    return "\n".join(
-        " ".join(
-            cell.ljust(width) if at in left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return "\n".join(aligned(rows, left=(0, 2)))
 
 
 def _short(text: str, width: int) -> str:

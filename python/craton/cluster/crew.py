@@ -42,8 +42,8 @@ class Job:
     """A task at its worker."""
 
     __slots__ = (
-        "alone", "cancelled", "consumers", "interruptible", "key", "memory", "nbytes", "need", "order", "parts", "reads",
-        "run", "settled", "taken", "thread", "threads", "work",
+        "alone", "cancelled", "consumers", "facts", "interruptible", "key", "memory", "nbytes", "need", "order", "parts",
+        "reads", "run", "settled", "taken", "thread", "threads", "work",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +64,11 @@ class Job:
         self.threads, self.consumers = threads, consumers
         self.need = self.thread = self.taken = 0
         self.alone = self.cancelled = self.settled = self.interruptible = False
+        self.facts: tuple[float, int, int] = (
+            0.0,
+            0,
+            0,
+        )  # when it began, bytes of its inputs, and those that others made
 
     def row(self) -> tuple[Any, ...]:
         """What the job is made of again in another process, after run and work."""
@@ -300,6 +305,7 @@ class Crew:
                 again = reserved is None
             if not again:
                 sink = _JobSink(self._store, job.parts, self.node, job)
+                job.facts = time.time(), *_bytes_of(inputs, self._sets)
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
@@ -425,7 +431,7 @@ class Crew:
                 if sink is not None and sink.pages is not None:
                     self._sets[job.key] = sink.pages
                 self._note(job.key, stored)
-                self._told.done.append((job.run, job.key, stored, value, seconds, memory))
+                self._told.done.append((job.run, job.key, stored, value, seconds, memory, *job.facts))
                 for band in job.consumers:
                     self._told.made.setdefault(band, []).append((job.run, job.key, stored))
                 self._speak()
@@ -470,3 +476,14 @@ def _settle(job: Job) -> None:
             return
         except Cancelled:
             continue
+
+
+def _bytes_of(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:
+    """How many bytes inputs have, and how many of them other processes have made."""
+    read = foreign = 0
+    for one in inputs:
+        for key, nbytes in one.by_task():
+            read += nbytes
+            if key not in own:
+                foreign += nbytes
+    return read, foreign

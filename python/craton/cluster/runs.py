@@ -10,7 +10,7 @@ import cloudpickle
 
 from craton.cluster.lineage import reads_of
 from craton.cluster.worker import distinct
-from craton.schedule.tasks import Output, Task, TaskLost
+from craton.schedule.tasks import Output, Task, TaskLost, Underway
 
 #: How often a task is tried whose worker dies under it.
 TRIES = 3
@@ -54,6 +54,12 @@ class Run:
     def left(self) -> int:
         """How many tasks are not done."""
         return len(self.bands)
+
+    @property
+    def underway(self) -> Underway:
+        """How far it is."""
+        tasks = len(self.wanted)
+        return Underway(self.tasks[self.wanted[0]].stage, max(tasks - self.left, 0), tasks)
 
     def assign(self, tasks: Sequence[Task], bands: Sequence[int], orders: Sequence[int]) -> None:
         """Give tasks to bands."""

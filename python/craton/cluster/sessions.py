@@ -87,10 +87,18 @@ class Session:
     def __repr__(self) -> str:
         if self.closed:
             return f"<Session on {self.host}, ended>"
+        return f"<Session on {self.host}: {self._size()}>"
+
+    def _size(self) -> str:
         bands = self.runner.bands
         nodes = len({band.node for band in bands})
         machines = f" on {nodes} machines" if nodes > 1 else ""
-        return f"<Session on {self.host}: {_counted(len(bands), 'worker')}, {_counted(sum(b.threads for b in bands), 'thread')}{machines}>"
+        return f"{_counted(len(bands), 'worker')}, {_counted(sum(b.threads for b in bands), 'thread')}{machines}"
+
+    @property
+    def where(self) -> str:
+        """What tasks run on, in some words."""
+        return f"{self.host}: {self._size()}"
 
     def _repr_html_(self) -> str:
         from html import escape

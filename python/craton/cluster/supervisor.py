@@ -9,12 +9,14 @@ import asyncio
 import contextlib
 import itertools
 import pickle
+import time
 from collections.abc import Container, Coroutine, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 import craton.actor as xo
+from craton import events
 from craton.actor.errors import RemoteTraceback
 from craton.cluster import worker
 from craton.cluster.hosts.base import Host, Spec, Started
@@ -25,7 +27,8 @@ from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
 from craton.schedule.inline import in_order
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
-from craton.schedule.tasks import Band, Output, Task, TaskLost, new_key
+from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
+from craton.schedule.watching import Sample, Sampler, tell_of
 from craton.store import default_store
 
 #: The name of the supervisor's actor in its pool.
@@ -48,6 +51,10 @@ class SupervisorActor(xo.StatelessActor):
     ) -> None:
         """Take note of outputs, of tasks whose inputs are gone, and of what a band runs now."""
         self._supervisor.done(band, rows, lost, running)
+
+    def sampled(self, band: int, samples: list[Sample]) -> None:
+        """Take note of a band's memory over time."""
+        self._supervisor.sampled(band, samples)
 
     def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
         """Take note of tasks that raised an exception."""
@@ -90,6 +97,8 @@ class Supervisor:
         self._gone_for_good = 0
         self._watched = 1  # machines whose stores are watched, the driver's own included
         self._why = ""  # nothing can be run any more
+        self._sampler = Sampler(self._loop, lambda samples: self.sampled(-1, samples))
+        self._ahead: dict[int, float] = {}  # seconds that the clock of a band on another machine is ahead of this one's
 
     async def start(self, spec: Spec) -> None:
         """Start the workers, and have them know each other.
@@ -112,6 +121,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Cancel what runs, end the workers, and drop all outputs."""
         self._stopping = True
+        self._sampler.stop()
         for run in list(self._runs.values()):
             run.fail(asyncio.CancelledError())
         for task in list(self._tasks):
@@ -144,7 +154,13 @@ class Supervisor:
         )
 
     async def _join(self, band: int) -> None:
-        self._pids[band] = (await self._ref(band).join(self._peers()))["pid"]
+        asked = time.time()
+        told = await self._ref(band).join(self._peers())
+        self._pids[band] = told["pid"]
+        if self.workers[band].band.node:
+            self._ahead[band] = told["now"] - (asked + time.time()) / 2
+        if self._sampler.on:
+            self._observe_band(band, True)
 
     def _tell(self, band: int, message: Coroutine[Any, Any, Any]) -> None:
         async def told() -> None:
@@ -293,7 +309,7 @@ class Supervisor:
         self._running[band] = running
         forward: dict[int, list[tuple[int, int, Stored]]] = {}
         elsewhere: dict[int, list[tuple[int, int, bytes]]] = {}
-        for number, key, stored, value, seconds, memory in rows:
+        for number, key, stored, value, seconds, memory, started, read, foreign in rows:
             run = self._runs.get(number)
             if run is None or key not in run.bands:
                 self._surplus(key, stored)
@@ -309,7 +325,8 @@ class Supervisor:
             except Exception as error:
                 run.fail(error)
                 continue
-            output = Output(key, stored.sizes(), found, seconds, memory, band)
+            started -= self._ahead.get(band, 0.0)
+            output = Output(key, stored.sizes(), found, seconds, memory, band, started, read, foreign)
             self._lineage.add(run.tasks[key], output, stored)
             for other in run.done(output):
                 forward.setdefault(other, []).append((number, key, stored))
@@ -393,6 +410,8 @@ class Supervisor:
         if self._why:
             raise TaskLost(self._why)
         self._runs[run.number] = run
+        if events.active and not self._sampler.on:
+            self._observe(True)
         try:
             living = [number for number, alive in enumerate(self._alive) if alive]
             run.assign(tasks_in_order, *self._placed(tasks_in_order, living))
@@ -409,6 +428,8 @@ class Supervisor:
             raise
         finally:
             self._runs.pop(run.number, None)
+            if events.active:
+                tell_of(tasks, run.outputs)
 
     async def _cancel(self, run: Run) -> None:
         """Stop a run everywhere; a worker whose tasks do not stop is started again."""
@@ -502,6 +523,43 @@ class Supervisor:
                 self._tell(band, self._ref(band).forget.tell(keys))
 
     # ---- for people ----
+
+    def underway(self) -> list[Underway]:
+        """The runs that go on; see :meth:`craton.schedule.tasks.Runner.underway`."""
+        return [run.underway for run in list(self._runs.values())]
+
+    async def traffic(self) -> Traffic:
+        """What has been moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
+        own = self._node.traffic()
+        away = [xo.create_actor_ref(node.address, NODE) for node in self.host.nodes[1:]]
+        if not away:
+            return own
+        found = await asyncio.gather(*[ref.traffic() for ref in away], return_exceptions=True)
+        return Traffic(*map(sum, zip(own, *(one for one in found if isinstance(one, Traffic)), strict=True)))
+
+    def _observe(self, on: bool) -> None:
+        """Have memory over time told, or no more."""
+        if on:
+            self._sampler.start(default_store())
+        else:
+            self._sampler.stop()
+        for band, alive in enumerate(self._alive):
+            if alive:
+                self._observe_band(band, on)
+
+    def _observe_band(self, band: int, on: bool) -> None:
+        node = self.workers[band].band.node
+        first = next(other for other, its in enumerate(self.workers) if its.band.node == node)
+        self._tell(band, self._ref(band).observe.tell(on, node > 0 and band == first))
+
+    def sampled(self, band: int, samples: list[Sample]) -> None:
+        """See :meth:`SupervisorActor.sampled`."""
+        if events.active:
+            ahead = self._ahead.get(band, 0.0)
+            told = [sample._replace(when=sample.when - ahead) for sample in samples] if ahead else samples
+            events.emit("memory", worker=band, node=self.workers[band].band.node if band >= 0 else 0, samples=told)
+        elif self._sampler.on:  # nobody watches any more
+            self._observe(False)
 
     async def facts(self) -> list[dict[str, Any]]:
         """What is to be known of each worker now."""

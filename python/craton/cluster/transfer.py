@@ -17,6 +17,8 @@ import pyarrow as pa
 
 import craton.actor as xo
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, identify, identity_of
+from craton.schedule.tasks import Traffic
+from craton.schedule.watching import store_traffic
 from craton.store import LocalitySet, Store, default_store
 
 #: The name of a node's actor in its pool.
@@ -38,6 +40,8 @@ class NodeActor(xo.StatelessActor):
         super().__init__()
         self.node, self._address = node, address
         self._held: dict[int, LocalitySet] = {}
+        self.sent = 0
+        """Bytes of parts that were sent."""
 
     async def __post_create__(self) -> None:
         store = default_store()
@@ -49,6 +53,10 @@ class NodeActor(xo.StatelessActor):
     async def watch(self) -> None:
         """Return never: who calls this learns when the process ends."""
         await asyncio.Event().wait()
+
+    def traffic(self) -> Traffic:
+        """What this machine's store has moved to and from disk, and what was sent from here."""
+        return store_traffic(default_store(), self.sent)
 
     def hold(self, outputs: Sequence[tuple[int, int, bytes]]) -> list[int]:
         """Hold outputs, given as key, set and store; return the keys of those that are gone already."""
@@ -86,7 +94,10 @@ class NodeActor(xo.StatelessActor):
             If it is gone.
         """
         store = default_store()
-        return await asyncio.to_thread(lambda: [PageInput(store, [Piece(key, stored, part)]).table() for part in parts])
+        inputs = [PageInput(store, [Piece(key, stored, part)]) for part in parts]
+        tables = await asyncio.to_thread(lambda: [one.table() for one in inputs])
+        self.sent += sum(one.nbytes for one in inputs)
+        return tables
 
 
 #: A part of an output that is elsewhere: the task's key, where it is, and which part.

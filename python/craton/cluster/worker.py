@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from craton.cluster.crew import Crew, Job, packed_error
 from craton.cluster.transfer import Fetcher
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
+from craton.schedule.watching import Sample, Sampler
 from craton.store import default_store
 
 #: The name of a worker's actor in its pool.
@@ -85,6 +87,7 @@ class WorkerActor(xo.StatelessActor):
     async def __post_create__(self) -> None:
         sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
         self._loop = asyncio.get_running_loop()
+        self._sampler = Sampler(self._loop, self._sampled)
         self._fetcher = Fetcher(self._loop, default_store(), self.band.node, self._node_ref)
         self._crew = Crew(
             self.band.number,
@@ -114,7 +117,7 @@ class WorkerActor(xo.StatelessActor):
         self._peers = peers
         self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
         self._soon()  # there may be somebody new to take tasks from
-        return {"pid": os.getpid()}
+        return {"pid": os.getpid(), "now": time.time()}
 
     async def watch(self) -> None:
         """Return never: who calls this learns how the worker ended; when the caller ends, so does this process."""
@@ -183,6 +186,16 @@ class WorkerActor(xo.StatelessActor):
             "done": self._crew.done,
             "running": len(self._crew.running),
         }
+
+    def observe(self, on: bool, store: bool) -> None:
+        """Tell the supervisor of memory over time from now on, or no more; also of the machine's store, if it is so said."""
+        if on:
+            self._sampler.start(default_store() if store else None)
+        else:
+            self._sampler.stop()
+
+    def _sampled(self, samples: list[Sample]) -> None:
+        self._tell(self._supervisor().sampled.tell(self.band.number, samples))
 
     def _supervisor(self) -> Any:
         assert self._peers is not None

@@ -36,20 +36,23 @@ def _watched() -> bool:
 
 
 @contextlib.contextmanager
-def progress(describe: Callable[[], str]) -> Iterator[None]:
+def progress(describe: Callable[[], str], memory: bool = True) -> Iterator[None]:
     """Show a line on a run from its second second on, where somebody watches.
 
     Parameters
     ----------
     describe
-        Called once for a few words on the run.
+        Called for a few words on the run whenever the line is drawn, in a thread of its own.
+    memory
+        Whether the line tells how much memory this process has.
     """
     if not _watched():
         yield
         return
     done = threading.Event()
     display = _Notebook() if _notebook() is not None else _Terminal()
-    thread = threading.Thread(target=_show, args=(describe, display, done), name="craton-progress", daemon=True)
+    drawing = (describe, memory, display, done)
+    thread = threading.Thread(target=_show, args=drawing, name="craton-progress", daemon=True)
     thread.start()
     try:
         yield
@@ -58,16 +61,15 @@ def progress(describe: Callable[[], str]) -> Iterator[None]:
         thread.join()
 
 
-def _show(describe: Callable[[], str], display: _Terminal | _Notebook, done: threading.Event) -> None:
+def _show(describe: Callable[[], str], memory: bool, display: _Terminal | _Notebook, done: threading.Event) -> None:
     started = time.monotonic()
     if done.wait(DELAY):
         return
-    text = describe()
     process = psutil.Process()
     for shown in itertools.count():
-        memory = process.memory_info().rss / 2**30
         seconds = time.monotonic() - started
-        display.draw(f"{_FRAMES[shown % len(_FRAMES)]} craton: {text} · {seconds:.1f} s · {memory:.1f} GiB")
+        line = f"{_FRAMES[shown % len(_FRAMES)]} craton: {describe()} · {seconds:.1f} s"
+        display.draw(f"{line} · {process.memory_info().rss / 2**30:.1f} GiB" if memory else line)
         if done.wait(_INTERVAL):
             break
     display.clear()

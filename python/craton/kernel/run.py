@@ -8,6 +8,7 @@ a thread of its own meanwhile.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,14 +37,14 @@ def run_all(
     expected_bytes
         Bytes that it is expected to read; the store keeps as much memory free of pages meanwhile, as far as it can.
     describe
-        Called for a few words on the run when progress is first shown.
+        Called once for a few words on the run, when progress is first shown.
 
     Raises
     ------
     KeyboardInterrupt
         If the user interrupts; the run is cancelled.
     """
-    shown = progress(describe) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
+    shown = progress(functools.cache(describe)) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
     with _lent(expected_bytes), shown:
         try:
             if len(frames) == 1:

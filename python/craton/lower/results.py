@@ -132,11 +132,11 @@ class ResultMemory:
         frame = found.frame()
         return None if frame is None else frame.select(list(schema(plan)))
 
-    def covers(self, plan: Operator, columns: set[str]) -> bool:
-        """Whether these columns of an operator are remembered, in whatever order."""
+    def covers(self, plan: Operator, columns: set[str], ordered: bool = False) -> bool:
+        """Whether these columns of an operator are remembered, in whatever order or in the plan's."""
         with self._lock:
             found = self._known.get(plan.digest)
-            return found is not None and found.gives(columns, ordered=False)
+            return found is not None and found.gives(columns, ordered)
 
     def put(
         self, plan: Operator, frame: pl.DataFrame, ordered: bool = True, *, over_memory: bool = False

@@ -6,9 +6,13 @@ from typing import Any
 
 from craton.lower import lower
 from craton.lower.results import results
+from craton.lower.tiled.report import expected, measured, seen, summary, table
+from craton.lower.tiled.running import TiledEngine, current_engine
 from craton.pandas.execute import planned
 from craton.pandas.lazy import view
-from craton.plan.explain import explain_svg, explain_text
+from craton.pandas.run import analyze
+from craton.plan.explain import Notes, explain_svg, explain_text, silent
+from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize
 
 
@@ -25,10 +29,13 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     Parameters
     ----------
     obj : DataFrame or Series
-        The object; nothing is run.
+        The object; nothing is run unless ``stage`` is ``analyzed``.
     stage : str
-        ``logical`` (as the program built it), ``pruned``, ``pushed``, ``optimized`` (what is run), or ``lowered``
-        (the kernel's own plan, text only).
+        ``logical`` (as the program built it), ``unnested``, ``pruned``, ``pushed``, ``joined``, ``optimized`` (what is run),
+        ``lowered`` (the kernel's own plan, text only), or ``analyzed`` (what became of it). In a session with workers,
+        ``optimized`` also says which engine runs the plan, and which operators run on one worker. ``analyzed`` runs the
+        plan, unless it was what ran last there: each stage with its tiles, rows, bytes and seconds, and beside each
+        operator what was decided from them.
     format : {"text", "svg"}
         Indented text, or a drawing as SVG, which a notebook shows as a picture.
 
@@ -56,12 +63,40 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     if not isinstance(obj, (pandas.DataFrame, pandas.Series)):
         raise TypeError(f"explain takes a DataFrame or Series of Craton, not {type(obj).__name__}")
     names = [name for name, _ in STAGES]
-    if stage not in (*names, "lowered"):
-        raise ValueError(f"unknown stage {stage!r}; stages are {[*names, 'lowered']}")
+    if stage not in (*names, "lowered", "analyzed"):
+        raise ValueError(f"unknown stage {stage!r}; stages are {[*names, 'lowered', 'analyzed']}")
     if format not in ("text", "svg"):
         raise ValueError(f"format is 'text' or 'svg', not {format!r}")
     plan = planned(view(obj))
     if stage == "lowered":
         return lower(optimize(results.substitute(plan))).explain(engine="streaming")
+    if stage == "analyzed":
+        return _analyzed(plan, format)
+    engine = current_engine() if stage == "optimized" else None
+    head, notes = ("", silent) if engine is None else _engine(engine, plan)
     plan = optimize(plan, stage)
-    return Drawing(explain_svg(plan)) if format == "svg" else explain_text(plan)
+    if format == "svg":
+        return Drawing(explain_svg(plan, notes=notes))
+    return head + explain_text(plan, notes=notes)
+
+
+def _engine(engine: TiledEngine, plan: Operator) -> tuple[str, Notes]:
+    """Which engine will run a plan, and what is to be said of its operators."""
+    if results.covers(plan, set(schema(plan)), ordered=True):
+        return "remembered: it ran before, and nothing has to run\n", silent
+    refusal = engine.refusal([results.substitute(plan)])
+    if refusal is not None:
+        return f"whole in this process: {refusal}\n", silent
+    return f"tiled {engine.where}\n", expected
+
+
+def _analyzed(plan: Operator, format: str) -> str:
+    """What became of a plan."""
+    ran = analyze(plan)
+    notes = silent if ran.tiling is None else measured(ran.tiling)
+    if format == "svg":
+        return Drawing(seen(explain_svg(ran.plan, notes=notes)))
+    text = seen(explain_text(ran.plan, notes=notes))
+    if ran.tiling is None:
+        return f"whole {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"
+    return f"{summary(ran.tiling, ran.where)}\n{text}\n\n{table(ran.tiling.stages)}"

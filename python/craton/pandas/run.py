@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import polars as pl
@@ -15,6 +16,7 @@ from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
 from craton.lower.results import results
+from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.running import current_engine
 from craton.plan.operators import Aggregate, Operator, Scan, schema
 from craton.plan.order import topological
@@ -97,7 +99,8 @@ def execute(
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
         if tiled is not None and (beside is None or tiled.takes(optimized)):
-            ran = _raising(partial(tiled.collect, optimized, ordered), optimized)
+            asked = [plans[i] for i in missing]
+            ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
         else:
             ran = _as_a_whole(optimized, ordered, shared, more)
             if more:
@@ -192,3 +195,52 @@ def let_pandas_explain(plans: list[Operator], error: Exception) -> None:
                     op.source.reopen()
                 except Exception as worded:
                     raise worded from error
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a plan.
+
+    Parameters
+    ----------
+    plan
+        What was run: after the rewrite rules.
+    tiling
+        What is known of its stages; None if it was run as a whole.
+    where
+        Where it ran, for people; and if it was run as a whole in a session with workers, why.
+    seconds, rows
+        How long it took, and how many rows it has.
+    """
+
+    plan: Operator
+    tiling: Tiling | None
+    where: str
+    seconds: float
+    rows: int
+
+
+def analyze(plan: Operator) -> Ran:
+    """Run a plan for what is to be known of it; what ran last as tiles is not run again.
+
+    Parameters
+    ----------
+    plan
+        As the front end built it.
+    """
+    engine = current_engine()
+    if engine is not None and (known := engine.ran(plan)) is not None and known.seconds is not None:
+        return Ran(known.root, known, engine.where, known.seconds, known.rows)
+    started = time.perf_counter()
+    optimized = [optimize(plan)]
+    refusal = None if engine is None else engine.refusal([plan])
+    if engine is None or refusal is not None:
+        (frame,) = _as_a_whole(optimized, True, [], [])
+        where = "in this process" if refusal is None else f"in this process: {refusal}"
+        ran = Ran(optimized[0], None, where, time.perf_counter() - started, frame.height)
+    else:
+        (frame,) = _raising(partial(engine.collect, optimized, True, [plan]), optimized)
+        (tiling,) = engine.last
+        ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frame.height)
+    results.put(plan, frame)
+    return ran

@@ -7,6 +7,7 @@ An operator that several others read is written once and referred to by number.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from html import escape
 
 from craton.plan.operators import (
@@ -72,15 +73,41 @@ def _names(names: tuple[str, ...]) -> str:
     return f"[{', '.join(names)}]"
 
 
-def _rows(count: int) -> str:
+def short(count: int) -> str:
+    """A number of rows in three figures.
+
+    Examples
+    --------
+    >>> short(12), short(1_234_567)
+    ('12', '1.23 M')
+    """
     for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.3g} {suffix}"
     return str(count)
 
 
-def explain_text(root: Operator, *, ordered: bool = True) -> str:
-    """The plan as indented text, the last operator first."""
+#: What is to be said of an operator, a line each.
+Notes = Callable[[Operator], Iterable[str]]
+
+
+def silent(op: Operator) -> Iterable[str]:
+    """Nothing is to be said."""
+    return ()
+
+
+def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent) -> str:
+    """The plan as indented text, the last operator first.
+
+    Parameters
+    ----------
+    root
+        The plan.
+    ordered
+        Whether the order of its rows is seen.
+    notes
+        What is to be said of each operator beside; a line each, below the operator's own.
+    """
     readers = Counter(child for op in topological(root) for child in op.inputs)
     seen_order = observed_order(root, ordered)
     numbers: dict[Operator, int] = {}
@@ -97,7 +124,8 @@ def explain_text(root: Operator, *, ordered: bool = True) -> str:
             mark = f"#{numbers[op]} "
         name, detail = describe(op)
         order = "" if seen_order.get(op) else ", any order"
-        lines.append(f"{indent}{mark}{name} {detail}  (~{_rows(estimated_rows(op))} rows{order})")
+        lines.append(f"{indent}{mark}{name} {detail}  (~{short(estimated_rows(op))} rows{order})")
+        lines.extend(f"{indent}  · {note}" for note in notes(op))
         for child in op.inputs:
             visit(child, depth + 1)
 
@@ -105,8 +133,8 @@ def explain_text(root: Operator, *, ordered: bool = True) -> str:
     return "\n".join(lines)
 
 
-def explain_svg(root: Operator, *, ordered: bool = True) -> str:
-    """The plan as an SVG drawing: inputs below, result on top, arrows along the flow of rows."""
+def explain_svg(root: Operator, *, ordered: bool = True, notes: Notes = silent) -> str:
+    """The plan as an SVG drawing: inputs below, result on top, arrows along the flow of rows; as :func:`explain_text`."""
     seen_order = observed_order(root, ordered)
     depth: dict[Operator, int] = {}
     for op in topological(root):
@@ -154,20 +182,26 @@ def explain_svg(root: Operator, *, ordered: bool = True) -> str:
     for op in columns:
         x, y = corner(op)
         name, detail = describe(op)
-        short = detail if len(detail) <= 46 else detail[:45] + "…"
         order = "in order" if seen_order.get(op) else "any order"
+        said = list(notes(op))
+        whole = "\n· ".join([f"{name} {detail}", *said])
+        last = f"{len(schema(op))} columns" if not said else "· ".join(["", *said])
         parts.append(
-            f"<g><title>{escape(f'{name} {detail}')}</title>"
+            f"<g><title>{escape(whole)}</title>"
             f'<rect x="{x:.0f}" y="{y:.0f}" width="{box_width}" height="{box_height}" rx="6" '
             f'fill="{_COLOURS.get(name, "#eef1f6")}" stroke="#556"/>'
             f'<text x="{x + 10:.0f}" y="{y + 19:.0f}" font-weight="bold">{name}</text>'
             f'<text x="{x + box_width - 10:.0f}" y="{y + 19:.0f}" text-anchor="end" fill="#556">'
-            f"~{_rows(estimated_rows(op))} rows, {order}</text>"
-            f'<text x="{x + 10:.0f}" y="{y + 37:.0f}" font-size="11">{escape(short)}</text>'
-            f'<text x="{x + 10:.0f}" y="{y + 53:.0f}" font-size="10" fill="#556">{len(schema(op))} columns</text></g>'
+            f"~{short(estimated_rows(op))} rows, {order}</text>"
+            f'<text x="{x + 10:.0f}" y="{y + 37:.0f}" font-size="11">{escape(_cut(detail, 46))}</text>'
+            f'<text x="{x + 10:.0f}" y="{y + 53:.0f}" font-size="10" fill="#556">{escape(_cut(last, 52))}</text></g>'
         )
     parts.append("</svg>")
     return "\n".join(parts)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 _COLOURS = {

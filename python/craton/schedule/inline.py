@@ -11,11 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from craton import events
 from craton.config import options
 from craton.schedule.metering import SMALL_NEED, Meter, projected
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, inputs_of
-from craton.schedule.tasks import Band, Output, Task, new_key
+from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
 from craton.schedule.waiting import Waiting
+from craton.schedule.watching import store_traffic, tell_of
 from craton.store import LocalitySet, Store, default_store
 
 
@@ -42,6 +44,7 @@ class InlineRunner:
         self._where: dict[int, Stored] = {}
         self._sets: dict[int, LocalitySet] = {}
         self._meter = Meter()
+        self._runs: dict[int, tuple[Sequence[Task], dict[int, Output]]] = {}
 
     @property
     def _store(self) -> Store:
@@ -61,6 +64,7 @@ class InlineRunner:
             If a task reads what nobody makes, or its own output.
         """
         made: dict[int, Output] = {}
+        self._runs[id(made)] = tasks, made
         try:
             if self._threads == 1:
                 for number, task in enumerate(in_order(tasks, self._where)):
@@ -71,6 +75,10 @@ class InlineRunner:
         except BaseException:
             self.release(task.key for task in tasks)
             raise
+        finally:
+            del self._runs[id(made)]
+            if events.active:
+                tell_of(tasks, made)
         return [made[task.key] for task in tasks]
 
     async def _run_beside_each_other(self, tasks: list[Task], made: dict[int, Output]) -> None:
@@ -116,7 +124,9 @@ class InlineRunner:
                 memory = self._meter.end()
         seconds = time.perf_counter() - began
         self._keep(task.key, stored, sink)
-        return Output(task.key, stored.sizes(), value, seconds, memory, number % len(self._bands))
+        band, started = number % len(self._bands), time.time() - seconds
+        read = sum(one.nbytes for one in inputs)
+        return Output(task.key, stored.sizes(), value, seconds, memory, band, started, read)
 
     def _keep(self, key: int, stored: Stored, sink: PageSink) -> None:
         if sink.pages is not None:
@@ -154,6 +164,15 @@ class InlineRunner:
             if pages is not None:
                 with contextlib.suppress(KeyError, OSError, ValueError):  # the store is gone, and it with it
                     pages.drop()
+
+    def underway(self) -> list[Underway]:
+        """The runs that go on."""
+        runs = list(self._runs.values())
+        return [Underway(tasks[0].stage, len(made), len(tasks)) for tasks, made in runs if tasks]
+
+    async def traffic(self) -> Traffic:
+        """What has been moved so far."""
+        return store_traffic(self._store)
 
 
 def in_order(tasks: Sequence[Task], made: Any) -> list[Task]:

@@ -284,6 +284,11 @@ class PageInput:
         """How many bytes they have."""
         return sum(one[3] for *_, stretches in self._chosen for one in stretches)
 
+    def by_task(self) -> Iterator[tuple[int, int]]:
+        """How many bytes come of which task, piece after piece."""
+        for key, _, stretches in self._chosen:
+            yield key, sum([one[3] for one in stretches])
+
     def table(self) -> pa.Table:
         """All rows, over the store's memory.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -137,6 +137,12 @@ class Output:
         Bytes that it had at the most beyond its inputs, as far as that was measured; 0 if it was not.
     band
         The number of the band where it ran.
+    started
+        When it began, in seconds since the epoch by the clock of the caller's machine, as far as clocks are known.
+    read
+        Bytes of its inputs.
+    foreign
+        Of these, bytes that other processes had made.
     """
 
     key: int
@@ -145,6 +151,9 @@ class Output:
     seconds: float = 0.0
     memory: int = 0
     band: int = 0
+    started: float = 0.0
+    read: int = 0
+    foreign: int = 0
 
     @property
     def rows(self) -> int:
@@ -179,6 +188,42 @@ class Band:
     node: int = 0
 
 
+class Underway(NamedTuple):
+    """A run that goes on.
+
+    Parameters
+    ----------
+    stage
+        What its tasks are a part of, for people.
+    done, tasks
+        How many of its tasks are done, and how many there are.
+    """
+
+    stage: str
+    done: int
+    tasks: int
+
+
+class Traffic(NamedTuple):
+    """Bytes that were moved since the beginning.
+
+    Parameters
+    ----------
+    spilled, reloaded
+        Pages that stores have written to disk, and read from it.
+    sent
+        Parts of outputs from one machine to another.
+    """
+
+    spilled: int = 0
+    reloaded: int = 0
+    sent: int = 0
+
+    def since(self, before: Traffic) -> Traffic:
+        """What came since; a store that was started anew counts from 0."""
+        return Traffic(*(max(now - then, 0) for now, then in zip(self, before, strict=True)))
+
+
 class Runner(Protocol):
     """Runs tasks.
 
@@ -208,6 +253,12 @@ class Runner(Protocol):
 
     def release(self, keys: Iterable[int]) -> None:
         """Drop outputs that nothing will read any more. Unknown keys are no error."""
+
+    def underway(self) -> list[Underway]:
+        """The runs that go on, for people. May be called in any thread."""
+
+    async def traffic(self) -> Traffic:
+        """What has been moved so far, between stores and disks and between machines."""
 
 
 class TaskLost(RuntimeError):

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -39,7 +41,7 @@ from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
 from craton.plan.sources import FileSource
-from craton.schedule.tasks import Output, Part, Read, Runner, Task, new_key
+from craton.schedule.tasks import Output, Part, Read, Runner, Task, Traffic, new_key
 
 #: Rows of a tile are numbered below this bit; the tile's number stands above it.
 _ROW_BITS = 40
@@ -88,15 +90,56 @@ class Settings:
 
 @dataclass(slots=True)
 class Stage:
-    """What is known of a stage that has run: for `explain("analyzed")` and the progress bar."""
+    """What is known of a stage that has run.
+
+    Attributes
+    ----------
+    name : str
+        Its number, and the kind of the operator whose rows it makes.
+    operator : Operator
+        The operator that asked for it: whose rule was going on, or the root.
+    tiles, rows, nbytes : int
+        How many tasks it had, and what they wrote.
+    seconds : float
+        How long its tasks ran, added up.
+    exchange : str
+        How its rows were distributed.
+    began, ended : float
+        Seconds since the plan began.
+    moved : Traffic
+        What stores have moved meanwhile, as far as that can be told apart from what other stages did at the same time.
+    """
 
     name: str
+    operator: Operator = field(repr=False)
     tiles: int
     rows: int
     nbytes: int
     seconds: float
     exchange: str
+    began: float = 0.0
+    ended: float = 0.0
+    moved: Traffic = field(default_factory=Traffic)
     outputs: list[Output] = field(default_factory=list, repr=False)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the task that ran for the longest time."""
+        return max((output.seconds for output in self.outputs), default=0.0)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the task that had the most beyond its inputs; 0 where none was measured."""
+        return max((output.memory for output in self.outputs), default=0)
+
+    @property
+    def foreign(self) -> int:
+        """Bytes that tasks have read of what other processes had made."""
+        return sum(output.foreign for output in self.outputs)
+
+
+#: The operator whose rule is going on.
+_rule: ContextVar[Operator] = ContextVar("rule")
 
 
 class Tiling:
@@ -119,6 +162,12 @@ class Tiling:
         What has run.
     decisions : list of (str, str)
         What was decided from measurements: the operator, and what was done.
+    notes : dict of Operator to list of str
+        The decisions beside the operators of the plan.
+    seconds : float or None
+        How long the plan ran; None while it has not ended well.
+    rows : int
+        Rows of the result.
     """
 
     def __init__(self, root: Operator, runner: Runner, ordered: bool = True, settings: Settings | None = None) -> None:
@@ -126,9 +175,14 @@ class Tiling:
         self.root, self.runner, self.settings = root, runner, settings or Settings()
         self.stages: list[Stage] = []
         self.decisions: list[tuple[str, str]] = []
+        self.notes: dict[Operator, list[str]] = {op: [] for op in topological(root)}
+        self.seconds: float | None = None
+        self.rows = 0
+        self._began = 0.0
+        self._moved: Traffic | None = None
         self._observed = observed_order(root, ordered)
         self._needed = needed_columns(root)
-        self._readers = Counter(child for op in topological(root) for child in op.inputs)
+        self._readers = Counter(child for op in self.notes for child in op.inputs)
         self._running: dict[Operator, asyncio.Task[Tiles]] = {}
         self._keys: set[int] = set()
         self._numbers = iter(range(1, 1 << 30))
@@ -177,12 +231,19 @@ class Tiling:
         return list(await asyncio.gather(*(self(op) for op in ops)))
 
     async def _made(self, op: Operator) -> Tiles:
+        _rule.set(op)
+        if self._moved is None:  # the first one
+            self._began, self._moved = time.perf_counter(), await self.runner.traffic()
         tiles = await RULES[type(op)](self, op)
         if self._readers[op] < 2:
             return tiles
         return kept(tiles if isinstance(op, Scan) else await self.rest(op, tiles))
 
     # ---- what is known ----
+
+    def ended(self, rows: int) -> None:
+        """Take note that the plan has run, and how many rows it has."""
+        self.seconds, self.rows = time.perf_counter() - self._began, rows
 
     def observed(self, op: Operator) -> bool:
         """Whether somebody sees the order of an operator's rows."""
@@ -216,6 +277,7 @@ class Tiling:
         """Note what was decided for an operator."""
         name, detail = describe(op)
         self.decisions.append((f"{name} {detail}", what))
+        self.notes.setdefault(op if op in self.notes else _rule.get(self.root), []).append(what)
 
     def _small(self, tiles: Tiles) -> bool:
         return tiles.sizes is not None and tiles.nbytes <= max(self.settings.collapse_bytes, 1 << 16)
@@ -264,11 +326,18 @@ class Tiling:
                 tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=name))
         keys = {task.key for task in tasks}
         self._keys |= keys
+        began = time.perf_counter() - self._began
         outputs = await self.runner.run(tasks)
+        ended = time.perf_counter() - self._began
         self._release(tiles)
         rows, nbytes = sum(output.rows for output in outputs), sum(output.nbytes for output in outputs)
         seconds = sum(output.seconds for output in outputs)
-        self.stages.append(Stage(name, len(tasks), rows, nbytes, seconds, repr(exchange), outputs))
+        now, asked = await self.runner.traffic(), _rule.get(self.root)
+        before = self._moved or Traffic()
+        moved, self._moved = now.since(before), Traffic(*map(max, now, before))
+        self.stages.append(
+            Stage(name, asked, len(tasks), rows, nbytes, seconds, str(exchange), began, ended, moved, outputs)
+        )
         return outputs
 
     def _release(self, tiles: Tiles) -> None:

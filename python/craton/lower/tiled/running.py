@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from craton.cluster.sessions import Session, current
+from craton.command import readable
+from craton.kernel.progress import progress
 from craton.lower.tiled.planner import Settings, Tiling
 from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
@@ -36,8 +38,12 @@ class TiledEngine:
         What tiles are cut by.
     least_bytes
         Plans that read less run in this process as a whole.
+    where
+        Where the runner runs tasks, for people.
     last
         What became of the plans that ran last.
+    asked
+        The digests of these plans, as they were before they were optimized.
     runs
         How often plans were run.
     """
@@ -46,24 +52,63 @@ class TiledEngine:
     call: Call = asyncio.run
     settings: Settings = field(default_factory=Settings)
     least_bytes: int = 32 << 20
+    where: str = "in this process"
     last: list[Tiling] = field(default_factory=list)
+    asked: list[bytes] = field(default_factory=list)
     runs: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
         """Whether plans are worth it."""
+        return self.refusal(plans) is None
+
+    def refusal(self, plans: list[Operator]) -> str | None:
+        """Why plans are not worth it; None if they are."""
         scans = {op for plan in plans for op in topological(plan) if isinstance(op, Scan)}
         if any(isinstance(op.source, SharedSource) for op in scans):
-            return False
-        return sum(map(scanned_bytes, scans)) >= self.least_bytes
+            return "it goes on from what is computed in this process"
+        nbytes = sum(map(scanned_bytes, scans))
+        if nbytes >= self.least_bytes:
+            return None
+        return f"it reads about {readable(nbytes)}, and plans are cut into tiles from {readable(self.least_bytes)} on"
 
-    def collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
-        """Run plans."""
-        return self.call(self._collect(plans, ordered))  # type: ignore[no-any-return]
+    def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[Operator] = ()) -> list[pl.DataFrame]:
+        """Run plans.
+
+        Parameters
+        ----------
+        plans
+            After the rewrite rules.
+        ordered
+            Whether the order of their rows is seen.
+        asked
+            What they were before, so that :meth:`ran` finds them.
+        """
+        with progress(self._underway, memory=False):
+            found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
+        self.asked = [plan.digest for plan in asked]
+        return found
+
+    def ran(self, plan: Operator) -> Tiling | None:
+        """What became of a plan, given as it was before it was optimized, if it was among the last ones."""
+        found = zip(self.asked, self.last, strict=False)
+        return next((tiling for digest, tiling in found if digest == plan.digest), None)
+
+    def _underway(self) -> str:
+        """What is being done, in some words; called in a thread of its own."""
+        done = sum(len(tiling.stages) for tiling in list(self.last))
+        runs = [f"{run.stage or 'tasks'} {run.done}/{run.tasks} tiles" for run in self.runner.underway()]
+        stages = f"{done} stage{'s' * (done != 1)} done"
+        return " · ".join([*runs[:3], *[f"{len(runs) - 3} more"] * (len(runs) > 3), stages, self.where])
 
     async def _collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
         self.runs += 1
+        self.asked = []
         self.last = [Tiling(plan, self.runner, ordered, self.settings) for plan in plans]
-        return [await tiling.result() for tiling in self.last]
+        frames = []
+        for tiling in self.last:
+            frames.append(await tiling.result())
+            tiling.ended(frames[-1].height)
+        return frames
 
 
 _current: TiledEngine | None = None
@@ -81,7 +126,7 @@ def current_engine() -> TiledEngine | None:
         return None
     engine = _of_session.get(session)
     if engine is None:
-        engine = _of_session[session] = TiledEngine(session.runner, session.call)
+        engine = _of_session[session] = TiledEngine(session.runner, session.call, where=f"on {session.where}")
     return engine
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from craton import _native
 from craton.errors import SourceChanged
 from craton.lower.held import version_of
-from craton.lower.tiled.tiles import TileSource, bind
+from craton.lower.tiled.tiles import HIDDEN, TileSource, bind
 from craton.lower.whole import OrderKey, lower
 from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
@@ -31,10 +31,16 @@ class Exchange(Protocol):
     def write(self, frame: pl.DataFrame, sink: Sink) -> Any:
         """Write the rows; returns what the planner wants to know of them."""
 
+    def __str__(self) -> str:
+        """What it does, in some words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
     """One part with all rows."""
+
+    def __str__(self) -> str:
+        return "none"
 
     @property
     def parts(self) -> int:
@@ -62,6 +68,9 @@ class Sampled:
     names: tuple[str, ...]
     most: int
 
+    def __str__(self) -> str:
+        return f"none, sampled by {_listed(self.names)}"
+
     @property
     def parts(self) -> int:
         """One."""
@@ -88,6 +97,9 @@ class ByHash:
     names: tuple[str, ...]
     parts: int
 
+    def __str__(self) -> str:
+        return f"by the hash of {_listed(self.names)} into {self.parts}"
+
     def write(self, frame: pl.DataFrame, sink: Sink) -> None:
         """Distribute the rows."""
         if frame.height:
@@ -110,6 +122,9 @@ class ByRange:
     keys: tuple[OrderKey, ...]
     boundaries: pl.DataFrame
 
+    def __str__(self) -> str:
+        return f"by ranges of {_listed([key.name for key in self.keys])} into {self.parts}"
+
     @property
     def parts(self) -> int:
         """How many ranges there are."""
@@ -127,6 +142,12 @@ class ByRange:
                 threads=pl.thread_pool_size(),
             )
             _write_all(found, sink)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names of columns; those that no user sees are left out."""
+    seen = [name for name in names if not name.startswith(HIDDEN)]
+    return ", ".join(seen) or "the order"
 
 
 def _write_all(found: Sequence[_native.Partition], sink: Sink) -> None:

@@ -74,7 +74,7 @@ async def _computed(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Nam
     """Tiles with windows as more columns."""
     ways: dict[tuple[str, tuple[Expr, ...]], list[Named]] = {}
     for name, window in windows:
-        ways.setdefault((_way(window), window.partition or _values(window)), []).append((name, window))
+        ways.setdefault((way_of(window), window.partition or _values(window)), []).append((name, window))
     order = ("running", "near", "gather", "one", "equal", "keyed")
     for way, by in sorted(ways, key=lambda key: order.index(key[0])):
         tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
@@ -85,7 +85,8 @@ def _values(window: Window) -> tuple[Expr, ...]:
     return window.args if window.function in _EQUAL else ()
 
 
-def _way(window: Window) -> str:
+def way_of(window: Window) -> str:
+    """What a window needs: the rule by which its tiles are made."""
     if window.partition:
         return "keyed"
     if window.function in _EQUAL:

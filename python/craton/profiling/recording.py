@@ -1,28 +1,23 @@
-"""Which calls of a program ran natively, which fell back to pandas and why, and where the time went.
-
-A `Profile` listens to the engine's events (`craton.events`) and notes, for each, the line of the user's
-program that caused it. Use it as ``with craton.profile() as report: …``, from the shell as
-``python -m craton --profile script.py``, or in a notebook as ``%%craton.profile``.
-
-Planning is lazy, so a call that builds a plan takes microseconds and the line that looks at the result
-takes the time. A plan that ran outside any recorded call is shown as a row named "(run)".
-"""
+"""What is recorded of calls, and how it adds up."""
 
 from __future__ import annotations
 
 import os
 import threading
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import perf_counter, time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from craton import events
 from craton.callers import user_location
+from craton.command import aligned
+from craton.profiling.activity import STAGES, Activity, stage_cells
 
-__all__ = ["Call", "Profile", "profile"]
+if TYPE_CHECKING:
+    from craton.pandas.explain import Drawing
 
 RUN = "(run)"
 
@@ -69,6 +64,8 @@ class Profile:
         self._outermost: dict[int, list[int]] = {}
         self._lock = threading.Lock()
         self._started = 0.0
+        self._clocks: tuple[float, float] | None = None
+        self._activity = Activity()
         self.seconds = 0.0
         """How long the recording lasted."""
 
@@ -77,6 +74,8 @@ class Profile:
     def start(self) -> Profile:
         """Begin, or go on, recording."""
         self._started = perf_counter()
+        if self._clocks is None:
+            self._clocks = self._started, time()
         events.subscribe(self._record)
         return self
 
@@ -102,6 +101,7 @@ class Profile:
         elif kind == "run":
             name, native, reason = RUN, True, None
         else:
+            self._activity.take(kind, fields)
             return
         seconds = float(fields["seconds"])
         file, line = user_location(2) or (None, None)
@@ -174,6 +174,81 @@ class Profile:
             }
         )
 
+    def tasks(self) -> pd.DataFrame:
+        """Every task that workers ran as a row, in the order in which they began.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``stage``, ``worker``, ``started`` (seconds since the recording began), ``seconds``, ``rows`` and ``nbytes`` (of
+            what it wrote), ``memory`` (bytes that it had at the most beyond its inputs; 0 where that was not measured),
+            ``read`` (bytes of its inputs) and ``foreign`` (of these, what other processes had made).
+        """
+        return self._activity.tasks(self._epoch)
+
+    def memory(self) -> pd.DataFrame:
+        """The memory of the session's processes over time, sampled 20 times in a second.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``process`` ("driver" or "worker 0"), ``machine`` (its number), ``seconds`` since the recording began, ``own``
+            (bytes that the process shares with nobody), and of its machine's store ``pages`` and ``disk`` (bytes of pages in
+            memory, and on disk; missing in all processes of a machine but one).
+        """
+        return self._activity.memory(self._epoch)
+
+    def plot_tasks(self, path: str | os.PathLike[str] | None = None) -> Drawing:
+        """Draw which worker ran which task when: a row a worker, a bar a task, a colour a stage.
+
+        Parameters
+        ----------
+        path
+            A file to write: ``.png``, ``.svg`` or ``.html``.
+
+        Returns
+        -------
+        Drawing
+            The drawing as SVG, which a notebook shows as a picture.
+
+        Raises
+        ------
+        ValueError
+            If no worker ran a task while this was recorded, or files of that kind are not written.
+        ModuleNotFoundError
+            If Matplotlib is missing.
+        """
+        from craton.profiling import drawing
+
+        return drawing.written(drawing.tasks(self._activity, self._epoch, self._runs()), path)
+
+    def plot_memory(self, path: str | os.PathLike[str] | None = None) -> Drawing:
+        """Draw the memory of the session's processes, and of their machines' stores, over time; as :meth:`plot_tasks`."""
+        from craton.profiling import drawing
+
+        return drawing.written(drawing.memory(self._activity, self._epoch, self._runs()), path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole profile as an HTML page that needs no other file: the summary, stages and drawings."""
+        from craton.profiling.page import page
+
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page(self))
+
+    @property
+    def _epoch(self) -> float:
+        """When the recording began, in seconds since 1970."""
+        return 0.0 if self._clocks is None else self._clocks[1]
+
+    def _runs(self) -> list[tuple[float, str]]:
+        """When each plan began to run, in seconds since the recording began, and the line that had it run."""
+        if self._clocks is None:
+            return []
+        with self._lock:
+            found = list(self._calls)
+        begun = self._clocks[0]
+        return [(ended - call.seconds - begun, call.place) for ended, call in found if call.name == RUN]
+
     @property
     def native_share(self) -> float:
         """The share of the user's calls that needed no fallback; 1.0 where there were none."""
@@ -227,10 +302,8 @@ def _as_text(report: Profile) -> str:
             )
             for row in summary.itertuples()
         ]
-        widths = [max(len(row[column]) for row in (header, *cells)) for column in range(len(header) - 1)]
-        rule = tuple("-" * width for width in (*widths, max(len(row[-1]) for row in (header, *cells))))
-        for row in (header, rule, *cells):
-            numbers = [cell.rjust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
-            texts = [cell.ljust(width) for cell, width in zip(row[3:5], widths[3:], strict=True)]
-            lines.append("  ".join((*numbers, *texts, row[-1])).rstrip())
+        rule = tuple("-" * max(map(len, column)) for column in zip(header, *cells, strict=True))
+        lines += aligned([header, rule, *cells], left=(3, 4, 5), gap="  ")
+    if stages := report._activity.stages():
+        lines += ["", *aligned([STAGES, *map(stage_cells, stages)], left=(0,), gap="  ")]
     return "\n".join(lines)

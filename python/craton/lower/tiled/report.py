@@ -1,0 +1,76 @@
+"""Tiled plans for people: what will run where, and what became of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from craton.command import aligned, readable
+from craton.lower.tiled.alone import alone
+from craton.lower.tiled.planner import Stage, Tiling
+from craton.lower.tiled.tiles import HIDDEN
+from craton.plan.explain import Notes, describe, short
+from craton.plan.operators import Operator
+
+_HEAD = (
+    "stage", "for", "tiles", "rows", "bytes", "seconds", "longest", "from", "to", "memory", "other workers", "other machines",
+    "spilled", "exchange",
+)  # fmt: skip
+_LEFT = (0, 1, len(_HEAD) - 1)
+
+
+def expected(op: Operator) -> list[str]:
+    """What is to be said of an operator of a plan that will run as tiles."""
+    what = alone(op)
+    return [] if what is None else [f"runs on one worker: {what}"]
+
+
+def measured(tiling: Tiling) -> Notes:
+    """What is to be said of each operator of a plan that has run: its stages, and what was decided from what they measured."""
+    stages: dict[Operator, list[Stage]] = defaultdict(list)
+    for stage in tiling.stages:
+        stages[stage.operator].append(stage)
+
+    def notes(op: Operator) -> list[str]:
+        own = stages.get(op, ())
+        named = [f"stage{'s' * (len(own) > 1)} {', '.join(stage.name for stage in own)}"] if own else []
+        return [*named, *map(seen, tiling.notes.get(op, ()))]
+
+    return notes
+
+
+def summary(tiling: Tiling, where: str) -> str:
+    """One line on a plan that has run."""
+    stages = tiling.stages
+    parts = [
+        f"{tiling.seconds or 0.0:.3f} s",
+        _counted(len(stages), "stage"),
+        _counted(sum(stage.tiles for stage in stages), "tile"),
+        f"{sum(stage.seconds for stage in stages):.3f} s of tasks",
+        f"{readable(sum(stage.moved.spilled for stage in stages))} spilled",
+        f"{readable(sum(stage.moved.sent for stage in stages))} sent between machines",
+    ]
+    return f"tiled {where}: {', '.join(parts)}"
+
+
+def table(stages: Sequence[Stage]) -> str:
+    """The stages of a plan that has run, a line each, in the order in which they ended."""
+    return "\n".join(aligned([_HEAD, *map(_row, stages)], _LEFT, gap="  "))
+
+
+def _row(stage: Stage) -> tuple[str, ...]:
+    return (
+        stage.name, describe(stage.operator)[0], str(stage.tiles), short(stage.rows), readable(stage.nbytes),
+        f"{stage.seconds:.3f}", f"{stage.longest:.3f}", f"{stage.began:.3f}", f"{stage.ended:.3f}",
+        readable(stage.memory) if stage.memory else "-", readable(stage.foreign), readable(stage.moved.sent),
+        readable(stage.moved.spilled), seen(stage.exchange),
+    )  # fmt: skip
+
+
+def seen(text: str) -> str:
+    """A text without the names of columns that no user sees, as they are."""
+    return text.replace(HIDDEN, "#")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

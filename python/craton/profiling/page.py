@@ -1,0 +1,69 @@
+"""A profile as an HTML page that needs no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from craton.profiling.activity import STAGES, stage_cells
+
+if TYPE_CHECKING:
+    from craton.pandas.explain import Drawing
+    from craton.profiling.recording import Profile
+
+
+def page(report: Profile) -> str:
+    """The page of a profile: the summary; and of a session with workers its stages, tasks and memory."""
+    first = str(report).partition("\n")[0]
+    parts = [f"<p>{escape(first.partition(': ')[2])}</p>", *_drawn(report.plot_tasks), *_drawn(report.plot_memory)]
+    if stages := report._activity.stages():
+        parts.append(_table("Stages", STAGES, [stage_cells(stage) for stage in stages]))
+    summary = report.summary().to_html(index=False, na_rep="", float_format="{:.4f}".format, border=0)
+    return around("Craton profile", "\n".join([*parts, "<h2>Calls</h2>", summary]))
+
+
+def _drawn(plot: Callable[[], Drawing]) -> list[str]:
+    """A drawing, if there is anything to draw."""
+    try:
+        return [str(plot())]
+    except ValueError:
+        return []
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    body = "\n".join(line(row, "td") for row in rows)
+    return f"<h2>{escape(title)}</h2>\n<table>\n<thead>{line(head, 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def around(title: str, body: str) -> str:
+    """A page with this body."""
+    return PAGE.format(title=escape(title), body=body)
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 70rem; margin: 2rem auto;
+  padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; }}
+h2 {{ font-size: 1.1rem; margin-top: 2rem; }}
+svg {{ max-width: 100%; height: auto; display: block; margin: 1rem 0; font-family: system-ui, sans-serif; }}
+table {{ border-collapse: collapse; font-size: 0.9rem; }}
+th, td {{ text-align: left; padding: 0.2rem 0.8rem 0.2rem 0; border-bottom: 1px solid #e3e6ea;
+  font-variant-numeric: tabular-nums; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
