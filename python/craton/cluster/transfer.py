@@ -1,26 +1,67 @@
 """Parts of outputs from one machine's store to another's; the only place that knows how.
 
 Each machine has a node actor in the process of its store. It holds the outputs that lie there, so that the death of a
-worker takes none of them, and sends parts to whoever asks, as tables whose buffers are not copied on the way.
+worker takes none of them, and sends stretches of them to whoever asks: small ones of many outputs joined to one table, large
+ones over the store's memory, not copied on the way. Those who ask have a bounded number of bytes on their way, ask for many
+parts in one message, and ask for what waiting tasks will read while other tasks run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 import craton.actor as xo
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, identify, identity_of
+from craton.schedule.pages import (
+    SMALL_BYTES,
+    OutputLost,
+    PageSink,
+    Stored,
+    Stretch,
+    identify,
+    identity_of,
+    read_stretches,
+)
 from craton.store import LocalitySet, Store, default_store
+from craton.store.sets import one_batch
+
+if TYPE_CHECKING:
+    from craton.cluster.sessions import Compression
 
 #: The name of a node's actor in its pool.
 UID = "craton-node"
+
+#: Bytes that one message asks for, about; a single stretch, which is a page at the most, may have more.
+MESSAGE = 8 << 20
+# Stretches that one message asks for at most, and messages on their way from one machine.
+_MANY, _MESSAGES = 4096, 4
+#: Bytes on their way to one worker: from one machine, and from all. A single stretch may have more.
+FROM_ONE, FROM_ALL = 4 * MESSAGE, 16 * MESSAGE
+# What is asked for ahead waits until it has so many bytes, as long as another message is on its way.
+_LITTLE = 1 << 20
+# Bytes of pages that a node keeps in memory for what is copied out of them into one table.
+_PINNED = 64 << 20
+
+
+class Ask(NamedTuple):
+    """What is wanted of an output: the task's key, the numbers of set and store, and which stretches."""
+
+    key: int
+    number: int
+    store: bytes
+    stretches: tuple[Stretch, ...]
+
+
+#: Some rows as they travel: how many belong to which of the asks, and all of them, as a table or compressed.
+Sent = tuple[list[tuple[int, int]], Any]
 
 
 class NodeActor(xo.StatelessActor):
@@ -77,20 +118,182 @@ class NodeActor(xo.StatelessActor):
         """Drop all outputs."""
         self.drop(list(self._held))
 
-    async def read(self, key: int, stored: Stored, parts: Sequence[int]) -> list[pa.Table]:
-        """Parts of an output, a table each.
+    async def read(self, asks: Sequence[Ask], compression: Compression = "none") -> tuple[list[int], list[Sent]]:
+        """Which of the asks cannot be answered, because the output is gone; and the rows of the others.
 
-        Raises
-        ------
-        OutputLost
-            If it is gone.
+        The rows of one ask come in their order.
         """
-        store = default_store()
-        return await asyncio.to_thread(lambda: [PageInput(store, [Piece(key, stored, part)]).table() for part in parts])
+        return await asyncio.to_thread(read, default_store(), asks, compression)
 
 
-#: A part of an output that is elsewhere: the task's key, where it is, and which part.
-Wanted = tuple[int, Stored, int]
+def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -> tuple[list[int], list[Sent]]:
+    """See :meth:`NodeActor.read`."""
+    lost: list[int] = []
+    found: list[tuple[list[tuple[int, int]], pa.Table]] = []
+    small: list[tuple[int, pa.Table]] = []
+    pinned = 0
+
+    def join() -> None:
+        nonlocal pinned
+        found.extend(_joined(small))
+        small.clear()
+        pinned = 0
+
+    for number, ask in enumerate(asks):
+        try:
+            tables = read_stretches(store, *ask)
+        except OutputLost:
+            lost.append(number)
+            continue
+        for table, (_, _, rows, nbytes) in zip(tables, ask.stretches, strict=True):
+            if nbytes < SMALL_BYTES:
+                small.append((number, table))
+                continue
+            if small and small[-1][0] == number:
+                join()  # what comes before in the same part, comes before
+            found.append(([(number, rows)], table))
+        if small:
+            pinned += max((table.get_total_buffer_size() for table in tables), default=0)
+            if pinned >= _PINNED:
+                join()
+    join()
+    return lost, [(pieces, table if compression == "none" else _compressed(table)) for pieces, table in found]
+
+
+def _joined(small: Sequence[tuple[int, pa.Table]]) -> Iterable[tuple[list[tuple[int, int]], pa.Table]]:
+    """Small tables, those of one schema that follow each other as one that has memory of its own."""
+    for _, group in itertools.groupby(small, lambda one: one[1].schema):
+        together = list(group)
+        pieces = [(number, table.num_rows) for number, table in together]
+        try:
+            batch = one_batch(pa.concat_tables([table for _, table in together]))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that cannot be joined
+            yield from (([piece], table) for piece, (_, table) in zip(pieces, together, strict=True))
+            continue
+        yield pieces, pa.Table.from_batches([batch])
+
+
+def _compressed(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _table(data: Any) -> pa.Table:
+    return data if isinstance(data, pa.Table) else pa.ipc.open_stream(data).read_all()
+
+
+def messages(stretches: Sequence[Stretch]) -> list[tuple[Stretch, ...]]:
+    """Stretches in runs that one message asks for."""
+    found: list[tuple[Stretch, ...]] = []
+    begin = nbytes = 0
+    for end, stretch in enumerate(stretches):
+        if end > begin and (nbytes + stretch[3] > MESSAGE or end - begin >= _MANY):
+            found.append(tuple(stretches[begin:end]))
+            begin, nbytes = end, 0
+        nbytes += stretch[3]
+    if begin < len(stretches):
+        found.append(tuple(stretches[begin:]))
+    return found
+
+
+async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Compression) -> pa.Table:
+    """A part of an output that is elsewhere, in this process's own memory.
+
+    Parameters
+    ----------
+    node
+        A reference to the node's actor there.
+    key, stored, part
+        Which part of which output.
+    compression
+        Of what travels.
+
+    Raises
+    ------
+    OutputLost
+        If it is gone.
+    ConnectionError
+        If the machine is.
+    """
+    turns = asyncio.Semaphore(_MESSAGES)
+
+    async def some(stretches: tuple[Stretch, ...]) -> list[pa.Table]:
+        async with turns:
+            lost, found = await node.read([Ask(key, stored.number, stored.store, stretches)], compression)
+        if lost:
+            raise OutputLost(key)
+        return [_table(data) for _, data in found]
+
+    runs = await asyncio.gather(*[some(stretches) for stretches in messages(stored.parts[part])])
+    tables = [table for run in runs for table in run]
+    if tables:
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    if stored.schema is not None:
+        return pa.ipc.read_schema(pa.py_buffer(stored.schema)).empty_table()
+    return pa.table({})
+
+
+#: What tells an output from the same one made again: the numbers of machine and set, and which store it is.
+Place = tuple[int, int, bytes]
+
+
+def place_of(stored: Stored) -> Place:
+    """See :data:`Place`."""
+    return stored.node, stored.number, stored.store
+
+
+class Wanted(NamedTuple):
+    """Rows of an output that is elsewhere: the task's key, where it is, which stretches, and a name for these among the task's."""
+
+    key: int
+    stored: Stored
+    name: Hashable
+    stretches: tuple[Stretch, ...]
+
+
+#: Where rows are in this machine's store: parts of outputs, in order.
+Near = list[tuple[Stored, int]]
+
+
+class _Part:
+    """Rows that are brought once."""
+
+    __slots__ = ("ahead", "asked", "chunks", "future", "gone", "held", "left", "places", "wanted")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.future: Future[Near] = Future()
+        self.chunks = [_Chunk(self, number, stretches) for number, stretches in enumerate(messages(wanted.stretches))]
+        self.left = len(self.chunks)
+        self.places: list[Any] = [None] * self.left
+        self.held: list[LocalitySet | None] = []
+        self.asked = 2  # how urgently: 0 is at once, 1 ahead
+        self.ahead = 0  # bytes that were asked for ahead, and that nobody has read yet
+        self.gone = False
+
+
+class _Chunk:
+    """What one message asks for of a part, together with others."""
+
+    __slots__ = ("asked", "nbytes", "number", "part", "stretches")
+
+    def __init__(self, part: _Part, number: int, stretches: tuple[Stretch, ...]) -> None:
+        self.part, self.number, self.stretches = part, number, stretches
+        self.nbytes = sum(stretch[3] for stretch in stretches)
+        self.asked = False
+
+
+class _Source:
+    """A machine that parts are brought from: what waits, the most urgent first, and what is on its way."""
+
+    __slots__ = ("messages", "nbytes", "queue", "waiting")
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[tuple[int, int], int, _Chunk]] = []
+        self.messages = self.nbytes = 0
+        self.waiting = 0  # bytes of the queue
 
 
 class Fetcher:
@@ -104,80 +307,218 @@ class Fetcher:
         Of this machine.
     ref
         Returns a reference to a machine's node actor.
+    most_ahead
+        Bytes that are brought at most before somebody asks for them.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any]) -> None:
-        self._loop, self._store, self._node, self._ref = loop, store, node, ref
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any], most_ahead: int
+    ) -> None:
+        self._loop, self._store, self._node, self._ref, self._most_ahead = loop, store, node, ref, most_ahead
         self._lock = threading.Lock()
-        self._brought: dict[int, dict[int, Future[tuple[Stored, LocalitySet | None]]]] = {}
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._parts: dict[int, dict[Hashable, _Part]] = {}
+        self._sources: dict[int, _Source] = {}
+        self._numbers = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._flying = self._ahead = 0
+        self._woken = False
+        self.compression: Compression = "none"
         self.moved = 0
         """Bytes that were brought."""
+        self.early = 0
+        """Bytes of them that were on their way, or here, before somebody asked for them."""
+        self.most_flying = 0
+        """Bytes that were on their way together at the most."""
 
-    def bring(self, wanted: Sequence[Wanted]) -> dict[tuple[int, int], Stored]:
-        """Where parts are in this machine's store, by task and part: each the only part of an output.
+    def bring(self, wanted: Sequence[Wanted]) -> dict[tuple[int, Hashable], Near]:
+        """Where rows are in this machine's store, by key and name.
 
         Raises
         ------
         OutputLost
-            If one is gone, or its machine is.
+            If they are gone, or their machine is.
         """
-        found: dict[tuple[int, int], Future[tuple[Stored, LocalitySet | None]]] = {}
-        missing: dict[int, tuple[Stored, list[int]]] = {}
         with self._lock:
-            for key, stored, part in wanted:
-                known = self._brought.setdefault(key, {})
-                if part not in known:
-                    known[part] = Future()
-                    missing.setdefault(key, (stored, []))[1].append(part)
-                found[key, part] = known[part]
-        for key, (stored, parts) in missing.items():
-            asyncio.run_coroutine_threadsafe(self._bring(key, stored, parts, found), self._loop)
-        try:
-            return {which: future.result()[0] for which, future in found.items()}
-        except OutputLost as error:
-            self.forget([error.key])  # it may be made again, elsewhere
-            raise
+            parts = {(one.key, one.name): self._want(one, 0, 0) for one in wanted}
+        self._wake()
+        return {which: part.future.result() for which, part in parts.items()}
 
-    async def _bring(
-        self,
-        key: int,
-        stored: Stored,
-        parts: list[int],
-        found: dict[tuple[int, int], Future[tuple[Stored, LocalitySet | None]]],
-    ) -> None:
+    def expect(self, order: int, wanted: Iterable[Wanted]) -> None:
+        """Bring rows before somebody asks for them, when there is room: those of less `order` first."""
+        with self._lock:
+            for one in wanted:
+                self._want(one, 1, order)
+        self._wake()
+
+    @property
+    def held(self) -> int:
+        """How many outputs something was brought of, or is being brought."""
+        return len(self._parts)
+
+    def _want(self, wanted: Wanted, urgency: int, order: int) -> _Part:
+        known = self._parts.setdefault(wanted.key, {})
+        part = known.get(wanted.name)
+        if part is not None and not part.future.done() and place_of(part.wanted.stored) != place_of(wanted.stored):
+            self._fail(part, OutputLost(wanted.key))  # it was made again, elsewhere
+            part = None
+            known = self._parts.setdefault(wanted.key, {})
+        if part is None:
+            part = known[wanted.name] = _Part(wanted)
+            self._source(part).waiting += sum(chunk.nbytes for chunk in part.chunks)
+            if not part.chunks:
+                part.future.set_result([])
+        if urgency < part.asked:
+            if not urgency and part.ahead:
+                self.early += part.ahead
+                self._ahead -= part.ahead
+                part.ahead = 0
+            part.asked = urgency
+            for chunk in part.chunks:
+                if not chunk.asked:
+                    heapq.heappush(self._source(part).queue, ((urgency, order), next(self._numbers), chunk))
+        return part
+
+    def _source(self, part: _Part) -> _Source:
+        node = part.wanted.stored.node
+        found = self._sources.get(node)
+        if found is None:
+            found = self._sources[node] = _Source()
+        return found
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._send)
+
+    # ---- in the loop ----
+
+    def _send(self) -> None:
+        """Ask for what may be asked for now."""
+        self._woken = False
+        with self._lock:
+            sending = []
+            for node, source in self._sources.items():
+                while chunks := self._next(source):
+                    sending.append((node, source, chunks))
+        for each in sending:
+            task = self._loop.create_task(self._fly(*each))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _next(self, source: _Source) -> list[_Chunk]:
+        """What the next message to a machine asks for."""
+        chunks: list[_Chunk] = []
+        nbytes = number = 0
+        while source.queue and source.messages < _MESSAGES:
+            (urgency, _), _, chunk = source.queue[0]
+            if chunk.asked or chunk.part.gone:
+                heapq.heappop(source.queue)
+                continue
+            if chunks and (nbytes + chunk.nbytes > MESSAGE or number + len(chunk.stretches) > _MANY):
+                break
+            if source.nbytes and source.nbytes + nbytes + chunk.nbytes > FROM_ONE:
+                break
+            if self._flying and self._flying + nbytes + chunk.nbytes > FROM_ALL:
+                break
+            if urgency:
+                if chunk.nbytes > self._most_ahead:
+                    heapq.heappop(source.queue)  # it has to wait until somebody asks
+                    continue
+                if self._ahead + chunk.nbytes > self._most_ahead:
+                    break
+                if not chunks and source.messages and source.waiting < _LITTLE:
+                    break
+                self._ahead += chunk.nbytes
+                chunk.part.ahead += chunk.nbytes
+            heapq.heappop(source.queue)
+            chunk.asked = True
+            chunks.append(chunk)
+            nbytes += chunk.nbytes
+            number += len(chunk.stretches)
+        if chunks:
+            source.waiting -= nbytes
+            source.nbytes += nbytes
+            source.messages += 1
+            self._flying += nbytes
+            self.most_flying = max(self.most_flying, self._flying)
+        return chunks
+
+    async def _fly(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
+        """Send one message, and take note of what comes."""
+        asks = [
+            Ask(chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.stretches)
+            for chunk in chunks
+        ]
+        error: BaseException | None = None
+        places: list[Any] = [None] * len(chunks)
+        held: LocalitySet | None = None
         try:
-            async with self._turns:
-                tables = await self._ref(stored.node).read(key, stored, parts)
-                kept = await asyncio.to_thread(self._kept, tables)
-        except ConnectionError:
-            error: BaseException = OutputLost(key)
+            lost, sent = await self._ref(node).read(asks, self.compression)
+            if sent:
+                places, held = await asyncio.to_thread(self._kept, len(chunks), set(lost), sent)
+        except (ConnectionError, xo.ActorNotExist):
+            pass  # its machine is gone, and all that was there
         except BaseException as raised:
             error = raised
-        else:
-            for part, each in zip(parts, kept, strict=True):
-                found[key, part].set_result(each)
-            return
-        for part in parts:
-            found[key, part].set_exception(error)
+        with self._lock:
+            nbytes = sum(chunk.nbytes for chunk in chunks)
+            source.nbytes -= nbytes
+            source.messages -= 1
+            self._flying -= nbytes
+            for chunk, place in zip(chunks, places, strict=True):
+                part = chunk.part
+                if place is None:
+                    self._fail(part, error or OutputLost(part.wanted.key))
+                    continue
+                part.places[chunk.number] = place
+                part.held.append(held)
+                part.left -= 1
+                if not part.left and not part.future.done():
+                    part.future.set_result(part.places)
+        self._send()
 
-    def _kept(self, tables: list[pa.Table]) -> list[tuple[Stored, LocalitySet | None]]:
-        kept = []
-        for table in tables:
-            sink = PageSink(self._store, 1, self._node)
-            sink.write(0, table)
-            stored = sink.finish()
-            self.moved += sum(part.nbytes for part in stored.sizes())
-            kept.append((stored, sink.pages))
-        return kept
+    def _kept(self, asks: int, lost: set[int], sent: list[Sent]) -> tuple[list[Any], LocalitySet | None]:
+        """Write what has come into the store; return for each ask where it is, None where it was lost."""
+        sink = PageSink(self._store, asks, self._node)
+        try:
+            for pieces, data in sent:
+                sink.write_joined(pieces, _table(data))
+            stored = sink.finish()._replace(schema=None)  # outputs of different columns come together
+        except BaseException:
+            sink.abandon()
+            raise
+        self.moved += sum(part.nbytes for part in stored.sizes())
+        return [None if number in lost else (stored, number) for number in range(asks)], sink.pages
+
+    def _fail(self, part: _Part, error: BaseException) -> None:
+        """Have those know who wait for a part; it may be asked for again, and is another then."""
+        known = self._parts.get(part.wanted.key)
+        if known is not None and known.get(part.wanted.name) is part:
+            del known[part.wanted.name]
+            if not known:
+                del self._parts[part.wanted.key]
+        self._let_go(part)
+        if not part.future.done():
+            part.future.set_exception(error)
+
+    def _let_go(self, part: _Part) -> None:
+        if not part.gone:
+            part.gone = True
+            self._ahead -= part.ahead
+            part.ahead = 0
+            self._source(part).waiting -= sum(chunk.nbytes for chunk in part.chunks if not chunk.asked)
 
     def forget(self, keys: Iterable[int]) -> None:
         """Let go of what was brought."""
-        if self._brought:
+        gone: list[_Part] = []
+        if self._parts:
             with self._lock:
-                gone = [self._brought.pop(key, None) for key in keys]
-            del gone
-
-
-# Transfers of one worker at the same time.
-_AT_ONCE = 8
+                for key in keys:
+                    gone += self._parts.pop(key, {}).values()
+                for part in gone:
+                    self._let_go(part)
+                    if not part.future.done():
+                        part.future.set_exception(OutputLost(part.wanted.key))
+        if gone:
+            del gone  # the store is told, outside of the lock
+            self._wake()

@@ -14,14 +14,18 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import craton.actor as xo
 from craton.cluster.crew import Crew, Job
+from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import Fetcher
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
 from craton.store import default_store
+
+if TYPE_CHECKING:
+    from craton.cluster.sessions import Compression
 
 #: The name of a worker's actor in its pool.
 UID = "craton-worker"
@@ -30,7 +34,9 @@ _PAUSE = 0.001
 # Seconds that a worker has nothing to do before it asks others for tasks.
 _IDLE = 0.002
 # Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
-_PATIENCE, _LOOK = 0.5, 0.01
+PATIENCE, _LOOK = 0.5, 0.01
+# What waiting tasks will read is brought ahead into this part of the worker's memory.
+_AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +53,15 @@ class Peers:
         The address of the pool of each machine's node actor.
     of
         The machine of each band.
+    compression
+        Of what goes from machine to machine.
     """
 
     supervisor: str
     workers: tuple[str | None, ...]
     nodes: tuple[str, ...]
     of: tuple[int, ...]
+    compression: Compression = "none"
 
 
 class WorkerActor(xo.StatelessActor):
@@ -76,6 +85,7 @@ class WorkerActor(xo.StatelessActor):
                 os.chdir(folder)
         self.band = band
         self._peers: Peers | None = None
+        self._coming: set[int] = set()  # keys of tasks that are being unpickled
         self._hungry: set[int] = set()  # bands that have nothing to do, and asked
         self._sent = 0.0
         self._flushing = False
@@ -85,7 +95,7 @@ class WorkerActor(xo.StatelessActor):
     async def __post_create__(self) -> None:
         sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
         self._loop = asyncio.get_running_loop()
-        self._fetcher = Fetcher(self._loop, default_store(), self.band.node, self._node_ref)
+        self._fetcher = Fetcher(self._loop, default_store(), self.band.node, self._node_ref, self.band.memory // _AHEAD)
         self._crew = Crew(
             self.band.number,
             self.band.node,
@@ -93,12 +103,13 @@ class WorkerActor(xo.StatelessActor):
             self.band.memory,
             default_store(),
             self._fetcher.bring,
+            self._fetcher.expect,
             self._woken,
         )
 
     def _node_ref(self, node: int) -> Any:
         assert self._peers is not None
-        return xo.create_actor_ref(self._peers.nodes[node], "craton-node")
+        return xo.create_actor_ref(self._peers.nodes[node], NODE)
 
     def _worker_ref(self, band: int) -> Any:
         assert self._peers is not None
@@ -112,6 +123,7 @@ class WorkerActor(xo.StatelessActor):
         if self._peers is None:
             threading.Thread(target=_warm, name="craton-warm", daemon=True).start()
         self._peers = peers
+        self._fetcher.compression = peers.compression
         self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
         self._soon()  # there may be somebody new to take tasks from
         return {"pid": os.getpid()}
@@ -143,8 +155,7 @@ class WorkerActor(xo.StatelessActor):
         """
         self._hungry.difference_update(bands)
         try:
-            # In a thread, for it may import what takes long.
-            found = await asyncio.to_thread(pickle.loads, works)
+            found = await self._works(works, {row[1] for row in rows})
         except BaseException as error:
             from craton.cluster.crew import packed_error
 
@@ -154,15 +165,28 @@ class WorkerActor(xo.StatelessActor):
         self._crew.add(jobs, {key: Stored(*stored) for key, stored in where.items()})
         self._feed()
 
+    async def _works(self, works: bytes, keys: set[int]) -> Any:
+        self._coming |= keys
+        try:
+            # In a thread, for it may import what takes long.
+            return await asyncio.to_thread(pickle.loads, works)
+        finally:
+            self._coming -= keys
+
     async def cancel(self, run: int) -> bool:
         """Stop a run; return whether its tasks have stopped."""
         self._crew.cancel(run)
-        until = self._loop.time() + _PATIENCE
+        until = self._loop.time() + PATIENCE
         while self._loop.time() < until:
             await asyncio.sleep(_LOOK)
             if not self._crew.interrupt(run):
                 return True
         return False
+
+    def holds(self, run: int) -> tuple[list[int], list[int]]:
+        """Keys of the tasks of a run that are here, and of outputs that they wait for."""
+        held, missing = self._crew.holds(run)
+        return [*held, *self._coming], missing
 
     def forget(self, keys: list[int]) -> None:
         """Let go of outputs."""
@@ -178,6 +202,9 @@ class WorkerActor(xo.StatelessActor):
             "memory_used": own_memory(),
             "done": self._crew.done,
             "running": len(self._crew.running),
+            "moved": self._fetcher.moved,
+            "early": self._fetcher.early,
+            "held": self._fetcher.held,
         }
 
     def _supervisor(self) -> Any:
@@ -220,8 +247,10 @@ class WorkerActor(xo.StatelessActor):
 
     async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
         """Take tasks from another worker."""
-        found = await asyncio.to_thread(pickle.loads, works)
-        self._crew.add([Job(run, found[work], *row) for run, work, *row in rows], where)
+        found = await self._works(works, {row[2] for row in rows})
+        jobs = [Job(run, found[work], *row) for run, work, *row in rows]
+        self._crew.add(jobs, where)
+        self._tell(self._supervisor().taken.tell(self.band.number, [(job.run, job.key) for job in jobs]))
 
     # ---- what is told, and what is asked for ----
 

@@ -53,6 +53,10 @@ class Waiting:
                 del self._missing[reader]
                 heapq.heappush(self._ready, (self._order[reader], reader))
 
+    def readers(self, key: int) -> list[int]:
+        """The tasks that wait for an output; some may have been removed."""
+        return self._readers.get(key, [])
+
     def take(self) -> int | None:
         """Remove the first ready task, and return its key; None if no task is ready."""
         while self._ready:
