@@ -383,11 +383,11 @@ class Supervisor:
             self._spawn(self._held(node, outputs))
         for other, made in forward.items():
             self._tell(other, self._ref(other).made.tell(made))
-        for number, key, source, place in lost:
+        for number, key, source, was in lost:
             run = self._runs.get(number)
             if run is not None and key in run.bands:
                 stored = self._where(source)
-                if stored is not None and place == place_of(Stored(*stored)):  # and not made again meanwhile
+                if stored is not None and was == place_of(Stored(*stored)):  # and not made again meanwhile
                     self._gone([source])
                 self._again(run, [key])
 
