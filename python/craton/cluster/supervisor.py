@@ -537,8 +537,9 @@ class Supervisor:
                     return await fetch(ref, key, stored, part, self._compression)
                 return await asyncio.to_thread(PageInput(default_store(), [Piece(key, stored, part)]).table)
             except (OutputLost, ConnectionError, xo.ActorNotExist):
-                self._lineage.lose([key])
-                await self._remake(key)
+                if made.stored is stored:  # and not made again meanwhile
+                    self._lineage.lose([key])
+                    await self._remake(key)
 
     async def _remake(self, key: int) -> None:
         try:

@@ -22,7 +22,7 @@ from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import Fetcher
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
-from craton.store import default_store
+from craton.store import Store, default_store
 
 if TYPE_CHECKING:
     from craton.cluster.sessions import Compression
@@ -35,6 +35,8 @@ _PAUSE = 0.001
 _IDLE = 0.002
 # Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
 PATIENCE, _LOOK = 0.5, 0.01
+# Seconds that a worker waits for the store of its machine, which may be about to be started again.
+_STORE = 8.0
 # What waiting tasks will read is brought ahead into this part of the worker's memory.
 _AHEAD = 4
 
@@ -95,13 +97,14 @@ class WorkerActor(xo.StatelessActor):
     async def __post_create__(self) -> None:
         sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
         self._loop = asyncio.get_running_loop()
-        self._fetcher = Fetcher(self._loop, default_store(), self.band.node, self._node_ref, self.band.memory // _AHEAD)
+        store = await _store()
+        self._fetcher = Fetcher(self._loop, store, self.band.node, self._node_ref, self.band.memory // _AHEAD)
         self._crew = Crew(
             self.band.number,
             self.band.node,
             self.band.threads,
             self.band.memory,
-            default_store(),
+            store,
             self._fetcher.bring,
             self._fetcher.expect,
             self._woken,
@@ -325,6 +328,19 @@ class WorkerActor(xo.StatelessActor):
         # The supervisor knows of a worker's end, and a worker ends with the supervisor.
         with contextlib.suppress(ConnectionError, xo.ActorNotExist):
             await message
+
+
+async def _store() -> Store:
+    """The store of this machine, as soon as it is there."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _STORE
+    while True:
+        try:
+            return default_store()
+        except ConnectionError:
+            if loop.time() >= until:
+                raise
+        await asyncio.sleep(_LOOK)
 
 
 def _warm() -> None:
