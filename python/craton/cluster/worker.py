@@ -36,7 +36,7 @@ _IDLE = 0.002
 # Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
 PATIENCE, _LOOK = 0.5, 0.01
 # Seconds that a worker waits for the store of its machine, which may be about to be started again.
-_STORE = 8.0
+_STORE = 4.0
 # What waiting tasks will read is brought ahead into this part of the worker's memory.
 _AHEAD = 4
 
