@@ -244,6 +244,17 @@ def test_whoever_waits_for_what_is_forgotten_is_told(world: World) -> None:
     assert len(raised) == 1
 
 
+def test_whoever_does_not_want_it_any_more_need_not_wait(world: World) -> None:
+    stored = world.make([[numbers(0, 10)]])
+    world.node.may.clear()
+    looks = iter([False, True])
+    assert world.fetcher.bring([wanted(1, stored)], lambda: next(looks)) is None
+    world.node.may.set()
+    near = world.fetcher.bring([wanted(1, stored)])
+    assert world.rows(near, 1).equals(numbers(0, 10))
+    assert len(world.node.asked) == 1
+
+
 def test_a_part_in_this_process(world: World) -> None:
     stored = world.make([[numbers(0, 30_000), numbers(30_000, 20)], []])
 

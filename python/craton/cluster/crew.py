@@ -121,7 +121,8 @@ class Crew:
     store
         Where outputs go.
     bring
-        Given rows of outputs on other machines, returns where they are in `store`.
+        Given rows of outputs on other machines, returns where they are in `store`; None if the function that it is also given
+        says that nobody wants them any more.
     expect
         Given an order and rows of outputs on other machines, may bring them: a task of that order will read them.
     tell
@@ -135,7 +136,7 @@ class Crew:
         threads: int,
         memory: int,
         store: Store,
-        bring: Callable[[Sequence[Wanted]], dict[tuple[int, Hashable], Near]],
+        bring: Callable[[Sequence[Wanted], Callable[[], bool]], dict[tuple[int, Hashable], Near] | None],
         expect: Callable[[int, Sequence[Wanted]], None],
         tell: Callable[[], None],
     ) -> None:
@@ -401,7 +402,9 @@ class Crew:
                 for (key, stored, stretches), name in reads[-1]
                 if stretches and stored.node != self.node
             ]
-        near = self._bring(wanted) if wanted else {}
+        near = self._bring(wanted, lambda: job.cancelled) if wanted else {}
+        if near is None:
+            raise Cancelled
         found = []
         for read in reads:
             pieces = []

@@ -14,7 +14,7 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -47,6 +47,8 @@ _MANY, _MESSAGES = 4096, 4
 FROM_ONE, FROM_ALL = 4 * MESSAGE, 16 * MESSAGE
 # What is asked for ahead waits until it has so many bytes, as long as another message is on its way.
 _LITTLE = 1 << 20
+# Seconds between looks whether what is waited for is wanted still.
+_LOOK = 0.05
 # Bytes of pages that a node keeps in memory for what is copied out of them into one table.
 _PINNED = 64 << 20
 
@@ -330,8 +332,17 @@ class Fetcher:
         self.most_flying = 0
         """Bytes that were on their way together at the most."""
 
-    def bring(self, wanted: Sequence[Wanted]) -> dict[tuple[int, Hashable], Near]:
+    def bring(
+        self, wanted: Sequence[Wanted], unwanted: Callable[[], bool] = lambda: False
+    ) -> dict[tuple[int, Hashable], Near] | None:
         """Where rows are in this machine's store, by key and name.
+
+        Parameters
+        ----------
+        wanted
+            Which rows.
+        unwanted
+            Says, now and then, whether nobody wants them any more; then the result is None.
 
         Raises
         ------
@@ -341,6 +352,13 @@ class Fetcher:
         with self._lock:
             parts = {(one.key, one.name): self._want(one, 0, 0) for one in wanted}
         self._wake()
+        pending = {part.future for part in parts.values() if not part.future.done()}
+        while pending:
+            done, pending = wait(pending, _LOOK, FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+            if pending and unwanted():
+                return None
         return {which: part.future.result() for which, part in parts.items()}
 
     def expect(self, order: int, wanted: Iterable[Wanted]) -> None:
