@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from craton.cluster import transfer
-from craton.cluster.transfer import Ask, Fetcher, Wanted, fetch, messages, read
+from craton.cluster import fetching, transfer
+from craton.cluster.fetching import Fetcher, Wanted
+from craton.cluster.transfer import Ask, fetch, messages, read
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, identify
 from craton.store import Store
 
@@ -133,8 +134,9 @@ def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> 
 
 
 def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "MESSAGE", 1 << 20)
-    monkeypatch.setattr(transfer, "FROM_ONE", 4 << 20)
+    for module in (transfer, fetching):
+        monkeypatch.setattr(module, "MESSAGE", 1 << 20)
+    monkeypatch.setattr(fetching, "FROM_ONE", 4 << 20)
     rows = 60_000
     large = pa.table({"n": pa.array(range(rows), pa.int64())})  # 480 kB a page
     stored = world.make([[large] * 30])

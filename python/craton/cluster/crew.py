@@ -19,7 +19,8 @@ from typing import Any
 
 import cloudpickle
 
-from craton.cluster.transfer import Near, Place, Wanted, place_of
+from craton.cluster.fetching import Near, Wanted
+from craton.cluster.transfer import Place, place_of
 from craton.schedule.metering import SMALL_NEED, Meter, projected
 from craton.schedule.pages import Chosen, OutputLost, PageInput, PageSink, Piece, Stored, cut, inputs_of
 from craton.schedule.tasks import Read, Work

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import craton.actor as xo
 from craton.cluster.crew import Crew, Job
+from craton.cluster.fetching import Fetcher
 from craton.cluster.transfer import UID as NODE
-from craton.cluster.transfer import Fetcher
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
 from craton.store import Store, default_store
