@@ -42,6 +42,8 @@ MANY = 4096
 AT_ONCE = 4
 # Bytes of pages that a node keeps in memory for what is copied out of them into one table.
 _PINNED = 64 << 20
+# Pages that are read together.
+_PAGES = 8
 
 
 class Ask(NamedTuple):
@@ -138,23 +140,38 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
         stretches = [(number, stretch) for number in together for stretch in asks[number].stretches]
         key, where, identity, _ = asks[together[0]]
         try:
-            tables = read_stretches(store, key, where, identity, [stretch for _, stretch in stretches])
+            for run in _few_pages(stretches):
+                tables = read_stretches(store, key, where, identity, [stretch for _, stretch in run])
+                for table, (number, (_, _, rows, nbytes)) in zip(tables, run, strict=True):
+                    if nbytes < SMALL_BYTES:
+                        small.append((number, table))
+                        continue
+                    if small and small[-1][0] == number:
+                        join()  # what comes before in the same part, comes before
+                    found.append(([(number, rows)], table))
+                if small:
+                    pinned += sum({table.get_total_buffer_size() for table in tables})
+                    if pinned >= _PINNED:
+                        join()
         except OutputLost:
             lost += together
-            continue
-        for table, (number, (_, _, rows, nbytes)) in zip(tables, stretches, strict=True):
-            if nbytes < SMALL_BYTES:
-                small.append((number, table))
-                continue
-            if small and small[-1][0] == number:
-                join()  # what comes before in the same part, comes before
-            found.append(([(number, rows)], table))
-        if small:
-            pinned += max((table.get_total_buffer_size() for table in tables), default=0)
-            if pinned >= _PINNED:
-                join()
     join()
     return lost, [(pieces, table if compression == "none" else _compressed(table)) for pieces, table in found]
+
+
+def _few_pages(stretches: Sequence[tuple[int, Stretch]]) -> Iterable[list[tuple[int, Stretch]]]:
+    """Stretches in runs that lie in few pages."""
+    run: list[tuple[int, Stretch]] = []
+    pages: set[int] = set()
+    for each in stretches:
+        page = each[1][0]
+        if page not in pages and len(pages) == _PAGES:
+            yield run
+            run, pages = [], set()
+        pages.add(page)
+        run.append(each)
+    if run:
+        yield run
 
 
 def _joined(small: Sequence[tuple[int, pa.Table]]) -> Iterable[tuple[list[tuple[int, int]], pa.Table]]:
