@@ -177,7 +177,7 @@ class Crew:
                 self._jobs[job.key] = job
                 self._waiting.add(job.key, job.order, job.needed(), self._where)
                 if self._far:
-                    self._look_ahead(job, {key: found for key in job.needed() if (found := self._where.get(key))})
+                    self._look_ahead_of_all(job)
             self._changed.notify_all()
 
     def made(self, told: Iterable[tuple[int, int, Stored]]) -> None:
@@ -199,20 +199,30 @@ class Crew:
         self._waiting.made(key)
 
     def _look_ahead(self, job: Job, made: dict[int, Stored]) -> None:
-        """Have those outputs brought that the job will read, and that are there."""
+        """Have brought what the job will read of these outputs."""
+        single = len(job.reads) == 1
         wanted = [
             Wanted(key, stored, part, stored.parts[part])
             for tasks, parts, rows in job.reads
             if rows is None
-            for key in (
-                tasks if len(made) > 1 else made if len(job.reads) == 1 else [one for one in made if one in tasks]
-            )
-            if (stored := made.get(key)) is not None and stored.node != self.node and stored.number
+            for key, stored in made.items()
+            if stored.node != self.node and (single or key in tasks)
             for part in parts
             if part < len(stored.parts) and stored.parts[part]
         ]
         if wanted:
             self._expect(job.order, wanted)
+
+    def _look_ahead_of_all(self, job: Job) -> None:
+        """Have brought what the job will read and what is there already."""
+        made = {key: stored for key in job.needed() if (stored := self._where.get(key)) is not None}
+        if job.key in self._waiting.missing:
+            self._look_ahead(job, made)
+            return
+        with contextlib.suppress(IndexError):  # the task raises it
+            wanted = self._elsewhere(self._chosen(job, made))
+            if wanted:
+                self._expect(job.order, wanted)
 
     def holds(self, run: int) -> tuple[list[int], list[int]]:
         """Keys of the tasks of a run that are here, and of outputs that they wait for."""
@@ -387,9 +397,9 @@ class Crew:
             return inputs_of(self._store, [Read(*read) for read in job.reads], where)
         return self._brought(job, where)
 
-    def _brought(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
-        reads: list[list[tuple[Chosen, Hashable]]] = []
-        wanted: list[Wanted] = []
+    def _chosen(self, job: Job, where: dict[int, Stored]) -> list[list[tuple[Chosen, Hashable]]]:
+        """For each read of the task, what it reads of which output, with a name for that."""
+        found = []
         for tasks, parts, rows in job.reads:
             pieces = [Piece(key, where[key], part) for key in tasks for part in parts]
             chosen: list[Chosen] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
@@ -397,12 +407,20 @@ class Crew:
             if rows is not None:
                 chosen = list(cut(chosen, *rows))
                 names = [each[2] and (name, each[2][0], each[2][-1]) for name, each in zip(names, chosen, strict=True)]
-            reads.append(list(zip(chosen, names, strict=True)))
-            wanted += [
-                Wanted(key, stored, name, stretches)
-                for (key, stored, stretches), name in reads[-1]
-                if stretches and stored.node != self.node
-            ]
+            found.append(list(zip(chosen, names, strict=True)))
+        return found
+
+    def _elsewhere(self, reads: Sequence[Sequence[tuple[Chosen, Hashable]]]) -> list[Wanted]:
+        return [
+            Wanted(key, stored, name, stretches)
+            for read in reads
+            for (key, stored, stretches), name in read
+            if stretches and stored.node != self.node
+        ]
+
+    def _brought(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
+        reads = self._chosen(job, where)
+        wanted = self._elsewhere(reads)
         near = self._bring(wanted, lambda: job.cancelled) if wanted else {}
         if near is None:
             raise Cancelled

@@ -150,7 +150,8 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
                         join()  # what comes before in the same part, comes before
                     found.append(([(number, rows)], table))
                 if small:
-                    pinned += sum({table.get_total_buffer_size() for table in tables})
+                    pages = {stretch[0]: table for (_, stretch), table in zip(run, tables, strict=True)}
+                    pinned += sum(table.get_total_buffer_size() for table in pages.values())
                     if pinned >= _PINNED:
                         join()
         except OutputLost:
