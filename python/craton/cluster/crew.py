@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import heapq
 import os
 import sys
 import threading
@@ -125,7 +126,8 @@ class Crew:
         Given rows of outputs on other machines, returns where they are in `store`; None if the function that it is also given
         says that nobody wants them any more.
     expect
-        Given an order and rows of outputs on other machines, may bring them: a task of that order will read them.
+        Given an order and rows of outputs on other machines, brings them when there is room, for a task of that order; says
+        whether there is room for more.
     tell
         Called, in any thread, when there is something to tell, or nothing to do.
     """
@@ -138,7 +140,7 @@ class Crew:
         memory: int,
         store: Store,
         bring: Callable[[Sequence[Wanted], Callable[[], bool]], dict[tuple[int, Hashable], Near] | None],
-        expect: Callable[[int, Sequence[Wanted]], None],
+        expect: Callable[[int, Sequence[Wanted]], bool],
         tell: Callable[[], None],
     ) -> None:
         self.number, self.node, self.threads, self.memory = number, node, threads, memory
@@ -149,6 +151,7 @@ class Crew:
         self._running: dict[int, Job] = {}
         self._where: dict[int, Stored] = {}
         self._far = False  # whether there are outputs on other machines
+        self._unseen: list[tuple[int, int]] = []  # tasks whose inputs there nobody has looked at, by order
         self._sets: dict[int, LocalitySet] = {}
         self._cancelled: set[int] = set()
         self._free = threads
@@ -177,7 +180,8 @@ class Crew:
                 self._jobs[job.key] = job
                 self._waiting.add(job.key, job.order, job.needed(), self._where)
                 if self._far:
-                    self._look_ahead_of_all(job)
+                    heapq.heappush(self._unseen, (job.order, job.key))
+            self._look_ahead()
             self._changed.notify_all()
 
     def made(self, told: Iterable[tuple[int, int, Stored]]) -> None:
@@ -192,37 +196,42 @@ class Crew:
         self._where[key] = stored
         if stored.node != self.node and stored.number:
             self._far = True
-            for reader in self._waiting.readers(key):
-                job = self._jobs.get(reader)
-                if job is not None:
-                    self._look_ahead(job, {key: stored})
+            if self._expect(0, ()):
+                for reader in self._waiting.readers(key):
+                    job = self._jobs.get(reader)
+                    if job is not None:
+                        self._expect_some(job, {key: stored})
         self._waiting.made(key)
 
-    def _look_ahead(self, job: Job, made: dict[int, Stored]) -> None:
-        """Have brought what the job will read of these outputs."""
-        single = len(job.reads) == 1
+    def _look_ahead(self) -> None:
+        """Have brought what the next tasks will read, as long as there is room."""
+        while self._unseen and self._far and self._expect(0, ()):
+            job = self._jobs.get(heapq.heappop(self._unseen)[1])
+            if job is None or job.key in self._running:
+                continue
+            made = {key: stored for key in job.needed() if (stored := self._where.get(key)) is not None}
+            if job.key in self._waiting.missing:
+                self._expect_some(job, made)
+                continue
+            with contextlib.suppress(IndexError):  # the task raises it
+                wanted = self._elsewhere(self._chosen(job, made))
+                if wanted:
+                    self._expect(job.order, wanted)
+
+    def _expect_some(self, job: Job, made: dict[int, Stored]) -> None:
+        """Have brought what a task will read of some outputs."""
         wanted = [
             Wanted(key, stored, part, stored.parts[part])
             for tasks, parts, rows in job.reads
             if rows is None
+            for own in [tasks if len(made) == 1 else set(tasks)]
             for key, stored in made.items()
-            if stored.node != self.node and (single or key in tasks)
+            if stored.node != self.node and (len(job.reads) == 1 or key in own)
             for part in parts
             if part < len(stored.parts) and stored.parts[part]
         ]
         if wanted:
             self._expect(job.order, wanted)
-
-    def _look_ahead_of_all(self, job: Job) -> None:
-        """Have brought what the job will read and what is there already."""
-        made = {key: stored for key in job.needed() if (stored := self._where.get(key)) is not None}
-        if job.key in self._waiting.missing:
-            self._look_ahead(job, made)
-            return
-        with contextlib.suppress(IndexError):  # the task raises it
-            wanted = self._elsewhere(self._chosen(job, made))
-            if wanted:
-                self._expect(job.order, wanted)
 
     def holds(self, run: int) -> tuple[list[int], list[int]]:
         """Keys of the tasks of a run that are here, and of outputs that they wait for."""
@@ -313,6 +322,7 @@ class Crew:
         job.taken = wanted
         job.thread = threading.get_ident()
         self._running[key] = job
+        self._look_ahead()
         return job
 
     def _work(self) -> None:

@@ -46,7 +46,7 @@ Near = list[tuple[Stored, int]]
 class _Part:
     """Rows that are brought once."""
 
-    __slots__ = ("ahead", "asked", "chunks", "future", "gone", "held", "left", "places", "wanted")
+    __slots__ = ("ahead", "asked", "chunks", "expected", "future", "gone", "held", "left", "places", "wanted")
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -56,6 +56,7 @@ class _Part:
         self.places: list[Any] = [None] * self.left
         self.held: list[LocalitySet | None] = []
         self.asked = 2  # how urgently: 0 is at once, 1 ahead
+        self.expected = 0  # bytes that shall be brought ahead, as long as nobody has asked for them at once
         self.ahead = 0  # bytes that were asked for ahead, and that nobody has read yet
         self.gone = False
 
@@ -106,7 +107,7 @@ class Fetcher:
         self._sources: dict[int, _Source] = {}
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._flying = self._ahead = 0
+        self._flying = self._ahead = self._expected = 0
         self._woken = False
         self.compression: Compression = "none"
         self.moved = 0
@@ -145,12 +146,21 @@ class Fetcher:
                 return None
         return {which: part.future.result() for which, part in parts.items()}
 
-    def expect(self, order: int, wanted: Iterable[Wanted]) -> None:
-        """Bring rows before somebody asks for them, when there is room: those of less `order` first."""
+    def expect(self, order: int, wanted: Sequence[Wanted] = ()) -> bool:
+        """Bring rows before somebody asks for them, when there is room: those of less `order` first.
+
+        Returns
+        -------
+        bool
+            Whether there is room for more than what is expected now.
+        """
         with self._lock:
             for one in wanted:
                 self._want(one, 1, order)
-        self._wake()
+            welcome = self._expected < self._most_ahead
+        if wanted:
+            self._wake()
+        return welcome
 
     @property
     def held(self) -> int:
@@ -170,10 +180,12 @@ class Fetcher:
             if not part.chunks:
                 part.future.set_result([])
         if urgency < part.asked:
-            if not urgency and part.ahead:
+            if urgency:
+                part.expected = sum(chunk.nbytes for chunk in part.chunks)
+                self._expected += part.expected
+            else:
                 self.early += part.ahead
-                self._ahead -= part.ahead
-                part.ahead = 0
+                self._no_longer_ahead(part)
             part.asked = urgency
             for chunk in part.chunks:
                 if not chunk.asked:
@@ -306,9 +318,13 @@ class Fetcher:
     def _let_go(self, part: _Part) -> None:
         if not part.gone:
             part.gone = True
-            self._ahead -= part.ahead
-            part.ahead = 0
+            self._no_longer_ahead(part)
             self._source(part).waiting -= sum(chunk.nbytes for chunk in part.chunks if not chunk.asked)
+
+    def _no_longer_ahead(self, part: _Part) -> None:
+        self._expected -= part.expected
+        self._ahead -= part.ahead
+        part.expected = part.ahead = 0
 
     def forget(self, keys: Iterable[int]) -> None:
         """Let go of what was brought."""
