@@ -35,8 +35,8 @@ def no_session() -> Iterator[None]:
     craton.shutdown()
 
 
-def begun(**more: Any) -> ClusterSession:
-    session = craton.init("local", **{"workers": 2, "threads": 1, "nodes": 2, **more})
+def begun(host: Any = "local", **more: Any) -> ClusterSession:
+    session = craton.init(host, **{"workers": 2, "threads": 1, "nodes": 2, **more})
     assert isinstance(session, ClusterSession)
     return session
 
@@ -152,10 +152,19 @@ def folders() -> set[str]:
     return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("craton")}
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
-def test_kills_during_shuffles(times: int) -> None:
+@pytest.mark.parametrize(
+    ("host", "times"),
+    [
+        ("local", 3),
+        pytest.param("local", 100, marks=pytest.mark.slow),
+        pytest.param("dask", 30, marks=pytest.mark.slow),
+    ],
+)
+def test_kills_during_shuffles(host: str, times: int) -> None:
+    if host == "dask":
+        pytest.importorskip("distributed")
     before = children(), folders(), set(os.listdir("/dev/shm"))
-    session = begun()
+    session = begun(host)
     rng = random.Random(11)
     longest = 0.0
     for _ in range(times):
