@@ -284,10 +284,12 @@ class Fetcher:
                 if place is None:
                     self._fail(part, error or OutputLost(part.wanted.key))
                     continue
+                if part.gone:
+                    continue
                 part.places[chunk.number] = place
                 part.held.append(held)
                 part.left -= 1
-                if not part.left and not part.future.done():
+                if not part.left:
                     part.future.set_result(part.places)
         self._send()
 
@@ -315,11 +317,13 @@ class Fetcher:
         if not part.future.done():
             part.future.set_exception(error)
 
-    def _let_go(self, part: _Part) -> None:
-        if not part.gone:
-            part.gone = True
-            self._no_longer_ahead(part)
-            self._source(part).waiting -= sum(chunk.nbytes for chunk in part.chunks if not chunk.asked)
+    def _let_go(self, part: _Part) -> list[LocalitySet | None]:
+        """Have a part be none any more; return what was held for it."""
+        part.gone = True
+        self._no_longer_ahead(part)
+        self._source(part).waiting -= sum(chunk.nbytes for chunk in part.chunks if not chunk.asked)
+        held, part.held, part.chunks = part.held, [], []
+        return held
 
     def _no_longer_ahead(self, part: _Part) -> None:
         self._expected -= part.expected
@@ -328,15 +332,14 @@ class Fetcher:
 
     def forget(self, keys: Iterable[int]) -> None:
         """Let go of what was brought."""
-        gone: list[_Part] = []
-        if self._parts:
-            with self._lock:
-                for key in keys:
-                    gone += self._parts.pop(key, {}).values()
-                for part in gone:
-                    self._let_go(part)
+        if not self._parts:
+            return
+        held: list[LocalitySet | None] = []
+        with self._lock:
+            for key in keys:
+                for part in self._parts.pop(key, {}).values():
+                    held += self._let_go(part)
                     if not part.future.done():
-                        part.future.set_exception(OutputLost(part.wanted.key))
-        if gone:
-            del gone  # the store is told, outside of the lock
-            self._wake()
+                        part.future.set_exception(OutputLost(key))
+        del held  # the store is told, outside of the lock
+        self._wake()
