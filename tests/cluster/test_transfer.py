@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,14 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+from watching import environment, runs, until
 
 import craton
 from craton.cluster.sessions import ClusterSession
 from craton.schedule.tasks import Input, Output, Read, Sink, Task, new_key
 from craton.store import default_store
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def no_session() -> Iterator[None]:
-    craton.shutdown()
-    yield
-    craton.shutdown()
+pytestmark = pytest.mark.usefixtures("no_session")
 
 
 def begun(host: Any = "local", **more: Any) -> ClusterSession:
@@ -50,13 +44,6 @@ def release(session: ClusterSession, tasks: Sequence[Task]) -> None:
         session.runner.release([task.key for task in tasks])
 
     session.call(go())
-
-
-def until(what: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it has not come about"
-        time.sleep(0.01)
 
 
 class Spread:
@@ -222,13 +209,15 @@ except KeyboardInterrupt:
 def test_the_end_of_the_driver_in_the_middle(number: signal.Signals, tmp_path: Path) -> None:
     program = tmp_path / "driver.py"
     program.write_text(_DRIVER)
-    path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary)}
     memory = set(os.listdir("/dev/shm"))
     driver = subprocess.Popen(
-        [sys.executable, str(program)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(program)],
+        env=environment(TMPDIR=str(temporary)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert driver.stdout is not None
@@ -239,7 +228,7 @@ def test_the_end_of_the_driver_in_the_middle(number: signal.Signals, tmp_path: P
         began = time.monotonic()
         driver.send_signal(number)
         driver.wait(20)
-        until(lambda: not any(lives(one) for one in processes), 10)
+        until(lambda: not any(runs(one.pid) for one in processes), 10)
         took = time.monotonic() - began
         print(f"\n{number.name}: all is gone after {took:.2f} s")
         until(lambda: not list(temporary.iterdir()), 10)
@@ -247,12 +236,6 @@ def test_the_end_of_the_driver_in_the_middle(number: signal.Signals, tmp_path: P
     finally:
         driver.kill()
         driver.communicate()
-
-
-def lives(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    return False
 
 
 def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
