@@ -9,19 +9,22 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import heapq
 import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import cloudpickle
 
+from craton.cluster.fetching import Near, Wanted
+from craton.cluster.transfer import Place, place_of
 from craton.schedule.metering import SMALL_NEED, Meter, projected
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
-from craton.schedule.tasks import Work
+from craton.schedule.pages import Chosen, OutputLost, PageInput, PageSink, Piece, Stored, cut, inputs_of
+from craton.schedule.tasks import Read, Work
 from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
 
@@ -107,7 +110,7 @@ class Told:
     def __init__(self) -> None:
         self.done: list[tuple[Any, ...]] = []
         self.failed: list[tuple[int, int, bytes, str]] = []
-        self.lost: list[tuple[int, int, int]] = []
+        self.lost: list[tuple[int, int, int, Place | None]] = []
         self.made: dict[int, list[tuple[int, int, Stored]]] = {}
 
 
@@ -125,7 +128,11 @@ class Crew:
     store
         Where outputs go.
     bring
-        Given parts of outputs on other machines, returns where they are in `store`.
+        Given rows of outputs on other machines, returns where they are in `store`; None if the function that it is also given
+        says that nobody wants them any more.
+    expect
+        Given an order and rows of outputs on other machines, brings them when there is room, for a task of that order; says
+        whether there is room for more.
     tell
         Called, in any thread, when there is something to tell, or nothing to do.
     """
@@ -137,16 +144,19 @@ class Crew:
         threads: int,
         memory: int,
         store: Store,
-        bring: Callable[[Sequence[tuple[int, Stored, int]]], dict[tuple[int, int], Stored]],
+        bring: Callable[[Sequence[Wanted], Callable[[], bool]], dict[tuple[int, Hashable], Near] | None],
+        expect: Callable[[int, Sequence[Wanted]], bool],
         tell: Callable[[], None],
     ) -> None:
         self.number, self.node, self.threads, self.memory = number, node, threads, memory
-        self._store, self._bring, self._tell = store, bring, tell
+        self._store, self._bring, self._expect, self._tell = store, bring, expect, tell
         self._changed = threading.Condition()
         self._waiting = Waiting()
         self._jobs: dict[int, Job] = {}
         self._running: dict[int, Job] = {}
         self._where: dict[int, Stored] = {}
+        self._far = False  # whether there are outputs on other machines
+        self._unseen: list[tuple[int, int]] = []  # tasks whose inputs there nobody has looked at, by order
         self._sets: dict[int, LocalitySet] = {}
         self._cancelled: set[int] = set()
         self._free = threads
@@ -174,6 +184,9 @@ class Crew:
                     continue
                 self._jobs[job.key] = job
                 self._waiting.add(job.key, job.order, job.needed(), self._where)
+                if self._far:
+                    heapq.heappush(self._unseen, (job.order, job.key))
+            self._look_ahead()
             self._changed.notify_all()
 
     def made(self, told: Iterable[tuple[int, int, Stored]]) -> None:
@@ -186,7 +199,51 @@ class Crew:
 
     def _note(self, key: int, stored: Stored) -> None:
         self._where[key] = stored
+        if stored.node != self.node and stored.number:
+            self._far = True
+            if self._expect(0, ()):
+                for reader in self._waiting.readers(key):
+                    job = self._jobs.get(reader)
+                    if job is not None:
+                        self._expect_some(job, {key: stored})
         self._waiting.made(key)
+
+    def _look_ahead(self) -> None:
+        """Have brought what the next tasks will read, as long as there is room."""
+        while self._unseen and self._far and self._expect(0, ()):
+            job = self._jobs.get(heapq.heappop(self._unseen)[1])
+            if job is None or job.key in self._running:
+                continue
+            made = {key: stored for key in job.needed() if (stored := self._where.get(key)) is not None}
+            if job.key in self._waiting.missing:
+                self._expect_some(job, made)
+                continue
+            with contextlib.suppress(IndexError):  # the task raises it
+                wanted = self._elsewhere(self._chosen(job, made))
+                if wanted:
+                    self._expect(job.order, wanted)
+
+    def _expect_some(self, job: Job, made: dict[int, Stored]) -> None:
+        """Have brought what a task will read of some outputs."""
+        wanted = [
+            Wanted(key, stored, part, stored.parts[part])
+            for tasks, parts, rows in job.reads
+            if rows is None
+            for own in [tasks if len(made) == 1 else set(tasks)]
+            for key, stored in made.items()
+            if stored.node != self.node and (len(job.reads) == 1 or key in own)
+            for part in parts
+            if part < len(stored.parts) and stored.parts[part]
+        ]
+        if wanted:
+            self._expect(job.order, wanted)
+
+    def holds(self, run: int) -> tuple[list[int], list[int]]:
+        """Keys of the tasks of a run that are here, and of outputs that they wait for."""
+        with self._changed:
+            jobs = [job for job in self._jobs.values() if job.run == run]
+            missing = {key for job in jobs for key in job.needed() if key not in self._where}
+            return [job.key for job in jobs], list(missing)
 
     def forget(self, keys: Iterable[int]) -> None:
         """Let go of outputs that nobody will read any more."""
@@ -270,6 +327,7 @@ class Crew:
         job.taken = wanted
         job.thread = threading.get_ident()
         self._running[key] = job
+        self._look_ahead()
         return job
 
     def _work(self) -> None:
@@ -296,8 +354,10 @@ class Crew:
         error: BaseException | None = None
         value, seconds, memory = None, 0.0, 0
         again = False
+        where: dict[int, Stored] = {}
         try:
-            inputs = self._inputs(job)
+            where = self._places(job)
+            inputs = self._inputs(job, where)
             need = projected(job.memory, sum(one.nbytes for one in inputs), job.nbytes)
             again = not self._admitted(job, need)
             if not again and need >= SMALL_NEED:
@@ -330,32 +390,67 @@ class Crew:
             sink.abandon()
         if reserved is not None:
             reserved.release()
-        self._finish(job, sink, stored, value, seconds, memory, error, again)
+        lost = where.get(error.key) if isinstance(error, OutputLost) else None
+        self._finish(job, sink, stored, value, seconds, memory, error, again, lost)
         if error is not None:
             error.__traceback__ = None
             del error
             gc.collect()  # what the task read is in its frames
 
-    def _inputs(self, job: Job) -> list[PageInput]:
-        """What the task reads; parts on other machines are brought here."""
-        wanted = []
-        for tasks, parts, _ in job.reads:
-            for key in tasks:
-                stored = self._where.get(key)
-                if stored is None:
-                    raise OutputLost(key)
-                if stored.node != self.node:
-                    wanted += [(key, stored, part) for part in parts if part < len(stored.parts) and stored.parts[part]]
-        brought = self._bring(wanted) if wanted else {}
+    def _places(self, job: Job) -> dict[int, Stored]:
+        """Where the outputs are that the task reads."""
+        where: dict[int, Stored] = {}
+        for key in job.needed():
+            stored = self._where.get(key)
+            if stored is None:
+                raise OutputLost(key)
+            where[key] = stored
+        return where
+
+    def _inputs(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
+        """What the task reads; what is on other machines is brought here."""
+        if all(stored.node == self.node or not stored.number for stored in where.values()):
+            return inputs_of(self._store, [Read(*read) for read in job.reads], where)
+        return self._brought(job, where)
+
+    def _chosen(self, job: Job, where: dict[int, Stored]) -> list[list[tuple[Chosen, Hashable]]]:
+        """For each read of the task, what it reads of which output, with a name for that."""
         found = []
         for tasks, parts, rows in job.reads:
+            pieces = [Piece(key, where[key], part) for key in tasks for part in parts]
+            chosen: list[Chosen] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
+            names: list[Hashable] = [piece.part for piece in pieces]
+            if rows is not None:
+                chosen = list(cut(chosen, *rows))
+                names = [each[2] and (name, each[2][0], each[2][-1]) for name, each in zip(names, chosen, strict=True)]
+            found.append(list(zip(chosen, names, strict=True)))
+        return found
+
+    def _elsewhere(self, reads: Sequence[Sequence[tuple[Chosen, Hashable]]]) -> list[Wanted]:
+        return [
+            Wanted(key, stored, name, stretches)
+            for read in reads
+            for (key, stored, stretches), name in read
+            if stretches and stored.node != self.node
+        ]
+
+    def _brought(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
+        reads = self._chosen(job, where)
+        wanted = self._elsewhere(reads)
+        near = self._bring(wanted, lambda: job.cancelled) if wanted else {}
+        if near is None:
+            raise Cancelled
+        found = []
+        for read in reads:
             pieces = []
-            for key in tasks:
-                stored = self._where[key]
-                for part in parts:
-                    near = brought.get((key, part))
-                    pieces.append(Piece(key, stored, part) if near is None else Piece(key, near, 0))
-            found.append(PageInput(self._store, pieces, rows))
+            for (key, stored, stretches), name in read:
+                if stretches and stored.node != self.node:
+                    pieces += [Piece(key, *each) for each in near[key, name]]
+                elif isinstance(name, int):
+                    pieces.append(Piece(key, stored, name))
+                else:
+                    pieces.append(Piece(key, stored._replace(parts=(stretches,)), 0))
+            found.append(PageInput(self._store, pieces))
         return found
 
     def _check_store(self) -> None:
@@ -399,6 +494,7 @@ class Crew:
         memory: int,
         error: BaseException | None,
         again: bool,
+        lost: Stored | None,
     ) -> None:
         failure = None
         if isinstance(error, MemoryError) and not job.alone and not job.cancelled and self.threads > 1:
@@ -420,8 +516,9 @@ class Crew:
             elif stored is None:
                 del self._jobs[job.key]
                 if isinstance(error, OutputLost):
-                    self._where.pop(error.key, None)
-                    self._told.lost.append((job.run, job.key, error.key))
+                    if self._where.get(error.key) == lost:
+                        self._where.pop(error.key, None)
+                    self._told.lost.append((job.run, job.key, error.key, None if lost is None else place_of(lost)))
                 elif failure is not None:
                     self._told.failed.append((job.run, job.key, *failure))
                 self._speak()

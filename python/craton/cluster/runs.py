@@ -37,6 +37,8 @@ class Run:
         What was made.
     bands : dict
         The band of each task that is not done; -1 for one that has none.
+    moving : dict
+        The band that has given a task to the one that has it now, as long as that has not said that it has come.
     """
 
     def __init__(self, number: int, tasks: Sequence[Task]) -> None:
@@ -46,6 +48,9 @@ class Run:
         self.outputs: dict[int, Output] = {}
         self.bands: dict[int, int] = {}
         self.orders: dict[int, int] = {}
+        self.moving: dict[int, int] = {}
+        self.changes = 0  # of bands: a run that stands still has none
+        self.lost_sight: set[int] = set()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._subscribers: dict[int, set[int]] = {}  # bands that must be told of an output by the supervisor
         self._tried: dict[int, int] = {}
@@ -66,6 +71,8 @@ class Run:
         for task, band, order in zip(tasks, bands, orders, strict=True):
             self.tasks.setdefault(task.key, task)
             self.bands[task.key] = band
+            self.moving.pop(task.key, None)
+            self.changes += 1
             self.orders.setdefault(task.key, order)
             self.outputs.pop(task.key, None)
 
@@ -118,6 +125,8 @@ class Run:
     def done(self, output: Output) -> Iterable[int]:
         """Take note of an output; return the bands that the supervisor must tell of it."""
         self.bands.pop(output.key, None)
+        self.moving.pop(output.key, None)
+        self.changes += 1
         self.outputs[output.key] = output
         if not self.bands and not self.ended.done():
             self.ended.set_result(None)
@@ -129,8 +138,31 @@ class Run:
             self.ended.set_exception(error)
 
     def of_band(self, band: int) -> list[int]:
-        """Keys of a band's tasks that are not done."""
-        return [key for key, its in self.bands.items() if its == band]
+        """Keys of a band's tasks that are not done, those included that it has given away and that may not have come."""
+        moving = [key for key, giver in self.moving.items() if giver == band and self.bands.get(key) != band]
+        return [key for key, its in self.bands.items() if its == band] + moving
+
+    def made_by(self, band: int) -> dict[int, list[int]]:
+        """Keys of the outputs that a band has made and that others wait for, by the bands that do."""
+        found: dict[int, set[int]] = {}
+        for key, other in self.bands.items():
+            for source in reads_of(self.tasks[key]):
+                made = self.outputs.get(source)
+                if made is not None and made.band == band:
+                    found.setdefault(other, set()).add(source)
+        return {other: list(keys) for other, keys in found.items()}
+
+    def out_of_sight(self, held: dict[int, set[int]]) -> list[int]:
+        """Keys of tasks that their bands do not have, now and when this was asked before.
+
+        Parameters
+        ----------
+        held
+            For each band that lives and has answered, the keys of the run's tasks that it has; nothing for one that is gone.
+        """
+        found = {key for key, band in self.bands.items() if band in held and key not in held[band]}
+        again, self.lost_sight = found & self.lost_sight, found
+        return list(again)
 
     def suspect(self, keys: Iterable[int], why: str) -> None:
         """Count a death against tasks that were running then; end the run if one of them has been tried often enough."""

@@ -29,6 +29,9 @@ _T = TypeVar("_T")
 
 HostName = Literal["embedded", "local", "ray", "dask"]
 HOSTS = ("embedded", "local", "ray", "dask")
+#: How what goes from machine to machine is compressed.
+Compression = Literal["none", "lz4"]
+COMPRESSIONS = ("none", "lz4")
 #: In the environment: the host to use unless the program says another, as in :func:`parse`.
 VARIABLE = "CRATON_CLUSTER"
 
@@ -206,7 +209,7 @@ class ClusterSession(Session):
         pool = await xo.create_actor_pool(reached_at, n_process=0, auto_recover="actor")
         pool.use_key(secrets.token_hex(32).encode())  # workers share it, and refuse everybody else
         self._host.pool = pool
-        supervisor = Supervisor(pool, self._host, self._given["policy"])
+        supervisor = Supervisor(pool, self._host, self._given["policy"], self._given["compression"])
         try:
             await supervisor.start(spec)
         except BaseException:
@@ -327,6 +330,7 @@ def init(
     memory_limit: int | str | None = None,
     address: Any = None,
     policy: str = "ncs",
+    compression: Compression = "none",
     **more: Any,
 ) -> Session:
     """Begin a session: from now on this process's tasks run there.
@@ -346,6 +350,8 @@ def init(
     policy
         How tasks are assigned to workers: ``"ncs"``, or one that it is compared with, ``"bfs"``, ``"round-robin"`` or
         ``"random"``.
+    compression
+        Of what goes from machine to machine: ``"none"``, or ``"lz4"`` where the network is slower than the processors.
     **more
         Options of the host.
 
@@ -357,7 +363,7 @@ def init(
     Raises
     ------
     ValueError
-        If there is no such host or policy, or a number is less than 1.
+        If there is no such host, policy or compression, or a number is less than 1.
     RuntimeError
         If there is another session.
 
@@ -375,13 +381,16 @@ def init(
 
     if policy not in POLICIES:
         raise ValueError(f"policy is one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
+    if compression not in COMPRESSIONS:
+        raise ValueError(f"compression is one of {', '.join(map(repr, COMPRESSIONS))}, not {compression!r}")
     numbers: tuple[tuple[str, Any], ...] = (("workers", workers), ("threads", threads))
     for name, number in numbers:
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise ValueError(f"{name} is a whole number, 1 or more, not {number!r}")
     limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit
     given = {
-        "workers": workers, "threads": threads, "memory_limit": limit, "address": address, "policy": policy, "options": more,
+        "workers": workers, "threads": threads, "memory_limit": limit, "address": address, "policy": policy,
+        "compression": compression, "options": more,
     }  # fmt: skip
     with _lock:
         if _current is not None and not _current.closed:

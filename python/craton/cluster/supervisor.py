@@ -11,7 +11,7 @@ import itertools
 import pickle
 import time
 from collections.abc import Container, Coroutine, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,12 +24,15 @@ from craton.cluster.lineage import Lineage, reads_of
 from craton.cluster.placing import Lies, PolicyName, place
 from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
-from craton.cluster.transfer import NodeActor
+from craton.cluster.transfer import NodeActor, Place, fetch, place_of
 from craton.schedule.inline import in_order
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
 from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
 from craton.schedule.watching import Sample, Sampler, tell_of
 from craton.store import default_store
+
+if TYPE_CHECKING:
+    from craton.cluster.sessions import Compression
 
 #: The name of the supervisor's actor in its pool.
 UID = "craton-supervisor"
@@ -37,6 +40,12 @@ UID = "craton-supervisor"
 _LAZY = 0.05
 # How often in a row a worker is started that ends again before it serves.
 _STARTS = 5
+# Seconds before it is started once more: twice as many each time.
+_PAUSE = 0.1
+# Seconds that workers have to say whether a run's tasks have stopped.
+_STOPS = worker.PATIENCE + 0.3
+# Seconds between looks whether runs stand still, and for workers to say what they have of them.
+_STILL, _SAYS = 4.0, 2.0
 
 
 class SupervisorActor(xo.StatelessActor):
@@ -47,7 +56,7 @@ class SupervisorActor(xo.StatelessActor):
         self._supervisor = supervisor
 
     def done(
-        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int]], running: list[int]
+        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
     ) -> None:
         """Take note of outputs, of tasks whose inputs are gone, and of what a band runs now."""
         self._supervisor.done(band, rows, lost, running)
@@ -64,6 +73,10 @@ class SupervisorActor(xo.StatelessActor):
         """Take note of tasks, by run and key, that a band has given to another."""
         self._supervisor.moved(giver, taker, tasks)
 
+    def taken(self, taker: int, tasks: list[tuple[int, int]]) -> None:
+        """Take note of tasks, by run and key, that have come to the band that they were given to."""
+        self._supervisor.taken(taker, tasks)
+
 
 class Supervisor:
     """Runs tasks on the workers of a host; implements :class:`craton.schedule.tasks.Runner`.
@@ -76,10 +89,12 @@ class Supervisor:
         What starts the workers.
     policy
         Which band runs which task: ``"ncs"`` by nearest common successors; the others are there to be compared with.
+    compression
+        Of what goes from machine to machine.
     """
 
-    def __init__(self, pool: Any, host: Host, policy: PolicyName = "ncs") -> None:
-        self._pool, self.host, self._policy = pool, host, policy
+    def __init__(self, pool: Any, host: Host, policy: PolicyName = "ncs", compression: Compression = "none") -> None:
+        self._pool, self.host, self._policy, self._compression = pool, host, policy, compression
         self._loop = asyncio.get_running_loop()
         pool.make(UID.encode(), SupervisorActor, (self,), {})
         self._node: NodeActor = pool.make(NODE.encode(), NodeActor, (0,), {})
@@ -116,6 +131,7 @@ class Supervisor:
         for number in range(len(self.workers)):
             self._spawn(self._watch(number))
         self._watch_nodes()
+        self._spawn(self._look_after())
         self._some_alive.set()
 
     async def stop(self) -> None:
@@ -151,6 +167,7 @@ class Supervisor:
             tuple(started.address if alive else None for started, alive in zip(self.workers, self._alive, strict=True)),
             tuple(node.address for node in self.host.nodes),
             tuple(started.band.node for started in self.workers),
+            self._compression,
         )
 
     async def _join(self, band: int) -> None:
@@ -189,6 +206,7 @@ class Supervisor:
                 await self._join(band)
             except (ConnectionError, xo.ActorNotExist):
                 failed += 1  # it has ended again
+                await asyncio.sleep(_PAUSE * 2**failed)
                 continue
             except (OSError, RuntimeError) as error:
                 why = f"{why}; it could not be started again: {error}"
@@ -250,6 +268,54 @@ class Supervisor:
             running = [key for key in said if key in run.bands]
             run.suspect(running or self._first_ready(run, keys, band), why)
             self._again(run, keys)
+        for run in list(self._runs.values()):  # it may not have told others what it has told here
+            for other, made in run.made_by(band).items():
+                self._tell_where(run, other, made)
+
+    def _tell_where(self, run: Run, band: int, keys: Iterable[int]) -> None:
+        """Tell a band where outputs are."""
+        made = [(run.number, key, Stored(*stored)) for key in keys if (stored := self._where(key)) is not None]
+        if made and band >= 0:
+            self._tell(band, self._ref(band).made.tell(made))
+
+    async def _look_after(self) -> None:
+        """Have runs go on that stand still: a message may have been lost with the process that sent it, or was sent it."""
+        seen: dict[int, int] = {}
+        while True:
+            await asyncio.sleep(_STILL)
+            for run in list(self._runs.values()):
+                if seen.get(run.number) == run.changes and not run.ended.done():
+                    await self._look_into(run)
+                else:
+                    run.lost_sight.clear()
+            seen = {run.number: run.changes for run in self._runs.values()}
+
+    async def _look_into(self, run: Run) -> None:
+        """Ask the workers what they have of a run; make good what nobody has, and what they wait for in vain."""
+        before = run.changes
+        living = [band for band, alive in enumerate(self._alive) if alive]
+        asked = [self._loop.create_task(self._ref(band).holds(run.number)) for band in living]
+        if not asked:
+            return
+        await asyncio.wait(asked, timeout=_SAYS)
+        held: dict[int, set[int]] = {band: set() for band, alive in enumerate(self._alive) if not alive}
+        missing: dict[int, list[int]] = {}
+        for band, one in zip(living, asked, strict=True):
+            if not one.done():
+                one.add_done_callback(_heard)
+            elif one.exception() is None:
+                keys, missing[band] = one.result()
+                held[band] = set(keys)
+        if run.changes != before or run.ended.done():
+            return
+        again = run.out_of_sight(held)
+        for band, keys in missing.items():
+            there = [key for key in keys if key not in run.bands]
+            self._tell_where(run, band, there)
+            gone = {key for key in there if self._where(key) is None}
+            again += [key for key in held[band] if key in run.bands and not gone.isdisjoint(reads_of(run.tasks[key]))]
+        if again:
+            self._again(run, list(dict.fromkeys(again)))
 
     def _first_ready(self, run: Run, keys: list[int], band: int) -> list[int]:
         """What a band ran, most likely, if it died before it could say so."""
@@ -303,7 +369,7 @@ class Supervisor:
     # ---- what workers say ----
 
     def done(
-        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int]], running: list[int]
+        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
     ) -> None:
         """See :meth:`SupervisorActor.done`."""
         self._running[band] = running
@@ -334,10 +400,11 @@ class Supervisor:
             self._spawn(self._held(node, outputs))
         for other, made in forward.items():
             self._tell(other, self._ref(other).made.tell(made))
-        for number, key, source in lost:
+        for number, key, source, was in lost:
             run = self._runs.get(number)
             if run is not None and key in run.bands:
-                if source not in run.bands:
+                stored = self._where(source)
+                if stored is not None and was == place_of(Stored(*stored)):  # and not made again meanwhile
                     self._gone([source])
                 self._again(run, [key])
 
@@ -356,7 +423,7 @@ class Supervisor:
         ref = xo.create_actor_ref(self.host.nodes[node].address, NODE)
         try:
             gone = await ref.hold(outputs)
-        except ConnectionError:
+        except (ConnectionError, xo.ActorNotExist):
             gone = [key for key, _, _ in outputs]
         self._gone(gone)
 
@@ -390,8 +457,17 @@ class Supervisor:
             if run is None or run.bands.get(key) != giver:
                 continue
             run.bands[key] = taker
+            run.moving[key] = giver
+            run.changes += 1
             if not self._alive[taker]:
                 self._again(run, [key])
+
+    def taken(self, taker: int, tasks: list[tuple[int, int]]) -> None:
+        """See :meth:`SupervisorActor.taken`."""
+        for number, key in tasks:
+            run = self._runs.get(number)
+            if run is not None and run.bands.get(key) == taker:
+                run.moving.pop(key, None)
 
     # ---- the runner ----
 
@@ -438,13 +514,18 @@ class Supervisor:
         bands = [band for band, alive in enumerate(self._alive) if alive]
 
         async def stopped(band: int) -> None:
-            with contextlib.suppress(ConnectionError):
-                if not await self._ref(band).cancel(run.number) and self._alive[band]:
-                    self._alive[band] = False
-                    self._running[band] = []
-                    for other in list(self._runs.values()):  # whose tasks are not to blame
-                        self._again(other, other.of_band(band))
-                    await self.host.end(band)
+            asked = self._loop.create_task(self._ref(band).cancel(run.number))
+            await asyncio.wait({asked}, timeout=_STOPS)
+            if not asked.done():
+                asked.add_done_callback(_heard)  # something keeps even its loop from running
+            elif asked.exception() is not None or asked.result():
+                return
+            if self._alive[band]:
+                self._alive[band] = False
+                self._running[band] = []
+                for other in list(self._runs.values()):  # whose tasks are not to blame
+                    self._again(other, other.of_band(band))
+                await self.host.end(band)
 
         stopping = [self._loop.create_task(stopped(band)) for band in bands]
         if stopping:
@@ -479,12 +560,12 @@ class Supervisor:
                     raise OutputLost(key)
                 if stored.node:
                     ref = xo.create_actor_ref(self.host.nodes[stored.node].address, NODE)
-                    (table,) = await ref.read(key, stored, [part])
-                    return table
+                    return await fetch(ref, key, stored, part, self._compression)
                 return await asyncio.to_thread(PageInput(default_store(), [Piece(key, stored, part)]).table)
-            except (OutputLost, ConnectionError):
-                self._lineage.lose([key])
-                await self._remake(key)
+            except (OutputLost, ConnectionError, xo.ActorNotExist):
+                if made.stored is stored:  # and not made again meanwhile
+                    self._lineage.lose([key])
+                    await self._remake(key)
 
     async def _remake(self, key: int) -> None:
         try:
@@ -508,7 +589,7 @@ class Supervisor:
         self._forget([key for key, _ in dropped])
 
     async def _dropped(self, message: Coroutine[Any, Any, Any]) -> None:
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, xo.ActorNotExist):
             await message
 
     def _forget(self, keys: list[int]) -> None:
@@ -575,7 +656,7 @@ class Supervisor:
                 "memory_limit": started.band.memory,
             }
             asked = {"memory_used": 0, "done": 0, "running": 0}
-            with contextlib.suppress(ConnectionError, TimeoutError):
+            with contextlib.suppress(ConnectionError, TimeoutError, xo.ActorNotExist):
                 if self._alive[band]:
                     asked = await asyncio.wait_for(self._ref(band).facts(), 1.0)
             return {
@@ -585,3 +666,9 @@ class Supervisor:
             }
 
         return list(await asyncio.gather(*[one(band) for band in range(len(self.workers))]))
+
+
+def _heard(task: asyncio.Task[Any]) -> None:
+    """Nobody waits for the answer any more; an error would be said to have been overlooked."""
+    if not task.cancelled():
+        task.exception()

@@ -15,15 +15,19 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import craton.actor as xo
 from craton.cluster.crew import Crew, Job, packed_error
-from craton.cluster.transfer import Fetcher
+from craton.cluster.fetching import Fetcher
+from craton.cluster.transfer import UID as NODE
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
 from craton.schedule.watching import Sample, Sampler
-from craton.store import default_store
+from craton.store import Store, default_store
+
+if TYPE_CHECKING:
+    from craton.cluster.sessions import Compression
 
 #: The name of a worker's actor in its pool.
 UID = "craton-worker"
@@ -32,7 +36,11 @@ _PAUSE = 0.001
 # Seconds that a worker has nothing to do before it asks others for tasks.
 _IDLE = 0.002
 # Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
-_PATIENCE, _LOOK = 0.5, 0.01
+PATIENCE, _LOOK = 0.5, 0.01
+# Seconds that a worker waits for the store of its machine, which may be about to be started again.
+_STORE = 4.0
+# What waiting tasks will read is brought ahead into this part of the worker's memory.
+_AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +57,15 @@ class Peers:
         The address of the pool of each machine's node actor.
     of
         The machine of each band.
+    compression
+        Of what goes from machine to machine.
     """
 
     supervisor: str
     workers: tuple[str | None, ...]
     nodes: tuple[str, ...]
     of: tuple[int, ...]
+    compression: Compression = "none"
 
 
 class WorkerActor(xo.StatelessActor):
@@ -78,6 +89,7 @@ class WorkerActor(xo.StatelessActor):
                 os.chdir(folder)
         self.band = band
         self._peers: Peers | None = None
+        self._coming: set[int] = set()  # keys of tasks that are being unpickled
         self._hungry: set[int] = set()  # bands that have nothing to do, and asked
         self._sent = 0.0
         self._flushing = False
@@ -88,20 +100,22 @@ class WorkerActor(xo.StatelessActor):
         sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
         self._loop = asyncio.get_running_loop()
         self._sampler = Sampler(self._loop, self._sampled)
-        self._fetcher = Fetcher(self._loop, default_store(), self.band.node, self._node_ref)
+        store = await _store()
+        self._fetcher = Fetcher(self._loop, store, self.band.node, self._node_ref, self.band.memory // _AHEAD)
         self._crew = Crew(
             self.band.number,
             self.band.node,
             self.band.threads,
             self.band.memory,
-            default_store(),
+            store,
             self._fetcher.bring,
+            self._fetcher.expect,
             self._woken,
         )
 
     def _node_ref(self, node: int) -> Any:
         assert self._peers is not None
-        return xo.create_actor_ref(self._peers.nodes[node], "craton-node")
+        return xo.create_actor_ref(self._peers.nodes[node], NODE)
 
     def _worker_ref(self, band: int) -> Any:
         assert self._peers is not None
@@ -115,6 +129,7 @@ class WorkerActor(xo.StatelessActor):
         if self._peers is None:
             threading.Thread(target=_warm, name="craton-warm", daemon=True).start()
         self._peers = peers
+        self._fetcher.compression = peers.compression
         self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
         self._soon()  # there may be somebody new to take tasks from
         return {"pid": os.getpid(), "now": time.time()}
@@ -151,6 +166,8 @@ class WorkerActor(xo.StatelessActor):
 
     async def _jobs(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[Job]:
         """Tasks as they travel, unpickled: run, number of the work, and what :class:`Job` needs; none if that fails."""
+        keys = {key for _, _, key, *_ in rows}
+        self._coming |= keys
         try:
             # In a thread, for it may import what takes long.
             found = await asyncio.to_thread(pickle.loads, works)
@@ -159,17 +176,24 @@ class WorkerActor(xo.StatelessActor):
             failures = {run: (run, key, *packed) for run, _, key, *_ in rows}  # one of each run ends it
             await self._supervisor().failed.tell(self.band.number, list(failures.values()))
             return []
+        finally:
+            self._coming -= keys
         return [Job(run, found[work], *row) for run, work, *row in rows]
 
     async def cancel(self, run: int) -> bool:
         """Stop a run; return whether its tasks have stopped."""
         self._crew.cancel(run)
-        until = self._loop.time() + _PATIENCE
+        until = self._loop.time() + PATIENCE
         while self._loop.time() < until:
             await asyncio.sleep(_LOOK)
             if not self._crew.interrupt(run):
                 return True
         return False
+
+    def holds(self, run: int) -> tuple[list[int], list[int]]:
+        """Keys of the tasks of a run that are here, and of outputs that they wait for."""
+        held, missing = self._crew.holds(run)
+        return [*held, *self._coming], missing
 
     def forget(self, keys: list[int]) -> None:
         """Let go of outputs."""
@@ -185,6 +209,9 @@ class WorkerActor(xo.StatelessActor):
             "memory_used": own_memory(),
             "done": self._crew.done,
             "running": len(self._crew.running),
+            "moved": self._fetcher.moved,
+            "early": self._fetcher.early,
+            "held": self._fetcher.held,
         }
 
     def observe(self, on: bool, store: bool) -> None:
@@ -237,7 +264,9 @@ class WorkerActor(xo.StatelessActor):
 
     async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
         """Take tasks from another worker."""
-        self._crew.add(await self._jobs(works, rows), where)
+        jobs = await self._jobs(works, rows)
+        self._crew.add(jobs, where)
+        self._tell(self._supervisor().taken.tell(self.band.number, [(job.run, job.key) for job in jobs]))
 
     # ---- what is told, and what is asked for ----
 
@@ -312,6 +341,19 @@ class WorkerActor(xo.StatelessActor):
         # The supervisor knows of a worker's end, and a worker ends with the supervisor.
         with contextlib.suppress(ConnectionError, xo.ActorNotExist):
             await message
+
+
+async def _store() -> Store:
+    """The store of this machine, as soon as it is there."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _STORE
+    while True:
+        try:
+            return default_store()
+        except ConnectionError:
+            if loop.time() >= until:
+                raise
+        await asyncio.sleep(_LOOK)
 
 
 def _warm() -> None:

@@ -198,17 +198,34 @@ class PageSink:
             for piece in pieces:
                 self._append(*piece)
             return
+        self._append_joined([(part, batch.num_rows) for part, batch in pieces], joined)
+
+    def _append_joined(self, pieces: Sequence[tuple[int, int]], joined: pa.RecordBatch) -> None:
         (info,) = self._to_pages(joined)
         first = 0
-        for part, batch in pieces:
-            nbytes = info.nbytes * batch.num_rows // info.rows
+        for part, rows in pieces:
+            nbytes = info.nbytes * rows // info.rows
             stretches = self._parts[part]
             if stretches and stretches[-1][0] == info.number:
-                page, begin, rows, size = stretches[-1]
-                stretches[-1] = page, begin, rows + batch.num_rows, size + nbytes
+                page, begin, before, size = stretches[-1]
+                stretches[-1] = page, begin, before + rows, size + nbytes
             else:
-                stretches.append((info.number, first, batch.num_rows, nbytes))
-            first += batch.num_rows
+                stretches.append((info.number, first, rows, nbytes))
+            first += rows
+
+    def write_joined(self, pieces: Sequence[tuple[int, int]], data: pa.Table) -> None:
+        """Write a table as one page: the rows of some parts, one after another.
+
+        Parameters
+        ----------
+        pieces
+            For each the part and how many rows it has: at least 1.
+        data
+            Their rows.
+        """
+        with self._lock:
+            self.schema(data.schema)
+            self._append_joined(pieces, one_batch(data))
 
     def finish(self) -> Stored:
         """Have everything in the store, and return where."""
@@ -272,7 +289,7 @@ class PageInput:
         self._store = store
         self._schemas = [piece.stored.schema for piece in pieces if piece.stored.schema is not None]
         chosen = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
-        self._chosen = [each for each in (chosen if rows is None else _cut(chosen, *rows)) if each[2]]
+        self._chosen = [each for each in (chosen if rows is None else cut(chosen, *rows)) if each[2]]
 
     @property
     def rows(self) -> int:
@@ -308,7 +325,7 @@ class PageInput:
             while at < len(self._chosen) and self._chosen[at][1] is stored:
                 together += self._chosen[at][2]
                 at += 1
-            tables += self._read(key, stored, together)
+            tables += read_stretches(self._store, key, stored.number, stored.store, together)
         return self._joined(tables)
 
     def tables(self) -> Iterator[pa.Table]:
@@ -319,21 +336,10 @@ class PageInput:
         OutputLost, MemoryError
             As :meth:`table`.
         """
-        for chosen in self._chosen:
-            yield self._joined(self._read(*chosen))
+        for key, stored, stretches in self._chosen:
+            yield self._joined(read_stretches(self._store, key, stored.number, stored.store, stretches))
         if not self._chosen:
             yield self._joined([])
-
-    def _read(self, key: int, stored: Stored, stretches: Sequence[Stretch]) -> list[pa.Table]:
-        pages = list(dict.fromkeys(page for page, *_ in stretches))
-        if stored.store != identity_of(self._store):
-            raise OutputLost(key)
-        try:
-            read = self._store._native.read(stored.number, [([page], None) for page in pages])
-        except KeyError:
-            raise OutputLost(key) from None
-        tables = {page: one_table(parts) for page, parts in zip(pages, read, strict=True)}
-        return [tables[page].slice(first, rows) for page, first, rows, _ in stretches]
 
     def _joined(self, tables: list[pa.Table]) -> pa.Table:
         if tables:
@@ -343,11 +349,46 @@ class PageInput:
         return pa.table({})
 
 
-_Chosen = tuple[int, Stored, tuple[Stretch, ...]]
+#: What is read of one output: the task's key, where it is, and which stretches.
+Chosen = tuple[int, Stored, tuple[Stretch, ...]]
 
 
-def _cut(chosen: list[_Chosen], first: int, number: int) -> Iterator[_Chosen]:
-    """Only some rows of those that were chosen."""
+def read_stretches(
+    store: Store, key: int, number: int, identity: bytes, stretches: Sequence[Stretch]
+) -> list[pa.Table]:
+    """Stretches of the output of task `key`, a table each over the store's memory.
+
+    Parameters
+    ----------
+    store
+        Where they are.
+    key
+        The task's.
+    number, identity
+        Of the set, and of the store that it was written to.
+    stretches
+        Which rows.
+
+    Raises
+    ------
+    OutputLost
+        If pages are gone.
+    MemoryError
+        If they do not fit into the store's memory together.
+    """
+    pages = list(dict.fromkeys(page for page, *_ in stretches))
+    if identity != identity_of(store):
+        raise OutputLost(key)
+    try:
+        read = store._native.read(number, [([page], None) for page in pages])
+    except KeyError:
+        raise OutputLost(key) from None
+    tables = {page: one_table(parts) for page, parts in zip(pages, read, strict=True)}
+    return [tables[page].slice(first, rows) for page, first, rows, _ in stretches]
+
+
+def cut(chosen: Sequence[Chosen], first: int, number: int) -> Iterator[Chosen]:
+    """Only some rows of those that were chosen: `number` of them from `first` on; what has none of them stays, without stretches."""
     end, at = first + number, 0
     for key, stored, stretches in chosen:
         kept = []

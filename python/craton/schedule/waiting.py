@@ -13,7 +13,8 @@ class Waiting:
     """
 
     def __init__(self) -> None:
-        self._missing: dict[int, int] = {}  # how many outputs each task waits for
+        self.missing: dict[int, int] = {}
+        """How many outputs each task waits for that is not ready."""
         self._readers: dict[int, list[int]] = {}
         self._order: dict[int, int] = {}
         self._ready: list[tuple[int, int]] = []
@@ -37,21 +38,25 @@ class Waiting:
         if not missing:
             heapq.heappush(self._ready, (order, key))
             return
-        self._missing[key] = len(missing)
+        self.missing[key] = len(missing)
         for read in missing:
             self._readers.setdefault(read, []).append(key)
 
     def made(self, key: int) -> None:
         """Take note of an output that is there now."""
         for reader in self._readers.pop(key, ()):
-            left = self._missing.get(reader)
+            left = self.missing.get(reader)
             if left is None:
                 continue  # it was removed
             if left > 1:
-                self._missing[reader] = left - 1
+                self.missing[reader] = left - 1
             else:
-                del self._missing[reader]
+                del self.missing[reader]
                 heapq.heappush(self._ready, (self._order[reader], reader))
+
+    def readers(self, key: int) -> list[int]:
+        """The tasks that wait for an output; some may have been removed."""
+        return self._readers.get(key, [])
 
     def take(self) -> int | None:
         """Remove the first ready task, and return its key; None if no task is ready."""
@@ -75,7 +80,7 @@ class Waiting:
     def remove(self, key: int) -> None:
         """Forget a task that waits or is ready; one that is unknown is no error."""
         self._order.pop(key, None)
-        self._missing.pop(key, None)
+        self.missing.pop(key, None)
 
     @property
     def ready(self) -> int:

@@ -254,8 +254,11 @@ class EngineHost(Host):
         """Have a worker there again; see :meth:`Host.restart`."""
         async with self._locks[number]:
             started = self._started[number]
-            lost = not await self._has(number, started.address)
-            if lost and not await self._lives(number):
+            reached = await self._reaches(number)
+            if reached:
+                await self._band(number)  # it has the store of its machine there, for which the worker waits
+            lost = not (reached and await self._has(number, started.address))
+            if lost and not (reached and await self._lives(number)):
                 try:
                     self._launched[number] = await asyncio.to_thread(self._launch, number)
                 except OSError:
@@ -271,7 +274,16 @@ class EngineHost(Host):
                 await self._actor(band, started.address)
             return self._started[number]
 
+    async def _reaches(self, number: int) -> bool:
+        """Whether a launcher answers."""
+        try:
+            await self._launched[number].starter.recovered("")
+        except (ConnectionError, xo.ActorNotExist):
+            return False
+        return True
+
     async def _lives(self, number: int) -> bool:
+        """Whether a launcher has let go of its worker, and can start another."""
         try:
             await self._launched[number].starter.remove(self._started[number].address)
         except (ConnectionError, xo.ActorNotExist):

@@ -1,0 +1,265 @@
+"""Between machines, which the local host pretends to have: shuffles, kills in the middle of them, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+from watching import environment, runs, until
+
+import craton
+from craton.cluster.sessions import ClusterSession
+from craton.schedule.tasks import Input, Output, Read, Sink, Task, new_key
+from craton.store import default_store
+
+pytestmark = pytest.mark.usefixtures("no_session")
+
+
+def begun(host: Any = "local", **more: Any) -> ClusterSession:
+    session = craton.init(host, **{"workers": 2, "threads": 1, "nodes": 2, **more})
+    assert isinstance(session, ClusterSession)
+    return session
+
+
+def run(session: ClusterSession, tasks: list[Task]) -> list[Output]:
+    return session.call(session.runner.run(tasks))
+
+
+def release(session: ClusterSession, tasks: Sequence[Task]) -> None:
+    async def go() -> None:
+        session.runner.release([task.key for task in tasks])
+
+    session.call(go())
+
+
+class Spread:
+    """Rows over parts, by what they are modulo the number of parts."""
+
+    def __init__(self, number: int, rows: int, parts: int, wait_for: Path | None = None) -> None:
+        self.number, self.rows, self.parts, self.wait_for = number, rows, parts, wait_for
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> None:
+        if self.wait_for is not None:
+            until(self.wait_for.exists)
+        values = np.arange(self.number * self.rows, (self.number + 1) * self.rows)
+        for part in range(self.parts):
+            own = values[values % self.parts == part]
+            sink.write(part, pa.table({"n": own, "twice": own * 2.0}))
+
+
+class Summed:
+    """Sums of what it reads, and how many rows there were."""
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> tuple[int, float, int]:
+        table = pa.concat_tables([one.table() for one in inputs])
+        sink.write(0, table.slice(0, 10))
+        return int(np.sum(table["n"].to_numpy())), float(np.sum(table["twice"].to_numpy())), table.num_rows
+
+
+def shuffle(rows: int, tiles: int, parts: int) -> tuple[list[Task], list[Task]]:
+    """A shuffle: what spreads, and what gathers."""
+    spread = [Task(new_key(), Spread(number, rows, parts), (), parts, rows * 16) for number in range(tiles)]
+    keys = tuple(task.key for task in spread)
+    return spread, [Task(new_key(), Summed(), (Read(keys, (part,)),)) for part in range(parts)]
+
+
+def check(outputs: Sequence[Output], total: int, parts: int) -> None:
+    for part, output in enumerate(outputs):
+        values = np.arange(part, total, parts)
+        assert output.value == (int(values.sum()), float(2 * values.sum()), len(values))
+
+
+def moved(session: ClusterSession) -> list[dict[str, Any]]:
+    async def go() -> list[dict[str, Any]]:
+        return [await session.runner._ref(band).facts() for band in range(len(session.runner.bands))]
+
+    return session.call(go())
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+@pytest.mark.parametrize(("rows", "tiles", "parts"), [(1000, 40, 40), (200_000, 4, 3)])
+def test_a_shuffle(rows: int, tiles: int, parts: int, compression: str) -> None:
+    session = begun(compression=compression)
+    spread, gather = shuffle(rows, tiles, parts)
+    outputs = run(session, [*spread, *gather])
+    check(outputs[tiles:], rows * tiles, parts)
+    assert sum(one["moved"] for one in moved(session)) > 0
+    for part, task in enumerate(gather):  # some are on the other machine
+        table = session.call(session.runner.fetch(task.key))
+        assert table["n"].to_pylist() == [part + parts * place for place in range(10)]
+    release(session, [*spread, *gather])
+    until(lambda: len(default_store().describe()) == 0)
+
+
+def test_parts_are_brought_while_others_are_made(tmp_path: Path) -> None:
+    session = begun(threads=2)
+    go_on = tmp_path / "go on"
+    spread, gather = shuffle(100_000, 7, 4)
+    last = Task(new_key(), Spread(7, 100_000, 4, go_on), (), 4, 1_600_000)
+    keys = (*(task.key for task in spread), last.key)
+    gather = [Task(task.key, Summed(), (Read(keys, task.inputs[0].parts),)) for task in gather]
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(run(session, [*spread, last, *gather])))
+    thread.start()
+    try:
+        # The gathering tasks cannot have begun: one of those that they read waits.
+        until(lambda: sum(one["moved"] for one in moved(session)) > 2_000_000)
+        assert not found
+    finally:
+        go_on.touch()
+        thread.join(30)
+    check(found[0][8:], 800_000, 4)
+    assert sum(one["early"] for one in moved(session)) > 2_000_000
+
+
+def kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def children() -> set[int]:
+    return {one.pid for one in psutil.Process().children(True) if one.status() != psutil.STATUS_ZOMBIE}
+
+
+def folders() -> set[str]:
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("craton")}
+
+
+@pytest.mark.parametrize(
+    ("host", "times"),
+    [
+        ("local", 3),
+        pytest.param("local", 100, marks=pytest.mark.slow),
+        pytest.param("dask", 30, marks=pytest.mark.slow),
+    ],
+)
+def test_kills_during_shuffles(host: str, times: int) -> None:
+    if host == "dask":
+        pytest.importorskip("distributed")
+    before = children(), folders(), set(os.listdir("/dev/shm"))
+    session = begun(host)
+    rng = random.Random(11)
+    longest = 0.0
+    for _ in range(times):
+        spread, gather = shuffle(20_000, 12, 8)
+        pids = session.info()["pid"].tolist()
+        if rng.random() < 0.2:  # a machine's store
+            node = session.runner.host.nodes[1].address
+            pids = [one.pid for one in psutil.Process().children(True) if one.pid not in pids and serves(one, node)]
+        timer = threading.Timer(rng.random() * 0.3, kill, [rng.choice(pids)])
+        began = time.monotonic()
+        timer.start()
+        outputs = run(session, [*spread, *gather])
+        longest = max(longest, time.monotonic() - began)
+        timer.join()
+        check(outputs[12:], 240_000, 8)
+        release(session, [*spread, *gather])
+        until(lambda: bool(session.info()["alive"].all()), 30)
+    assert longest < 30
+    print(f"\n{times} kills, the longest run {longest:.1f} s")
+    assert len(session.runner._lineage) == 0
+    until(lambda: len(default_store().describe()) == 0)
+    craton.shutdown()
+    until(lambda: children() <= before[0] and set(os.listdir("/dev/shm")) <= before[2])
+    assert {name for name in folders() - before[1] if str(os.getpid()) not in name} == set()
+
+
+def serves(process: psutil.Process, address: str) -> bool:
+    """Whether a process listens at an address."""
+    port = int(address.rpartition(":")[2])
+    with contextlib.suppress(psutil.Error):
+        return any(
+            one.laddr.port == port and one.status == psutil.CONN_LISTEN for one in process.net_connections("tcp")
+        )
+    return False
+
+
+_DRIVER = """
+import craton
+from test_transfer import begun, release, run, shuffle
+
+session = begun()
+print(*session.info()["pid"], flush=True)
+try:
+    while True:
+        spread, gather = shuffle(50_000, 12, 8)
+        run(session, [*spread, *gather])
+        release(session, [*spread, *gather])
+        print("a turn", flush=True)
+except KeyboardInterrupt:
+    craton.shutdown()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_end_of_the_driver_in_the_middle(number: signal.Signals, tmp_path: Path) -> None:
+    program = tmp_path / "driver.py"
+    program.write_text(_DRIVER)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    memory = set(os.listdir("/dev/shm"))
+    driver = subprocess.Popen(
+        [sys.executable, str(program)],
+        env=environment(TMPDIR=str(temporary)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        assert driver.stdout.readline().startswith("a turn")
+        processes = psutil.Process(driver.pid).children(True)
+        assert len(processes) >= 3  # two workers, and the other machine's store
+        began = time.monotonic()
+        driver.send_signal(number)
+        driver.wait(20)
+        until(lambda: not any(runs(one.pid) for one in processes), 10)
+        took = time.monotonic() - began
+        print(f"\n{number.name}: all is gone after {took:.2f} s")
+        until(lambda: not list(temporary.iterdir()), 10)
+        assert set(os.listdir("/dev/shm")) <= memory
+    finally:
+        driver.kill()
+        driver.communicate()
+
+
+def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
+    session = begun()
+    spread, gather = shuffle(100_000, 7, 4)
+    never = Task(new_key(), Spread(7, 100_000, 4, tmp_path / "never"), (), 4)
+    keys = (*(task.key for task in spread), never.key)
+    gather = [Task(task.key, Summed(), (Read(keys, task.inputs[0].parts),)) for task in gather]
+    at: list[float] = []
+
+    def interrupt() -> None:
+        with contextlib.suppress(AssertionError):
+            until(lambda: sum(one["moved"] for one in moved(session)) > 0)
+        at.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(session, [*spread, never, *gather])
+    took = time.monotonic() - at[0]
+    thread.join()
+    print(f"\nstopped after {took:.2f} s")
+    assert took < 1.5
+    assert len(session.runner._lineage) == 0
+    until(lambda: len(default_store().describe()) == 0)
+    until(lambda: all(one["held"] == 0 for one in moved(session)))
