@@ -35,14 +35,16 @@ from craton.lower.whole import OrderKey
 from craton.plan.explain import describe
 from craton.plan.expr import Call
 from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, SortKey, schema
+from craton.plan.memory import file_bytes
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
-from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
-from craton.plan.sources import FileSource
+from craton.plan.size import estimated_rows, value_bytes
 from craton.schedule.tasks import Output, Part, Read, Runner, Task, new_key
 
 #: Rows of a tile are numbered below this bit; the tile's number stands above it.
 _ROW_BITS = 40
+#: Bytes of memory that the kernel has for each of a tile, at the most: what is decoded, hash tables, parts of an exchange.
+KERNEL_FACTOR = 8
 #: Of each tile, so many rows are sampled for each range that a sort makes.
 _SAMPLES = 64
 
@@ -84,6 +86,12 @@ class Settings:
     tile_bytes: int = 64 << 20
     broadcast_bytes: int = 16 << 20
     collapse_bytes: int = 4 << 20
+
+    @classmethod
+    def within(cls, memory: int) -> Settings:
+        """Tiles of which the kernel can compute one at a time in so many bytes of memory."""
+        tile = min(max(memory // KERNEL_FACTOR, 1 << 20), 64 << 20)
+        return cls(tile_bytes=tile, broadcast_bytes=min(tile // 2, 16 << 20), collapse_bytes=min(tile // 4, 4 << 20))
 
 
 @dataclass(slots=True)
@@ -138,25 +146,38 @@ class Tiling:
     async def result(self) -> pl.DataFrame:
         """Run the plan."""
         try:
-            tiles = await self(self.root)
-            columns = schema(self.root)
-            if tiles.order and not self._small(tiles):
-                tiles = await self.in_order(self.root, tiles)
-            tiles = await self.rest(self.root, tiles)
-            parts = [
-                frame for tile in tiles.reads for read in tile if (frame := await self._fetched(tiles, read)).height
-            ]
-            frame = pl.concat(parts, rechunk=False) if parts else pl.DataFrame(schema=dict(tiles.schema))
-            if tiles.order:
-                by = [key.name for key in tiles.order]
-                descending = [key.descending for key in tiles.order]
-                nulls_last = [key.nulls_last for key in tiles.order]
-                frame = frame.sort(by, descending=descending, nulls_last=nulls_last, maintain_order=True)
-            return frame.select(list(columns))
+            tiles = await self.run_to_rest()
+            frames = [await self.frame(tiles, number) for number in range(len(tiles))]
+            found = [frame for frame in frames if frame.height] or frames[:1]
+            return pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=dict(schema(self.root)))
         finally:
-            for task in self._running.values():
-                task.cancel()
-            self.runner.release(self._keys)
+            await self.close()
+
+    async def run_to_rest(self) -> Tiles:
+        """Run the plan; its rows at rest, tile after tile in order, until :meth:`close`."""
+        tiles = await self(self.root)
+        if tiles.order and not self._small(tiles):
+            tiles = await self.in_order(self.root, tiles)
+        tiles = await self.rest(self.root, tiles)
+        return self.gathered(tiles) if tiles.order else tiles  # few rows, which are sorted when they are looked at
+
+    async def frame(self, tiles: Tiles, number: int) -> pl.DataFrame:
+        """The rows of one tile of what :meth:`run_to_rest` gave, with the columns of the plan."""
+        frames = [await self._fetched(tiles, read) for read in tiles.reads[number]]
+        found = [frame for frame in frames if frame.height]
+        frame = pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=dict(tiles.schema))
+        if tiles.order:
+            by = [key.name for key in tiles.order]
+            descending = [key.descending for key in tiles.order]
+            nulls_last = [key.nulls_last for key in tiles.order]
+            frame = frame.sort(by, descending=descending, nulls_last=nulls_last, maintain_order=True)
+        return frame.select(list(schema(self.root)))
+
+    async def close(self) -> None:
+        """Stop what runs, and drop what was made."""
+        for task in self._running.values():
+            task.cancel()
+        self.runner.release(self._keys)
 
     async def _fetched(self, tiles: Tiles, read: Read) -> pl.DataFrame:
         columns = dict(tiles.schema)
@@ -253,11 +274,7 @@ class Tiling:
         for segment in tiles.segments:
             for tile in range(len(segment)):
                 plan, reads = segment.bound(tile)
-                nbytes = sum(
-                    scanned_bytes(scan)
-                    for scan in topological(plan)
-                    if isinstance(scan, Scan) and isinstance(scan.source, FileSource)
-                )
+                nbytes = file_bytes(plan)
                 slots = tuple(slot for slot, found in reads.items() for _ in found)
                 inputs = tuple(read for found in reads.values() for read in found)
                 work = StageWork(plan, slots, exchange, ordered)

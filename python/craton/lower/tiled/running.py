@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from craton.cluster.sessions import Session, current
 from craton.lower.tiled.planner import Settings, Tiling
-from craton.plan.operators import Operator, Scan
+from craton.plan.operators import Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import SharedSource
@@ -40,6 +41,8 @@ class TiledEngine:
         What became of the plans that ran last.
     runs
         How often plans were run.
+    bounded
+        Whether it runs them in this process because memory is short: then no frame is kept that need not be.
     """
 
     runner: Runner
@@ -48,6 +51,7 @@ class TiledEngine:
     least_bytes: int = 32 << 20
     last: list[Tiling] = field(default_factory=list)
     runs: int = 0
+    bounded: bool = False
 
     def takes(self, plans: list[Operator]) -> bool:
         """Whether plans are worth it."""
@@ -59,6 +63,41 @@ class TiledEngine:
     def collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
         """Run plans."""
         return self.call(self._collect(plans, ordered))  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def rows(self, plan: Operator, ordered: bool = True) -> Iterator[pl.LazyFrame]:
+        """Run a plan; within the block a lazy frame gives its rows, of which a tile at a time is in memory.
+
+        Parameters
+        ----------
+        plan
+            The plan, after the rewrite rules.
+        ordered
+            Whether the order of its rows is seen.
+        """
+        self.runs += 1
+        tiling = Tiling(plan, self.runner, ordered, self.settings)
+        self.last = [tiling]
+        try:
+            tiles = self.call(tiling.run_to_rest())
+
+            def read(
+                columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None
+            ) -> Iterator[pl.DataFrame]:
+                for number in range(len(tiles)):
+                    frame = self.call(tiling.frame(tiles, number))
+                    frame = frame if columns is None else frame.select(columns)
+                    frame = frame if predicate is None else frame.filter(predicate)
+                    if rows is not None:
+                        frame = frame.head(rows)
+                        rows -= frame.height
+                    yield frame
+                    if rows == 0:
+                        return
+
+            yield register_io_source(read, schema=dict(schema(plan)))
+        finally:
+            self.call(tiling.close())
 
     async def _collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
         self.runs += 1

@@ -48,6 +48,35 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Streamed(Keep):
+    """One part with all rows, written while they are computed: there may be more than fit into memory.
+
+    Parameters
+    ----------
+    batch_rows
+        How many are written together.
+    """
+
+    batch_rows: int = 1 << 17
+
+    def stream(self, frame: pl.LazyFrame, sink: Sink) -> None:
+        """Write the rows as they come."""
+        failed: list[BaseException] = []
+
+        def write(batch: pl.DataFrame) -> bool:
+            try:
+                self.write(batch, sink)
+            except BaseException as error:
+                failed.append(error)
+                return True
+            return False
+
+        frame.sink_batches(write, chunk_size=self.batch_rows, lazy=True).collect(engine="streaming")
+        if failed:
+            raise failed[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Sampled:
     """One part with all rows, and a sample of some columns.
 
@@ -169,8 +198,9 @@ class StageWork:
         }
         # Joins stand in the order that measured sizes have given them.
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
-        frame = plan.collect(engine="streaming")
-        return self.exchange.write(frame, sink)
+        if isinstance(self.exchange, Streamed):
+            return self.exchange.stream(plan, sink)
+        return self.exchange.write(plan.collect(engine="streaming"), sink)
 
 
 def _slot_columns(plan: Operator) -> dict[int, tuple[tuple[str, pl.DataType], ...]]:
