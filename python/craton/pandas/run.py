@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 import polars as pl
 
@@ -15,13 +17,16 @@ from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
 from craton.lower.results import results
-from craton.lower.tiled.running import current_engine
+from craton.lower.tiled.bounded import bounded_engine
+from craton.lower.tiled.running import TiledEngine, current_engine
 from craton.plan.operators import Aggregate, Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
+
+_T = TypeVar("_T")
 
 #: How the kernel tells an error of the operating system within an error of its own.
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
@@ -38,11 +43,17 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
         Puts a lazy sink on the lowered plan.
     """
     started = time.perf_counter()
-    optimized = optimize(results.substitute(plan))
+    wanted = results.substitute(plan)
+    optimized = optimize(wanted)
     prepare([optimized])
     scanned = _scanned_rows([optimized])
+    engine = _engine([wanted])
     try:
-        _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
+        if engine is not None:
+            with _running(engine, optimized) as rows:
+                run_all([attach(rows)], expected_rows=0, describe=str)
+        else:
+            _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
     except pl.exceptions.PolarsError as error:
         if code := _SYSTEM_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
@@ -79,8 +90,9 @@ def execute(
         started = time.perf_counter()
         wanted = [results.substitute(plans[i], ordered) for i in missing]
         shared: list[Operator] = []
-        engine = current_engine()
-        tiled = engine if engine is not None and engine.takes(wanted) else None
+        tiled = _engine(wanted, ordered)
+        if tiled is not None and tiled.bounded:
+            beside = None  # it may be large: it goes through the store with the plans that read it
         more: list[pl.LazyFrame] = []
         if beside is not None:
             core, projection, rows = beside
@@ -97,6 +109,7 @@ def execute(
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
         if tiled is not None and (beside is None or tiled.takes(optimized)):
+            prepare(optimized)
             ran = _raising(partial(tiled.collect, optimized, ordered), optimized)
         else:
             ran = _as_a_whole(optimized, ordered, shared, more)
@@ -111,6 +124,21 @@ def execute(
             produced = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
+    """What runs plans as tiles: where tasks run, or where memory is short; None if they run as a whole."""
+    engine = current_engine()
+    if engine is None:
+        return bounded_engine(plans, ordered)
+    return engine if engine.takes(plans) else None
+
+
+@contextlib.contextmanager
+def _running(engine: TiledEngine, plan: Operator) -> Iterator[pl.LazyFrame]:
+    """The rows of a plan that an engine runs; raises what goes wrong with it as pandas would."""
+    with contextlib.ExitStack() as stack:
+        yield _raising(lambda: stack.enter_context(engine.rows(plan)), [plan])
 
 
 def _as_a_whole(
@@ -155,7 +183,7 @@ def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[
     return _raising(run, plans)
 
 
-def _raising(run: Callable[[], list[pl.DataFrame]], plans: list[Operator]) -> list[pl.DataFrame]:
+def _raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
     """Run plans, and raise what goes wrong as pandas would."""
     try:
         return run()

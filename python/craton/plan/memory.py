@@ -1,7 +1,7 @@
 """How much memory the kernel will need for a plan: estimates from what is known of sizes, see :mod:`craton.plan.size`.
 
 Most operators let rows through. What is counted are those that hold rows: the smaller side of a join, the groups of an
-aggregate, what is sorted, what several operators read, the result.
+aggregate, what is sorted, what several operators read. The result is not counted: who asked for it holds it anyway.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def held_bytes(root: Operator, ordered: bool = True) -> int:
     def size(op: Operator) -> int:
         return _bytes(op, needed[op])
 
-    held = size(root)
+    held = 0
     for op in operators:
         if readers[op] > 1:
             held += size(op)

@@ -49,9 +49,7 @@ class InlineRunner:
         allocators is given back to the system then. 0: as many as the task is expected to need.
     """
 
-    def __init__(
-        self, store: Store | None = None, bands: int = 1, threads: int = 1, *, kernel_memory: int = 0
-    ) -> None:
+    def __init__(self, store: Store | None = None, bands: int = 1, threads: int = 1, *, kernel_memory: int = 0) -> None:
         self._given = store
         self._threads = threads
         self._kernel_memory = kernel_memory

@@ -55,7 +55,6 @@ class DecodedFile:
         step = max(CHUNK_ROWS // max(self.group_rows, 1), 1) * max(self.group_rows, 1)
         return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
 
-
     def chunks_of(self, rows: tuple[int, int] | None) -> list[tuple[int, int | None]]:
         """Those that have some of these rows, as (first, number); all if none are given, or if they cannot be told."""
         chunks = self.chunks()

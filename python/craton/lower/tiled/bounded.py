@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from craton.cluster.sessions import run_here
 from craton.config import options
+from craton.errors import SourceChanged
 from craton.lower.tiled.planner import Settings
 from craton.lower.tiled.running import TiledEngine
 from craton.plan.memory import held_bytes
 from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
-from craton.plan.sources import FileSource, SharedSource
+from craton.plan.sources import FileSource, SharedSource, Source
 from craton.plan.stages import optimize
 from craton.schedule.inline import InlineRunner
 
@@ -33,15 +34,25 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
     ordered
         Whether the order of their rows is seen.
     """
-    share = int(options.memory_limit * KERNEL_SHARE)
-    scans = {op for plan in plans for op in topological(plan) if isinstance(op, Scan)}
-    if not any(isinstance(op.source, FileSource) for op in scans):
+    sources = [op.source for plan in plans for op in topological(plan) if isinstance(op, Scan)]
+    if not any(isinstance(source, FileSource) for source in sources):
         return None  # it is in memory, so what is made of it is expected to be
-    if any(isinstance(op.source, SharedSource) for op in scans):
+    if any(isinstance(source, SharedSource) for source in sources) or not all(map(_in_place, sources)):
         return None
-    if sum(map(scanned_bytes, scans)) <= share // 4:
-        return None  # not even worth a look
+    share = int(options.memory_limit * KERNEL_SHARE)
+    if sum(scanned_bytes(op) for plan in plans for op in topological(plan) if isinstance(op, Scan)) <= share // 4:
+        return None  # not worth a closer look
     if sum(held_bytes(optimize(plan), ordered) for plan in plans) <= share:
         return None
     runner = InlineRunner(kernel_memory=share)
     return TiledEngine(runner, run_here, Settings.within(share), least_bytes=0, bounded=True)
+
+
+def _in_place(source: Source) -> bool:
+    """Whether tasks find the files of a source by their paths; those that are only held open, they do not."""
+    if not isinstance(source, FileSource) or source.held is None:
+        return True
+    try:
+        return bool(source.held.current() == list(source.paths))
+    except SourceChanged:
+        return False
