@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from craton.lower.tiled.separate import separate_windows
-from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, from_arrow
+from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, copy_of, from_arrow
 from craton.lower.tiled.tiles import (
     Leaf,
     Segment,
@@ -34,8 +34,8 @@ from craton.lower.tiled.tiles import (
 from craton.lower.whole import OrderKey
 from craton.plan.explain import describe
 from craton.plan.expr import Call
-from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, SortKey, schema
 from craton.plan.memory import file_bytes
+from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, SortKey, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, value_bytes
@@ -80,18 +80,22 @@ class Settings:
         The side of a join with no more bytes is read by every tile of the other.
     collapse_bytes
         Tiles that have no more bytes together become one.
+    pinned_bytes
+        Results of more bytes are copied out of the store tile by tile, as it may not have room for all; ``None``: none are.
     """
 
     tiles: int | None = None
     tile_bytes: int = 64 << 20
     broadcast_bytes: int = 16 << 20
     collapse_bytes: int = 4 << 20
+    pinned_bytes: int | None = None
 
     @classmethod
     def within(cls, memory: int) -> Settings:
         """Tiles of which the kernel can compute one at a time in so many bytes of memory."""
         tile = min(max(memory // KERNEL_FACTOR, 1 << 20), 64 << 20)
-        return cls(tile_bytes=tile, broadcast_bytes=min(tile // 2, 16 << 20), collapse_bytes=min(tile // 4, 4 << 20))
+        broadcast, collapse = min(tile // 2, 16 << 20), min(tile // 4, 4 << 20)
+        return cls(tile_bytes=tile, broadcast_bytes=broadcast, collapse_bytes=collapse, pinned_bytes=memory // 4)
 
 
 @dataclass(slots=True)
@@ -147,7 +151,17 @@ class Tiling:
         """Run the plan."""
         try:
             tiles = await self.run_to_rest()
-            frames = [await self.frame(tiles, number) for number in range(len(tiles))]
+            frames = []
+            most = self.settings.pinned_bytes
+            copied = most is not None and tiles.nbytes > most
+            left = Counter(key for tile in tiles.reads for read in tile for key in read.tasks)
+            for number, tile in enumerate(tiles.reads):
+                frame = await self.frame(tiles, number)
+                frames.append(copy_of(frame) if copied else frame)
+                del frame
+                left.subtract(key for read in tile for key in read.tasks)
+                if copied and not tiles.kept:
+                    self.runner.release([key for read in tile for key in read.tasks if not left[key]])
             found = [frame for frame in frames if frame.height] or frames[:1]
             return pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=dict(schema(self.root)))
         finally:

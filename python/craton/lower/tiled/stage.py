@@ -243,3 +243,18 @@ def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame
 def to_arrow(frame: pl.DataFrame) -> pa.Table:
     """A frame as a table of the same types, without copying."""
     return frame.to_arrow(compat_level=pl.CompatLevel.newest())
+
+
+def copy_of(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame in memory of its own: nothing of what it was made of is held by it."""
+    table = to_arrow(frame)
+    counted = pa.MockOutputStream()
+    _write_stream(table, counted)
+    buffer = pa.allocate_buffer(counted.size())
+    _write_stream(table, pa.FixedSizeBufferWriter(buffer))
+    return from_arrow(pa.ipc.open_stream(buffer).read_all(), dict(frame.schema))
+
+
+def _write_stream(table: pa.Table, target: pa.NativeFile) -> None:
+    with pa.ipc.new_stream(target, table.schema) as writer:
+        writer.write_table(table)
