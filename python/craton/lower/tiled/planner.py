@@ -80,6 +80,8 @@ class Settings:
         The side of a join with no more bytes is read by every tile of the other.
     collapse_bytes
         Tiles that have no more bytes together become one.
+    batch_bytes
+        What a task has computed is distributed so many bytes at a time; 0: all at once.
     pinned_bytes
         Results of more bytes are copied out of the store tile by tile, as it may not have room for all; ``None``: none are.
     """
@@ -88,6 +90,7 @@ class Settings:
     tile_bytes: int = 64 << 20
     broadcast_bytes: int = 16 << 20
     collapse_bytes: int = 4 << 20
+    batch_bytes: int = 0
     pinned_bytes: int | None = None
 
     @classmethod
@@ -95,7 +98,13 @@ class Settings:
         """Tiles of which the kernel can compute one at a time in so many bytes of memory."""
         tile = min(max(memory // KERNEL_FACTOR, 1 << 20), 64 << 20)
         broadcast, collapse = min(tile // 2, 16 << 20), min(tile // 4, 4 << 20)
-        return cls(tile_bytes=tile, broadcast_bytes=broadcast, collapse_bytes=collapse, pinned_bytes=memory // 4)
+        return cls(
+            tile_bytes=tile,
+            broadcast_bytes=broadcast,
+            collapse_bytes=collapse,
+            batch_bytes=tile // 2,
+            pinned_bytes=memory // 4,
+        )
 
 
 @dataclass(slots=True)
@@ -280,8 +289,17 @@ class Tiling:
         wanted = dict.fromkeys([*self.columns(op), *extra, *order_columns(tiles.order)])
         return {name: have[name] for name in wanted if name in have} or dict([next(iter(have.items()))])
 
-    async def run_all(self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool) -> list[Output]:
-        """Run what is pending of some tiles, with all their columns, into an exchange."""
+    async def run_all(
+        self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool, batch_bytes: int | None = None
+    ) -> list[Output]:
+        """Run what is pending of some tiles, with all their columns, into an exchange.
+
+        Parameters
+        ----------
+        batch_bytes
+            Rows are distributed while they are computed, so many bytes at a time; ``None``: as the settings say.
+        """
+        batch_bytes = self.settings.batch_bytes if batch_bytes is None else batch_bytes
         number = next(self._numbers)
         name = f"{number} {type(op).__name__}"
         tasks = []
@@ -291,7 +309,7 @@ class Tiling:
                 nbytes = file_bytes(plan)
                 slots = tuple(slot for slot, found in reads.items() for _ in found)
                 inputs = tuple(read for found in reads.values() for read in found)
-                work = StageWork(plan, slots, exchange, ordered)
+                work = StageWork(plan, slots, exchange, ordered, batch_bytes)
                 tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=name))
         keys = {task.key for task in tasks}
         self._keys |= keys

@@ -10,7 +10,7 @@ import polars as pl
 
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.sources import cut
-from craton.lower.tiled.stage import Streamed
+from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import Segment, Tiles, at_rest, hidden_name, new_leaf, order_columns, selected
 from craton.lower.tiled.windows import without_windows
 from craton.lower.whole import OrderKey
@@ -27,7 +27,6 @@ from craton.plan.operators import (
     Unpivot,
     schema,
 )
-from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.schedule.tasks import Part, Read
 
@@ -67,10 +66,8 @@ async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
         tiling.decide(op, f"read by one task: {source.format} is not read in pieces")
         return tiles
     names = tiling.columns(op)
-    row_bytes = sum(value_bytes(schema(op)[name]) for name in names)
-    exchange = Streamed(max(_WRITTEN_BYTES // row_bytes, 1 << 10))
     wanted = tiles.then(lambda plan: selected(plan, names))
-    (output,) = await tiling.run_all(op, wanted, exchange, ordered=tiling.observed(op))
+    (output,) = await tiling.run_all(op, wanted, Keep(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
     count = max(tiling.least_tiles(), -(-output.nbytes // tiling.settings.tile_bytes))
     tiling.decide(op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on")
     return at_rest(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))

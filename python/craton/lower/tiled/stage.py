@@ -15,10 +15,14 @@ from craton.errors import SourceChanged
 from craton.lower.held import version_of
 from craton.lower.tiled.tiles import TileSource, bind
 from craton.lower.whole import OrderKey, lower
-from craton.plan.operators import Operator, Scan
+from craton.plan.operators import Operator, Scan, schema
 from craton.plan.order import topological
+from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.schedule.tasks import Input, Sink
+
+#: Rows of a batch at least, where rows are distributed while they are computed.
+_FEWEST_ROWS = 1 << 10
 
 
 class Exchange(Protocol):
@@ -45,35 +49,6 @@ class Keep:
         """Write the rows as they are."""
         if frame.height:
             sink.write(0, to_arrow(frame))
-
-
-@dataclass(frozen=True, slots=True)
-class Streamed(Keep):
-    """One part with all rows, written while they are computed: there may be more than fit into memory.
-
-    Parameters
-    ----------
-    batch_rows
-        How many are written together.
-    """
-
-    batch_rows: int = 1 << 17
-
-    def stream(self, frame: pl.LazyFrame, sink: Sink) -> None:
-        """Write the rows as they come."""
-        failed: list[BaseException] = []
-
-        def write(batch: pl.DataFrame) -> bool:
-            try:
-                self.write(batch, sink)
-            except BaseException as error:
-                failed.append(error)
-                return True
-            return False
-
-        frame.sink_batches(write, chunk_size=self.batch_rows, lazy=True).collect(engine="streaming")
-        if failed:
-            raise failed[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +153,16 @@ class StageWork:
         How the rows are distributed.
     ordered
         Whether their order is to be the logical one.
+    batch_bytes
+        Rows are distributed while they are computed, about so many bytes of them at a time, so that there may be more than fit
+        into memory; 0: all at once. What is sampled always is.
     """
 
     plan: Operator
     slots: tuple[int, ...]
     exchange: Exchange
     ordered: bool
+    batch_bytes: int = 0
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
         """Compute the tile."""
@@ -198,9 +177,26 @@ class StageWork:
         }
         # Joins stand in the order that measured sizes have given them.
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
-        if isinstance(self.exchange, Streamed):
-            return self.exchange.stream(plan, sink)
+        if self.batch_bytes and not isinstance(self.exchange, Sampled):
+            return self._stream(plan, sink)
         return self.exchange.write(plan.collect(engine="streaming"), sink)
+
+    def _stream(self, plan: pl.LazyFrame, sink: Sink) -> None:
+        failed: list[BaseException] = []
+
+        def write(batch: pl.DataFrame) -> bool:
+            try:
+                self.exchange.write(batch, sink)
+            except BaseException as error:
+                failed.append(error)
+                return True
+            return False
+
+        row_bytes = sum(map(value_bytes, schema(self.plan).values())) or 1
+        rows = max(self.batch_bytes // row_bytes, _FEWEST_ROWS)
+        plan.sink_batches(write, chunk_size=rows, lazy=True).collect(engine="streaming")
+        if failed:
+            raise failed[0]
 
 
 def _slot_columns(plan: Operator) -> dict[int, tuple[tuple[str, pl.DataType], ...]]:
