@@ -7,6 +7,8 @@ a size that it can compute in it.
 
 from __future__ import annotations
 
+import functools
+
 from craton.cluster.sessions import run_here
 from craton.config import options
 from craton.errors import SourceChanged
@@ -44,8 +46,13 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
         return None  # not worth a closer look
     if sum(held_bytes(optimize(plan), ordered) for plan in plans) <= share:
         return None
-    runner = InlineRunner(kernel_memory=share)
-    return TiledEngine(runner, run_here, Settings.within(share), least_bytes=0, bounded=True)
+    return TiledEngine(_runner(share), run_here, Settings.within(share), least_bytes=0, bounded=True)
+
+
+@functools.lru_cache(4)
+def _runner(kernel_memory: int) -> InlineRunner:
+    """A runner; it has a thread that measures, so there is one for all plans."""
+    return InlineRunner(kernel_memory=kernel_memory)
 
 
 def _in_place(source: Source) -> bool:
