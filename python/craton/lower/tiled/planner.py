@@ -102,7 +102,7 @@ class Settings:
             tile_bytes=tile,
             broadcast_bytes=broadcast,
             collapse_bytes=collapse,
-            batch_bytes=tile // 2,
+            batch_bytes=tile,
             pinned_bytes=memory // 4,
         )
 
