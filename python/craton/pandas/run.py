@@ -47,13 +47,12 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     optimized = optimize(wanted)
     prepare([optimized])
     scanned = _scanned_rows([optimized])
-    engine = _engine([wanted])
     try:
-        if engine is not None:
-            with _running(engine, optimized) as rows:
+        with _tiled_rows(wanted, optimized) as rows:
+            if rows is None:
+                _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
+            else:
                 run_all([attach(rows)], expected_rows=0, describe=str)
-        else:
-            _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
     except pl.exceptions.PolarsError as error:
         if code := _SYSTEM_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
@@ -108,10 +107,12 @@ def execute(
             scan = Scan(source, tuple(schema(projection)))
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
+        ran: list[pl.DataFrame] = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
             prepare(optimized)
-            ran = _raising(partial(tiled.collect, optimized, ordered), optimized)
-        else:
+            with _or_as_a_whole(tiled):
+                ran = _raising(partial(tiled.collect, optimized, ordered), optimized)
+        if not ran:
             ran = _as_a_whole(optimized, ordered, shared, more)
             if more:
                 kept = ran.pop()
@@ -135,10 +136,25 @@ def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
 
 
 @contextlib.contextmanager
-def _running(engine: TiledEngine, plan: Operator) -> Iterator[pl.LazyFrame]:
-    """The rows of a plan that an engine runs; raises what goes wrong with it as pandas would."""
+def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | None]:
+    """The rows of a plan that runs as tiles; None if it runs as a whole. Raises what goes wrong as pandas would."""
+    engine = _engine([plan])
     with contextlib.ExitStack() as stack:
-        yield _raising(lambda: stack.enter_context(engine.rows(plan)), [plan])
+        rows = None
+        if engine is not None:
+            with _or_as_a_whole(engine):
+                rows = _raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
+        yield rows
+
+
+@contextlib.contextmanager
+def _or_as_a_whole(engine: TiledEngine) -> Iterator[None]:
+    """Let a plan run as a whole that does not fit as tiles either, where that is what they are for: some cannot be cut."""
+    try:
+        yield
+    except MemoryError:
+        if not engine.bounded:
+            raise
 
 
 def _as_a_whole(
