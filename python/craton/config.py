@@ -61,12 +61,32 @@ _CHOICES = {
 
 
 def available_memory() -> int:
-    """Bytes of memory that this process may use: the machine's, or its control group's if that is less."""
+    """Bytes of memory that this process may use: the machine's, or those of a control group that it is in if that is less."""
     total: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+    for path in _limits():
         with contextlib.suppress(OSError, ValueError), open(path) as file:
             total = min(total, int(file.read()))
     return total
+
+
+def _limits() -> Iterator[str]:
+    """The files with the memory limits of this process's control groups, innermost first, of either version."""
+    groups = []
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/cgroup") as file:
+        for line in file.read().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                groups.append(("/sys/fs/cgroup", path, "memory.max"))
+            elif "memory" in controllers.split(","):
+                groups.append(("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"))
+    # In a container the groups above its own are hidden, and its own is at the root, whatever it is called.
+    for root, path, name in groups:
+        folder = path.strip("/")
+        while folder:
+            yield f"{root}/{folder}/{name}"
+            folder = folder.rpartition("/")[0]
+    yield "/sys/fs/cgroup/memory.max"
+    yield "/sys/fs/cgroup/memory/memory.limit_in_bytes"
 
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}

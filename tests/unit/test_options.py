@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import craton
-from craton.config import Options, parse_bytes
+from craton.config import Options, available_memory, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,29 @@ def test_what_the_environment_cannot_say(variable: str, value: str) -> None:
     run = started(**{variable: value})
     assert run.returncode == 1
     assert f"ValueError: {variable}={value!r} in the environment: option " in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        ("0::/a/b\n", {"/sys/fs/cgroup/a/b/memory.max": "max\n", "/sys/fs/cgroup/a/memory.max": "5000\n"}, 5000),
+        ("4:cpu,memory:/a\n0::/\n", {"/sys/fs/cgroup/memory/a/memory.limit_in_bytes": "7000\n"}, 7000),
+        ("0::/hidden\n", {"/sys/fs/cgroup/memory.max": "9000\n"}, 9000),
+        ("", {}, None),
+    ],
+)
+def test_the_limits_of_all_groups_count(
+    groups: str, files: dict[str, str], expected: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"/proc/self/cgroup": groups, **files}
+
+    def opened(path: str, *_: Any) -> io.StringIO:
+        if path not in known:
+            raise FileNotFoundError(path)
+        return io.StringIO(known[path])
+
+    monkeypatch.setattr("builtins.open", opened)
+    found = available_memory()
+    monkeypatch.undo()
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert found == (machine if expected is None else expected)

@@ -27,7 +27,9 @@ const LEAST_KEPT: u64 = 256_000_000;
 const KEPT_WITHOUT_LIMIT: u64 = 1 << 30;
 
 impl SlabOptions {
-    pub(crate) fn watermark(&self) -> u64 {
+    /// The bytes that stay with the slab after they were freed: [`SlabOptions::keep_free`], or what stands for it.
+    #[must_use]
+    pub fn watermark(&self) -> u64 {
         self.keep_free.unwrap_or_else(|| {
             let share = if self.limit == u64::MAX { KEPT_WITHOUT_LIMIT } else { self.limit / 8 };
             share.max(LEAST_KEPT)

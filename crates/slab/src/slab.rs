@@ -284,6 +284,18 @@ impl Slab {
         self.state.lock().arenas.keys().copied().collect()
     }
 
+    /// Bytes of memory that it has, by its own account: in extents, and idle. Asks nobody.
+    #[must_use]
+    pub fn touched(&self) -> u64 {
+        self.state.lock().touched
+    }
+
+    /// Bytes of memory that it has and that no extent has, by its own account.
+    #[must_use]
+    pub fn idle(&self) -> u64 {
+        self.state.lock().idle()
+    }
+
     /// What is used now. Asks the system about each segment.
     #[must_use]
     pub fn usage(&self) -> SlabUsage {

@@ -222,6 +222,31 @@ fn a_pinned_set_is_not_evicted() {
 }
 
 #[test]
+fn what_is_reserved_is_not_kept_by_the_slab() {
+    const MB: usize = 1 << 20;
+    let scratch = Scratch::new();
+    let pool = pool(&scratch, 16 * MB as u64);
+    let set = set(&*pool);
+    for seed in 0..24 {
+        seal(&*pool, set, seed, MB).unwrap();
+    }
+    let usage = || pool.slab().usage();
+    assert!(usage().touched > 12 * MB as u64);
+    let reservation = pool.reserve(12 * MB as u64, 12 * MB as u64).unwrap();
+    assert!(usage().touched <= 4 * MB as u64, "{:?}", usage());
+    assert!(usage().resident <= 4 * MB as u64, "{:?}", usage());
+    drop(reservation);
+    for seed in 24..48 {
+        seal(&*pool, set, seed, MB).unwrap();
+    }
+    for (seed, info) in pool.pages(set).unwrap().iter().enumerate() {
+        check(&pool.pin(info.page).unwrap(), seed as u64);
+    }
+    pool.drop_set(set).unwrap();
+    assert!(usage().idle <= 4 * MB as u64, "{:?}", usage());
+}
+
+#[test]
 fn reservations_evict_and_count() {
     let scratch = Scratch::new();
     let pool = pool(&scratch, 256 * KB as u64);

@@ -119,6 +119,26 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
+def run_here(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine in this thread, also where an event loop runs in it already, as in a notebook."""
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(coroutine)
+    finally:
+        try:
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            if left:
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            loop.close()
+            asyncio._set_running_loop(outer)
+
+
 class EmbeddedSession(Session):
     """A session that needs no other process: tasks run in the thread that asks for them."""
 
@@ -129,23 +149,8 @@ class EmbeddedSession(Session):
         self.runner = InlineRunner(threads=given["threads"] or 1)
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in this thread, also where an event loop runs in it already, as in a notebook."""
-        outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)
-        loop = asyncio.new_event_loop()
-        try:
-            return loop.run_until_complete(coroutine)
-        finally:
-            try:
-                left = asyncio.all_tasks(loop)
-                for task in left:
-                    task.cancel()
-                if left:
-                    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-                loop.run_until_complete(loop.shutdown_default_executor())
-            finally:
-                loop.close()
-                asyncio._set_running_loop(outer)
+        """Run a coroutine in this thread."""
+        return run_here(coroutine)
 
     def _facts(self) -> list[dict[str, Any]]:
         from craton.config import options

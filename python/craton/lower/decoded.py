@@ -77,7 +77,11 @@ def _fill(scans: Mapping[FileSource, Collection[str]]) -> None:
 
 
 def cached_scan(
-    source: FileSource, row_number: str | None, wanted: Collection[str], predicate: Expr | None
+    source: FileSource,
+    row_number: str | None,
+    wanted: Collection[str],
+    predicate: Expr | None,
+    rows: tuple[int, int] | None = None,
 ) -> pl.LazyFrame | None:
     """A scan of pages of the store, filtered, if it has every column that is wanted of the file as it is now.
 
@@ -94,21 +98,27 @@ def cached_scan(
         The columns.
     predicate
         Which rows.
+    rows
+        Only of these, as (first, number).
     """
     if not active() or not _cachable(source):
         return None
     try:
-        return _cached_scan(source, row_number, wanted, predicate)
+        return _cached_scan(source, row_number, wanted, predicate, rows)
     except _WITHOUT:
         return None
 
 
 def _cached_scan(
-    source: FileSource, row_number: str | None, wanted: Collection[str], predicate: Expr | None
+    source: FileSource,
+    row_number: str | None,
+    wanted: Collection[str],
+    predicate: Expr | None,
+    rows: tuple[int, int] | None,
 ) -> pl.LazyFrame | None:
     pages = DecodeCache(default_store()).find(_file(source))
     columns = _typed(source, wanted) or _typed(source, [source.columns[0][0]])
-    if pages is None or pages.missing(columns):
+    if pages is None or pages.missing(columns, rows):
         return None
     beside: dict[str, Codes] = {}
     filters: list[pl.Expr] = []
@@ -120,12 +130,12 @@ def _cached_scan(
             name, codes, kept = found
             beside[name] = codes
             filters.insert(0, kept)
-    frame = pages.read(columns, beside)
+    frame = pages.read(columns, beside, rows)
     if frame is None:
         return None
     lazy = frame.lazy()
     if row_number is not None:
-        lazy = lazy.with_row_index(row_number)
+        lazy = lazy.with_row_index(row_number, 0 if rows is None else rows[0])
     return lazy.filter(filters) if filters else lazy
 
 

@@ -360,6 +360,9 @@ class _Lowering:
 
     @_lower.register
     def _slice(self, op: Slice) -> Lowered:
+        cached = self._cached_rows(op)
+        if cached is not None:
+            return Lowered(cached)
         first_only = op.length is not None
         below = op.input
         while first_only and isinstance(below, (Project, Sort)):
@@ -368,6 +371,17 @@ class _Lowering:
         return Lowered(
             self(op.input).physical(self._columns(op.input), first_only=first_only).slice(op.offset, op.length)
         )
+
+    def _cached_rows(self, op: Slice) -> pl.LazyFrame | None:
+        """Some rows of a file, of pages of the store that have just these, if it has them."""
+        scan = op.input
+        if not isinstance(scan, Scan) or not isinstance(scan.source, FileSource) or scan.predicate is not None:
+            return None
+        if op.offset < 0 or op.length is None:
+            return None
+        names = tuple(schema(scan))
+        found = cached_scan(scan.source, scan.row_number, set(scan.columns), None, (op.offset, op.length))
+        return None if found is None else found.select(list(names))
 
     @_lower.register
     def _distinct(self, op: Distinct) -> Lowered:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import polars as pl
 
@@ -16,14 +18,17 @@ from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
 from craton.lower.results import results
+from craton.lower.tiled.bounded import bounded_engine
 from craton.lower.tiled.planner import Tiling
-from craton.lower.tiled.running import current_engine
+from craton.lower.tiled.running import TiledEngine, current_engine
 from craton.plan.operators import Aggregate, Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
+
+_T = TypeVar("_T")
 
 #: How the kernel tells an error of the operating system within an error of its own.
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
@@ -40,11 +45,16 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
         Puts a lazy sink on the lowered plan.
     """
     started = time.perf_counter()
-    optimized = optimize(results.substitute(plan))
+    wanted = results.substitute(plan)
+    optimized = optimize(wanted)
     prepare([optimized])
     scanned = _scanned_rows([optimized])
     try:
-        _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
+        with _tiled_rows(wanted, optimized) as rows:
+            if rows is None:
+                _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
+            else:
+                run_all([attach(rows)], expected_rows=0, describe=str)
     except pl.exceptions.PolarsError as error:
         if code := _SYSTEM_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
@@ -81,8 +91,9 @@ def execute(
         started = time.perf_counter()
         wanted = [results.substitute(plans[i], ordered) for i in missing]
         shared: list[Operator] = []
-        engine = current_engine()
-        tiled = engine if engine is not None and engine.takes(wanted) else None
+        tiled = _engine(wanted, ordered)
+        if tiled is not None and tiled.bounded:
+            beside = None  # it may be large: it goes through the store with the plans that read it
         more: list[pl.LazyFrame] = []
         if beside is not None:
             core, projection, rows = beside
@@ -98,10 +109,13 @@ def execute(
             scan = Scan(source, tuple(schema(projection)))
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
+        ran: list[pl.DataFrame] = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
             asked = [plans[i] for i in missing]
-            ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
-        else:
+            prepare(optimized)
+            with _or_as_a_whole(tiled):
+                ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
+        if not ran:
             ran = _as_a_whole(optimized, ordered, shared, more)
             if more:
                 kept = ran.pop()
@@ -114,6 +128,36 @@ def execute(
             produced = sum(frame.height for frame in found if frame is not None)
             events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
     return [frame for frame in found if frame is not None]
+
+
+def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
+    """What runs plans as tiles: where tasks run, or where memory is short; None if they run as a whole."""
+    engine = current_engine()
+    if engine is None:
+        return bounded_engine(plans, ordered)
+    return engine if engine.takes(plans) else None
+
+
+@contextlib.contextmanager
+def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | None]:
+    """The rows of a plan that runs as tiles; None if it runs as a whole. Raises what goes wrong as pandas would."""
+    engine = _engine([plan])
+    with contextlib.ExitStack() as stack:
+        rows = None
+        if engine is not None:
+            with _or_as_a_whole(engine):
+                rows = _raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
+        yield rows
+
+
+@contextlib.contextmanager
+def _or_as_a_whole(engine: TiledEngine) -> Iterator[None]:
+    """Let a plan run as a whole that does not fit as tiles either, where that is what they are for: some cannot be cut."""
+    try:
+        yield
+    except MemoryError:
+        if not engine.bounded:
+            raise
 
 
 def _as_a_whole(
@@ -158,7 +202,7 @@ def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[
     return _raising(run, plans)
 
 
-def _raising(run: Callable[[], list[pl.DataFrame]], plans: list[Operator]) -> list[pl.DataFrame]:
+def _raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
     """Run plans, and raise what goes wrong as pandas would."""
     try:
         return run()

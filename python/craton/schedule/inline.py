@@ -13,8 +13,20 @@ import pyarrow as pa
 
 from craton import events
 from craton.config import options
+from craton.kernel.memory import give_back
 from craton.schedule.metering import SMALL_NEED, Meter, projected
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, inputs_of
+from craton.schedule.pages import (
+    FRUGAL_BYTES,
+    FRUGAL_ROWS,
+    SMALL_BYTES,
+    SMALL_ROWS,
+    OutputLost,
+    PageInput,
+    PageSink,
+    Piece,
+    Stored,
+    inputs_of,
+)
 from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
 from craton.schedule.waiting import Waiting
 from craton.schedule.watching import store_traffic, tell_of
@@ -34,11 +46,15 @@ class InlineRunner:
         How many bands it says that it has; its tasks are dealt out to them in turn, which is of use in tests.
     threads
         How many tasks run beside each other.
+    kernel_memory
+        Bytes that the store keeps free of pages for each task at least, where memory is short; what a task leaves behind in
+        allocators is given back to the system then. 0: as many as the task is expected to need.
     """
 
-    def __init__(self, store: Store | None = None, bands: int = 1, threads: int = 1) -> None:
+    def __init__(self, store: Store | None = None, bands: int = 1, threads: int = 1, *, kernel_memory: int = 0) -> None:
         self._given = store
         self._threads = threads
+        self._kernel_memory = kernel_memory
         memory = options.memory_limit if store is None else store.limit
         self._bands = tuple(Band(number, max(threads // bands, 1), memory // bands) for number in range(bands))
         self._where: dict[int, Stored] = {}
@@ -105,8 +121,10 @@ class InlineRunner:
     def _run_one(self, task: Task, number: int) -> Output:
         store = self._store
         inputs = inputs_of(store, task.inputs, self._where)
-        sink = PageSink(store, task.parts)
-        need = projected(task.memory, sum(one.nbytes for one in inputs), task.nbytes)
+        frugal = self._kernel_memory > 0
+        small = (FRUGAL_BYTES, FRUGAL_ROWS) if frugal else (SMALL_BYTES, SMALL_ROWS)
+        sink = PageSink(store, task.parts, small=small)
+        need = max(projected(task.memory, sum(one.nbytes for one in inputs), task.nbytes), self._kernel_memory)
         lent: Any = store.reserve(need, at_least=0) if need >= SMALL_NEED else contextlib.nullcontext()
         memory = 0
         if need:
@@ -122,6 +140,8 @@ class InlineRunner:
         finally:
             if need:
                 memory = self._meter.end()
+            if frugal:
+                give_back()
         seconds = time.perf_counter() - began
         self._keep(task.key, stored, sink)
         band, started = number % len(self._bands), time.time() - seconds

@@ -22,6 +22,8 @@ from craton.store.sets import as_batches, one_batch, one_table
 
 #: Pieces of fewer bytes, or of fewer rows, share pages.
 SMALL_BYTES, SMALL_ROWS = 256 << 10, 256
+#: Where memory is short and pages go to disk, a page that is shared is read again for each of its parts: pages are smaller.
+FRUGAL_BYTES, FRUGAL_ROWS = 16 << 10, 64
 #: Bytes of small pieces that are held in a task's memory before they are written.
 _HELD = 16 << 20
 
@@ -116,10 +118,15 @@ class PageSink:
         How many parts it has.
     node
         The number of the store's machine.
+    small
+        Pieces of fewer bytes, or of fewer rows, share pages.
     """
 
-    def __init__(self, store: Store, parts: int, node: int = 0) -> None:
+    def __init__(
+        self, store: Store, parts: int, node: int = 0, small: tuple[int, int] = (SMALL_BYTES, SMALL_ROWS)
+    ) -> None:
         self._store, self._node = store, node
+        self._small_bytes, self._small_rows = small
         self._parts: list[list[Stretch]] = [[] for _ in range(parts)]
         self._small: list[tuple[int, pa.Table]] = []
         self._held = 0
@@ -152,7 +159,7 @@ class PageSink:
             if not batch.num_rows:
                 continue
             with self._lock:
-                if batch.nbytes >= SMALL_BYTES and batch.num_rows >= SMALL_ROWS:
+                if batch.nbytes >= self._small_bytes and batch.num_rows >= self._small_rows:
                     if part in self._waiting:
                         self._flush()  # what was written before comes before
                     self._append(part, batch)

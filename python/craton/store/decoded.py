@@ -55,6 +55,18 @@ class DecodedFile:
         step = max(CHUNK_ROWS // max(self.group_rows, 1), 1) * max(self.group_rows, 1)
         return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
 
+    def chunks_of(self, rows: tuple[int, int] | None) -> list[tuple[int, int | None]]:
+        """Those that have some of these rows, as (first, number); all if none are given, or if they cannot be told."""
+        chunks = self.chunks()
+        if rows is None or self.rows is None:
+            return chunks
+        first, number = rows
+        return [
+            (start, count)
+            for start, count in chunks
+            if count is not None and start < first + number and first < start + count
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Codes:
@@ -82,13 +94,16 @@ class DecodedPages:
         self._pages, self._file = pages, file
         self._found: dict[bytes, _native.PageInfo] = {}
 
-    def missing(self, columns: Sequence[tuple[str, str]]) -> list[str]:
-        """The columns, given as (name, type), that are not in the store, or not as a whole."""
-        keys = {name: [_key(chunk, name, dtype) for chunk in self._file.chunks()] for name, dtype in columns}
+    def missing(self, columns: Sequence[tuple[str, str]], rows: tuple[int, int] | None = None) -> list[str]:
+        """The columns, given as (name, type), that are not in the store as a whole, or not for these rows."""
+        chunks = self._file.chunks_of(rows)
+        keys = {name: [_key(chunk, name, dtype) for chunk in chunks] for name, dtype in columns}
         self._look_up([key for each in keys.values() for key in each])
         return [name for name, each in keys.items() if not all(key in self._found for key in each)]
 
-    def read(self, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes]) -> pl.DataFrame | None:
+    def read(
+        self, columns: Sequence[tuple[str, str]], beside: Mapping[str, Codes], rows: tuple[int, int] | None = None
+    ) -> pl.DataFrame | None:
         """The columns as a frame over the store's memory, pinned while it lives; None if one is missing.
 
         Parameters
@@ -96,14 +111,16 @@ class DecodedPages:
         columns
             (name, type) of each.
         beside
-            Codes to put beside them, by the name that they get.
+            Codes to put beside them, by the name that they get; none where not all rows are read.
+        rows
+            Only these, as (first, number); no other chunks than those that have them are touched.
 
         Raises
         ------
         MemoryError
             If they do not fit together.
         """
-        chunks = self._file.chunks()
+        chunks = self._file.chunks_of(rows)
         keys = [_key(chunk, name, dtype) for chunk in chunks for name, dtype in columns]
         found = self._series(keys)
         if found is None or not chunks:
@@ -113,7 +130,8 @@ class DecodedPages:
             series = found[number * len(columns) : (number + 1) * len(columns)]
             series += [codes.parts[number].alias(name) for name, codes in beside.items()]
             parts.append(pl.DataFrame(series))
-        return pl.concat(parts, rechunk=False)
+        frame = pl.concat(parts, rechunk=False)
+        return frame if rows is None else frame.slice(rows[0] - chunks[0][0], rows[1])
 
     def codes(self, column: str) -> Codes | None:
         """The codes of a text column that is in the store, made now if they are not there; None if it has too many values.

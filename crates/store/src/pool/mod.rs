@@ -297,6 +297,9 @@ impl Home for Pool {
         let wanted = bytes.min(shared.memory.limit()).max(least);
         let given = shared.seek(wanted, |memory| memory.reserve(wanted, wanted));
         let given = given.or_else(|error| shared.memory.reserve(least, bytes).ok_or(error))?;
+        // What pages do not have any more is to be free for others, and not for other pages.
+        let (_, reserved) = shared.memory.usage();
+        shared.slabs.give_back(shared.memory.limit().saturating_sub(reserved));
         let memory = Arc::clone(&shared.memory);
         Ok(Reservation { bytes: given, release: Some(Box::new(move || memory.unreserve(given))) })
     }

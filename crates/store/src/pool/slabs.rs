@@ -11,6 +11,9 @@ use crate::remote::ClientId;
 /// Bytes of a segment that a client writes to: small ones become empty, and go back to the system, sooner.
 const CLIENT_SEGMENT: u64 = 64 << 20;
 
+/// Up to this part of the limit is kept when it was freed; of large limits, as much as slabs keep of themselves.
+const KEPT_OF_LIMIT: u64 = 4;
+
 #[derive(Default)]
 struct Clients {
     present: HashMap<ClientId, Arc<Slab>>,
@@ -28,8 +31,10 @@ impl Slabs {
     /// Slabs of a pool that keeps to `limit` itself: it knows of reservations, and whom to evict.
     pub(crate) fn new(limit: u64, segment_bytes: u64) -> Self {
         // One extent is beyond the limit, of pages without bytes.
-        let limit = limit.saturating_add(craton_slab::ALIGNMENT as u64);
-        let options = SlabOptions { limit, segment_bytes, ..SlabOptions::default() };
+        let most = limit.saturating_add(craton_slab::ALIGNMENT as u64);
+        let usual = SlabOptions { limit: most, segment_bytes, ..SlabOptions::default() };
+        let kept = usual.watermark().min(limit / KEPT_OF_LIMIT);
+        let options = SlabOptions { keep_free: Some(kept), ..usual };
         Self { own: Slab::new(options), clients: Mutex::default() }
     }
 
@@ -83,6 +88,19 @@ impl Slabs {
     fn of_clients(&self) -> Vec<Arc<Slab>> {
         let clients = self.clients.lock();
         clients.present.values().cloned().chain(clients.gone.iter().filter_map(Weak::upgrade)).collect()
+    }
+
+    /// Have at most `most` bytes of memory in all, beside what is in extents: what is idle beyond that goes back to the system.
+    pub(crate) fn give_back(&self, most: u64) {
+        let slabs: Vec<_> = std::iter::once(Arc::clone(&self.own)).chain(self.of_clients()).collect();
+        let mut touched: u64 = slabs.iter().map(|slab| slab.touched()).sum();
+        for slab in slabs {
+            let excess = touched.saturating_sub(most);
+            if excess == 0 {
+                break;
+            }
+            touched -= touched.min(slab.trim(slab.idle().saturating_sub(excess)));
+        }
     }
 
     /// What all of them use together.

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from craton.lower.tiled.separate import separate_windows
-from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, from_arrow
+from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, copy_of, from_arrow
 from craton.lower.tiled.tiles import (
     Leaf,
     Segment,
@@ -36,15 +36,17 @@ from craton.lower.tiled.tiles import (
 from craton.lower.whole import OrderKey
 from craton.plan.explain import describe
 from craton.plan.expr import Call
+from craton.plan.memory import file_bytes
 from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, SortKey, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
-from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
-from craton.plan.sources import FileSource
+from craton.plan.size import estimated_rows, value_bytes
 from craton.schedule.tasks import Output, Part, Read, Runner, Task, Traffic, new_key
 
 #: Rows of a tile are numbered below this bit; the tile's number stands above it.
 _ROW_BITS = 40
+#: Bytes of memory that the kernel has for each of a tile, at the most: what is decoded, hash tables, parts of an exchange.
+KERNEL_FACTOR = 8
 #: Of each tile, so many rows are sampled for each range that a sort makes.
 _SAMPLES = 64
 
@@ -80,12 +82,31 @@ class Settings:
         The side of a join with no more bytes is read by every tile of the other.
     collapse_bytes
         Tiles that have no more bytes together become one.
+    batch_bytes
+        What a task has computed is distributed so many bytes at a time; 0: all at once.
+    pinned_bytes
+        Results of more bytes are copied out of the store tile by tile, as it may not have room for all; ``None``: none are.
     """
 
     tiles: int | None = None
     tile_bytes: int = 64 << 20
     broadcast_bytes: int = 16 << 20
     collapse_bytes: int = 4 << 20
+    batch_bytes: int = 0
+    pinned_bytes: int | None = None
+
+    @classmethod
+    def within(cls, memory: int) -> Settings:
+        """Tiles of which the kernel can compute one at a time in so many bytes of memory."""
+        tile = min(max(memory // KERNEL_FACTOR, 1 << 20), 64 << 20)
+        broadcast, collapse = min(tile // 2, 16 << 20), min(tile // 4, 4 << 20)
+        return cls(
+            tile_bytes=tile,
+            broadcast_bytes=broadcast,
+            collapse_bytes=collapse,
+            batch_bytes=tile,
+            pinned_bytes=memory // 4,
+        )
 
 
 @dataclass(slots=True)
@@ -192,25 +213,48 @@ class Tiling:
     async def result(self) -> pl.DataFrame:
         """Run the plan."""
         try:
-            tiles = await self(self.root)
-            columns = schema(self.root)
-            if tiles.order and not self._small(tiles):
-                tiles = await self.in_order(self.root, tiles)
-            tiles = await self.rest(self.root, tiles)
-            parts = [
-                frame for tile in tiles.reads for read in tile if (frame := await self._fetched(tiles, read)).height
-            ]
-            frame = pl.concat(parts, rechunk=False) if parts else pl.DataFrame(schema=dict(tiles.schema))
-            if tiles.order:
-                by = [key.name for key in tiles.order]
-                descending = [key.descending for key in tiles.order]
-                nulls_last = [key.nulls_last for key in tiles.order]
-                frame = frame.sort(by, descending=descending, nulls_last=nulls_last, maintain_order=True)
-            return frame.select(list(columns))
+            tiles = await self.run_to_rest()
+            frames = []
+            most = self.settings.pinned_bytes
+            copied = most is not None and tiles.nbytes > most
+            left = Counter(key for tile in tiles.reads for read in tile for key in read.tasks)
+            for number, tile in enumerate(tiles.reads):
+                frame = await self.frame(tiles, number)
+                frames.append(copy_of(frame) if copied else frame)
+                del frame
+                left.subtract(key for read in tile for key in read.tasks)
+                if copied and not tiles.kept:
+                    self.runner.release([key for read in tile for key in read.tasks if not left[key]])
+            found = [frame for frame in frames if frame.height] or frames[:1]
+            return pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=dict(schema(self.root)))
         finally:
-            for task in self._running.values():
-                task.cancel()
-            self.runner.release(self._keys)
+            await self.close()
+
+    async def run_to_rest(self) -> Tiles:
+        """Run the plan; its rows at rest, tile after tile in order, until :meth:`close`."""
+        tiles = await self(self.root)
+        if tiles.order and not self._small(tiles):
+            tiles = await self.in_order(self.root, tiles)
+        tiles = await self.rest(self.root, tiles)
+        return self.gathered(tiles) if tiles.order else tiles  # few rows, which are sorted when they are looked at
+
+    async def frame(self, tiles: Tiles, number: int) -> pl.DataFrame:
+        """The rows of one tile of what :meth:`run_to_rest` gave, with the columns of the plan."""
+        frames = [await self._fetched(tiles, read) for read in tiles.reads[number]]
+        found = [frame for frame in frames if frame.height]
+        frame = pl.concat(found, rechunk=False) if found else pl.DataFrame(schema=dict(tiles.schema))
+        if tiles.order:
+            by = [key.name for key in tiles.order]
+            descending = [key.descending for key in tiles.order]
+            nulls_last = [key.nulls_last for key in tiles.order]
+            frame = frame.sort(by, descending=descending, nulls_last=nulls_last, maintain_order=True)
+        return frame.select(list(schema(self.root)))
+
+    async def close(self) -> None:
+        """Stop what runs, and drop what was made."""
+        for task in self._running.values():
+            task.cancel()
+        self.runner.release(self._keys)
 
     async def _fetched(self, tiles: Tiles, read: Read) -> pl.DataFrame:
         columns = dict(tiles.schema)
@@ -307,22 +351,27 @@ class Tiling:
         wanted = dict.fromkeys([*self.columns(op), *extra, *order_columns(tiles.order)])
         return {name: have[name] for name in wanted if name in have} or dict([next(iter(have.items()))])
 
-    async def run_all(self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool) -> list[Output]:
-        """Run what is pending of some tiles, with all their columns, into an exchange."""
+    async def run_all(
+        self, op: Operator, tiles: Tiles, exchange: Exchange, *, ordered: bool, batch_bytes: int | None = None
+    ) -> list[Output]:
+        """Run what is pending of some tiles, with all their columns, into an exchange.
+
+        Parameters
+        ----------
+        batch_bytes
+            Rows are distributed while they are computed, so many bytes at a time; ``None``: as the settings say.
+        """
+        batch_bytes = self.settings.batch_bytes if batch_bytes is None else batch_bytes
         number = next(self._numbers)
         name = f"{number} {type(op).__name__}"
         tasks = []
         for segment in tiles.segments:
             for tile in range(len(segment)):
                 plan, reads = segment.bound(tile)
-                nbytes = sum(
-                    scanned_bytes(scan)
-                    for scan in topological(plan)
-                    if isinstance(scan, Scan) and isinstance(scan.source, FileSource)
-                )
+                nbytes = file_bytes(plan)
                 slots = tuple(slot for slot, found in reads.items() for _ in found)
                 inputs = tuple(read for found in reads.values() for read in found)
-                work = StageWork(plan, slots, exchange, ordered)
+                work = StageWork(plan, slots, exchange, ordered, batch_bytes)
                 tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=name))
         keys = {task.key for task in tasks}
         self._keys |= keys

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 
 import polars as pl
 
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.sources import cut
+from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import Segment, Tiles, at_rest, hidden_name, new_leaf, order_columns, selected
 from craton.lower.tiled.windows import without_windows
 from craton.lower.whole import OrderKey
@@ -28,6 +30,9 @@ from craton.plan.operators import (
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.schedule.tasks import Part, Read
 
+#: Bytes that are written together of what is read by one task, about.
+_WRITTEN_BYTES = 4 << 20
+
 
 @tiles_of(Scan)
 async def _scan(tiling: Tiling, op: Scan) -> Tiles:
@@ -35,10 +40,8 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     if isinstance(source, FileSource):
         plans = cut(op, tiling.least_tiles(), tiling.settings.tile_bytes)
         if plans is None:
-            tiling.decide(op, f"read by one task: {source.format} is not read in pieces")
-            plans = [replace(op, source=replace(source, held=None, reopen=None))]
-        scan, leaf = new_leaf(schema(op), scans=tuple(plans))
-        return Tiles((Segment(scan, (leaf,)),))
+            return await _read_by_one(tiling, op, source)
+        return _of_scans(op, plans)
     assert isinstance(source, (MemorySource, KeptSource))
     frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
     read = [name for name, _ in source.columns if name in _read_columns(op)]
@@ -49,6 +52,33 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
         predicate = op.predicate
         tiles = tiles.then(lambda plan: Filter(plan, predicate))
     return tiles.then(lambda plan: selected(plan, schema(op)))
+
+
+def _of_scans(op: Scan, plans: list[Operator]) -> Tiles:
+    scan, leaf = new_leaf(schema(op), scans=tuple(plans))
+    return Tiles((Segment(scan, (leaf,)),))
+
+
+async def _read_by_one(tiling: Tiling, op: Scan, source: FileSource) -> Tiles:
+    """What cannot be read in pieces: one task reads it, and writes it as it comes; what it has written is cut by rows."""
+    tiles = _of_scans(op, [replace(op, source=replace(source, held=None, reopen=None))])
+    if not _is_large(source, tiling.settings.tile_bytes):
+        tiling.decide(op, f"read by one task: {source.format} is not read in pieces")
+        return tiles
+    names = tiling.columns(op)
+    wanted = tiles.then(lambda plan: selected(plan, names))
+    (output,) = await tiling.run_all(op, wanted, Keep(), ordered=tiling.observed(op), batch_bytes=_WRITTEN_BYTES)
+    count = max(tiling.least_tiles(), -(-output.nbytes // tiling.settings.tile_bytes))
+    tiling.decide(op, f"read by one task: {source.format} is not read in pieces; cut into {count} tiles from there on")
+    return at_rest(dict(wanted.schema), *sliced(Read((output.key,)), output.parts[0], count))
+
+
+def _is_large(source: FileSource, nbytes: int) -> bool:
+    """Whether files are expected to have more rows than one tile should; those of unknown size are."""
+    try:
+        return sum(os.stat(path).st_size for path in source.paths) > nbytes // 4
+    except OSError:
+        return True
 
 
 def _read_columns(op: Scan) -> set[str]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from craton.cluster.sessions import Session, current
 from craton.command import readable
 from craton.kernel.progress import progress
 from craton.lower.tiled.planner import Settings, Tiling
-from craton.plan.operators import Operator, Scan
+from craton.plan.operators import Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import SharedSource
@@ -46,6 +47,8 @@ class TiledEngine:
         The digests of these plans, as they were before they were optimized.
     runs
         How often plans were run.
+    bounded
+        Whether it runs them in this process because memory is short: then no frame is kept that need not be.
     """
 
     runner: Runner
@@ -56,6 +59,7 @@ class TiledEngine:
     last: list[Tiling] = field(default_factory=list)
     asked: list[bytes] = field(default_factory=list)
     runs: int = 0
+    bounded: bool = False
 
     def takes(self, plans: list[Operator]) -> bool:
         """Whether plans are worth it."""
@@ -99,6 +103,41 @@ class TiledEngine:
         runs = [f"{run.stage or 'tasks'} {run.done}/{run.tasks} tiles" for run in self.runner.underway()]
         stages = f"{done} stage{'s' * (done != 1)} done"
         return " · ".join([*runs[:3], *[f"{len(runs) - 3} more"] * (len(runs) > 3), stages, self.where])
+
+    @contextlib.contextmanager
+    def rows(self, plan: Operator, ordered: bool = True) -> Iterator[pl.LazyFrame]:
+        """Run a plan; within the block a lazy frame gives its rows, of which a tile at a time is in memory.
+
+        Parameters
+        ----------
+        plan
+            The plan, after the rewrite rules.
+        ordered
+            Whether the order of its rows is seen.
+        """
+        self.runs += 1
+        tiling = Tiling(plan, self.runner, ordered, self.settings)
+        self.last = [tiling]
+        try:
+            tiles = self.call(tiling.run_to_rest())
+
+            def read(
+                columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None
+            ) -> Iterator[pl.DataFrame]:
+                for number in range(len(tiles)):
+                    frame = self.call(tiling.frame(tiles, number))
+                    frame = frame if columns is None else frame.select(columns)
+                    frame = frame if predicate is None else frame.filter(predicate)
+                    if rows is not None:
+                        frame = frame.head(rows)
+                        rows -= frame.height
+                    yield frame
+                    if rows == 0:
+                        return
+
+            yield register_io_source(read, schema=dict(schema(plan)))
+        finally:
+            self.call(tiling.close())
 
     async def _collect(self, plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
         self.runs += 1

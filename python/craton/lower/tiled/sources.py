@@ -53,7 +53,7 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     read = set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
     row_bytes = sum(value_bytes(dtype) for name, dtype in source.columns if name in read) or 1
     wanted = min(max(tiles, -(-total * row_bytes // tile_bytes)), total)
-    return [_piece(scan, piece) for piece in _pieces(groups, total, wanted)]
+    return [_piece(scan, piece, groups) for piece in _pieces(groups, total, wanted)]
 
 
 def _whole(scan: Scan) -> Operator:
@@ -114,10 +114,11 @@ def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Itera
         yield Piece((first, last), rows, start)
 
 
-def _piece(scan: Scan, piece: Piece) -> Operator:
+def _piece(scan: Scan, piece: Piece, groups: Sequence[tuple[int, ...]]) -> Operator:
     source = _alone(scan.source)  # type: ignore[arg-type]
     first, last = piece.files
-    source = replace(source, paths=source.paths[first:last], versions=source.versions[first:last], rows=None)
+    rows = sum(map(sum, groups[first:last]))
+    source = replace(source, paths=source.paths[first:last], versions=source.versions[first:last], rows=rows)
     read = set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
     columns = tuple(name for name, _ in source.columns if name in read)
     if piece.rows is None and scan.row_number is None:

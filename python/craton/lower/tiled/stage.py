@@ -15,10 +15,14 @@ from craton.errors import SourceChanged
 from craton.lower.held import version_of
 from craton.lower.tiled.tiles import HIDDEN, TileSource, bind
 from craton.lower.whole import OrderKey, lower
-from craton.plan.operators import Operator, Scan
+from craton.plan.operators import Operator, Scan, schema
 from craton.plan.order import topological
+from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.schedule.tasks import Input, Sink
+
+#: Rows of a batch at least, where rows are distributed while they are computed.
+_FEWEST_ROWS = 1 << 10
 
 
 class Exchange(Protocol):
@@ -170,12 +174,16 @@ class StageWork:
         How the rows are distributed.
     ordered
         Whether their order is to be the logical one.
+    batch_bytes
+        Rows are distributed while they are computed, about so many bytes of them at a time, so that there may be more than fit
+        into memory; 0: all at once. What is sampled always is.
     """
 
     plan: Operator
     slots: tuple[int, ...]
     exchange: Exchange
     ordered: bool
+    batch_bytes: int = 0
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
         """Compute the tile."""
@@ -190,8 +198,26 @@ class StageWork:
         }
         # Joins stand in the order that measured sizes have given them.
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
-        frame = plan.collect(engine="streaming")
-        return self.exchange.write(frame, sink)
+        if self.batch_bytes and not isinstance(self.exchange, Sampled):
+            return self._stream(plan, sink)
+        return self.exchange.write(plan.collect(engine="streaming"), sink)
+
+    def _stream(self, plan: pl.LazyFrame, sink: Sink) -> None:
+        failed: list[BaseException] = []
+
+        def write(batch: pl.DataFrame) -> bool:
+            try:
+                self.exchange.write(batch, sink)
+            except BaseException as error:
+                failed.append(error)
+                return True
+            return False
+
+        row_bytes = sum(map(value_bytes, schema(self.plan).values())) or 1
+        rows = max(self.batch_bytes // row_bytes, _FEWEST_ROWS)
+        plan.sink_batches(write, chunk_size=rows, lazy=True).collect(engine="streaming")
+        if failed:
+            raise failed[0]
 
 
 def _slot_columns(plan: Operator) -> dict[int, tuple[tuple[str, pl.DataType], ...]]:
@@ -234,3 +260,18 @@ def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame
 def to_arrow(frame: pl.DataFrame) -> pa.Table:
     """A frame as a table of the same types, without copying."""
     return frame.to_arrow(compat_level=pl.CompatLevel.newest())
+
+
+def copy_of(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame in memory of its own: nothing of what it was made of is held by it."""
+    table = to_arrow(frame)
+    counted = pa.MockOutputStream()
+    _write_stream(table, counted)
+    buffer = pa.allocate_buffer(counted.size())
+    _write_stream(table, pa.FixedSizeBufferWriter(buffer))
+    return from_arrow(pa.ipc.open_stream(buffer).read_all(), dict(frame.schema))
+
+
+def _write_stream(table: pa.Table, target: pa.NativeFile) -> None:
+    with pa.ipc.new_stream(target, table.schema) as writer:
+        writer.write_table(table)

@@ -1,0 +1,38 @@
+"""Memory that allocators keep for next time: how to have it back, where there is little."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+
+#: glibc's parameters, and what they are set to: from how many bytes on memory goes back at once, and how many arenas there are.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_THRESHOLD = 1 << 20
+_ARENAS = 2
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL | None:
+    """The C library, told to keep little; None if it is not glibc."""
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        for parameter, value in (
+            (_M_TRIM_THRESHOLD, _THRESHOLD),
+            (_M_MMAP_THRESHOLD, _THRESHOLD),
+            (_M_ARENA_MAX, _ARENAS),
+        ):
+            libc.mallopt(parameter, value)
+        libc.malloc_trim  # noqa: B018
+        return libc
+    return None
+
+
+def give_back() -> None:
+    """Give back to the system what the C library and Arrow have freed and kept."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    libc = _libc()
+    if libc is not None:
+        libc.malloc_trim(0)

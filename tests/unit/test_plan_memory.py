@@ -1,0 +1,65 @@
+"""What the kernel is expected to hold: joins, groups, sorts; and what is read of files."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from craton.plan.expr import Call, Column, Literal
+from craton.plan.memory import OVERHEAD, file_bytes, held_bytes
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan, Slice, Sort, SortKey
+from craton.plan.sources import FileSource
+
+INT, TEXT = pl.Int64(), pl.String()
+K = Column("k", INT)
+
+
+def scan(rows: int, *names: str) -> Scan:
+    source = FileSource(tuple((name, INT) for name in names), "parquet", (f"{rows}.parquet",), rows=rows)
+    return Scan(source, names)
+
+
+LARGE, SMALL = scan(1000, "k", "x"), scan(10, "j", "y")
+TOTAL = Aggregate(LARGE, (("k", K),), (("x", AggregateCall("sum", (Column("x", INT),), INT)),), sort=True)
+
+
+POSITIVE = Call("gt", (K, Literal(0, INT)), pl.Boolean())
+
+
+def join(how: str) -> Join:
+    return Join(LARGE, SMALL, how, (K,), (Column("j", INT),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("plan", "held"),
+    [
+        (LARGE, 0),
+        (Filter(LARGE, POSITIVE), 0),
+        (Slice(LARGE, 3, 5), 0),
+        (TOTAL, 250 * 16),
+        (Sort(LARGE, (SortKey(K),)), 1000 * 16),
+        (Slice(Sort(LARGE, (SortKey(K),)), 0, 5), 0),
+        (Project(Sort(LARGE, (SortKey(K),)), (("k", K),)), 1000 * 8),
+    ],
+)
+def test_what_is_held(plan: Operator, held: int) -> None:
+    assert held_bytes(plan) == OVERHEAD * held
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_the_smaller_side_of_a_join_is_held(how: str) -> None:
+    assert held_bytes(Project(join(how), (("k", K),)), ordered=False) == OVERHEAD * 10 * 8  # of the other only the key
+
+
+def test_a_join_whose_order_is_seen_is_sorted() -> None:
+    assert held_bytes(join("inner")) == OVERHEAD * (10 * 16 + 1000 * 32)
+
+
+def test_a_sort_that_nobody_sees_holds_nothing() -> None:
+    assert held_bytes(Sort(LARGE, (SortKey(K),)), ordered=False) == 0
+
+
+def test_rows_that_are_sliced_out_are_counted() -> None:
+    assert file_bytes(LARGE) == 1000 * 16
+    assert file_bytes(Slice(LARGE, 900, 50)) == 50 * 16
+    assert file_bytes(Filter(Slice(LARGE, 2, 10), POSITIVE)) == 10 * 16
