@@ -66,14 +66,15 @@ class InTiles(Craton):
     tiles : int
         How many.
     broadcast : int or None
-        Bytes up to which a side of a join goes to all tiles of the other; None leaves what Craton says.
+        Bytes up to which a side of a join goes to all tiles of the other, and up to which, as far as 4 MiB, tiles become
+        one; None leaves what Craton says.
     """
 
     def __init__(self, tiles: int, broadcast: int | None) -> None:
         super().__init__()
         running, tiled = (importlib.import_module(f"craton.lower.tiled{name}") for name in (".running", ""))
         inline = importlib.import_module("craton.schedule.inline")
-        given = {} if broadcast is None else {"broadcast_bytes": broadcast}
+        given = {} if broadcast is None else {"broadcast_bytes": broadcast, "collapse_bytes": min(broadcast, 4 << 20)}
         settings = tiled.Settings(tiles=tiles, **given)
         self.tiled: Any = running.TiledEngine(inline.InlineRunner(), settings=settings, least_bytes=0)
         running.set_engine(self.tiled)
