@@ -1,7 +1,7 @@
 """The entry to all benchmarks.
 
     python -m bench --list
-    python -m bench                       every benchmark, with Craton, Polars, DuckDB and pandas
+    python -m bench                       every benchmark but clusters, with Craton, Polars, DuckDB and pandas
     python -m bench tpch --scale 10 --contestants craton,polars
 
 Options are passed to the benchmark that is named; ``python -m bench tpch --help`` tells which it has.
@@ -23,6 +23,7 @@ BENCHMARKS = {
     "passing": "a table of 1 GB handed to another process",
     "actors": "actors created and called in one process, across processes and by TCP; π; a store of keys",
     "decode_cache": "TPC-H with decoded columns in the store: cold, warm, and in a second process",
+    "clusters": "sessions on local processes, Ray and Dask, against the embedded run and other clusters",
     "functions": "Python functions called for each row, group and cell, by worker processes",
     "import_time": "what the import costs in a fresh interpreter",
     "serialization": "four Python objects written and read, as pickle does it",
@@ -39,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m bench", description=__doc__, formatter_class=_Plain, add_help=named is None
     )
     parser.add_argument("--list", action="store_true", help="say which benchmarks there are")
-    parser.add_argument("--scale", default="1", help="TPC-H scale factor (default: %(default)s)")
+    parser.add_argument("--scale", help="TPC-H scale factor (default: 1; in clusters, 10)")
     given, others = parser.parse_known_args(arguments)
     if given.list:
         for name, what in BENCHMARKS.items():
@@ -48,13 +49,18 @@ def main(argv: list[str] | None = None) -> int:
     if named is None and others:
         parser.error(f"{others[0]!r} is an option of one benchmark; say of which: {', '.join(BENCHMARKS)}")
     failed = []
-    for name in [named] if named is not None else BENCHMARKS:
-        if _run(name, [*(["--scale", given.scale] if name in ("tpch", "decode_cache") else []), *others]):
+    scale = ["--scale", given.scale] if given.scale is not None else []
+    for name in [named] if named is not None else [name for name in BENCHMARKS if name not in _HOURS]:
+        if _run(name, [*(scale if name in _SCALED else []), *others]):
             failed.append(name)
     if failed:
         print(f"not all was right in: {', '.join(failed)}")
     return 1 if failed else 0
 
+
+_SCALED = ("tpch", "decode_cache", "clusters")
+_HOURS = ("clusters",)
+"""Those that take hours, and are run only when they are named."""
 
 _Plain = argparse.RawDescriptionHelpFormatter
 

@@ -11,7 +11,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PANDAS_LIKES", "PandasLike"]
+__all__ = ["PANDAS_LIKES", "PandasLike", "cores", "spark_session"]
+
+
+def cores() -> int:
+    """Return how many cores engines may use that have to be told: ``BENCH_CORES``, or all."""
+    return int(os.environ.get("BENCH_CORES") or os.cpu_count() or 2)
 
 
 class Namespace:
@@ -103,7 +108,7 @@ class Modin(PandasLike):
     def __init__(self) -> None:
         os.environ.setdefault("MODIN_ENGINE", "ray")
         ray = importlib.import_module("ray")
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+        ray.init(num_cpus=cores(), include_dashboard=False, log_to_driver=False, logging_level="error")
         self.pd = importlib.import_module("modin.pandas")
 
     def from_pandas(self, frame: Any) -> Any:
@@ -147,7 +152,7 @@ class Dask(PandasLike):
 
     def from_pandas(self, frame: Any) -> Any:
         """Split into a partition a core, and keep them."""
-        return self.pd.from_pandas(frame, npartitions=os.cpu_count() or 2, sort=False).persist()
+        return self.pd.from_pandas(frame, npartitions=cores(), sort=False).persist()
 
 
 class ResetGroups:
@@ -192,24 +197,28 @@ class FireDucks(PandasLike):
         return result.to_pandas()
 
 
+def spark_session() -> Any:
+    """Return a session of Spark in local mode."""
+    sql = importlib.import_module("pyspark.sql")
+    return (
+        sql.SparkSession.builder.master(f"local[{cores()}]")
+        .config("spark.driver.memory", os.environ.get("BENCH_SPARK_MEMORY", "4g"))
+        .config("spark.sql.shuffle.partitions", str(2 * cores()))
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.ansi.enabled", "false")
+        .getOrCreate()
+    )
+
+
 class PySpark(PandasLike):
     """Spark's pandas API in local mode, with operations between frames allowed."""
 
     packages = ("pyspark", "pandas")
 
     def __init__(self) -> None:
-        sql = importlib.import_module("pyspark.sql")
-        cores = os.cpu_count() or 2
-        self._session = (
-            sql.SparkSession.builder.master(f"local[{cores}]")
-            .config("spark.driver.memory", os.environ.get("BENCH_SPARK_MEMORY", "4g"))
-            .config("spark.sql.shuffle.partitions", str(2 * cores))
-            .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-            .config("spark.ui.enabled", "false")
-            .config("spark.log.level", "ERROR")
-            .config("spark.sql.ansi.enabled", "false")
-            .getOrCreate()
-        )
+        self._session = spark_session()
         module = importlib.import_module("pyspark.pandas")
         module.set_option("compute.ops_on_diff_frames", True)
         self.pd = Namespace(module, importlib.import_module("pandas"))

@@ -24,7 +24,7 @@ from bench.harness import machine, report
 from bench.harness.measure import summarise
 from bench.store_machine import ControlGroup, drop_caches, swapped
 
-__all__ = ["Turn", "add_options", "bar", "finish", "measure", "new_report", "ratio", "say"]
+__all__ = ["Turn", "add_options", "bar", "bars_text", "finish", "measure", "new_report", "ratio", "say"]
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20
@@ -187,13 +187,18 @@ def bar(result: dict[str, Any], what: str, value: float | None, test: Callable[[
     result["bars"].append({"what": what, "value": value, "wanted": wanted, "met": met})
 
 
-def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None:
-    """Print a report's table and its bars and, unless the user said no, save it with its plot."""
-    lines = [report.table(result), ""]
+def bars_text(result: Mapping[str, Any]) -> list[str]:
+    """Return a line for each bar of a report."""
+    lines = []
     for line in result["bars"]:
         value = "not measured" if line["value"] is None else f"{line['value']:.4g}"
         lines.append(f"{'met ' if line['met'] else 'MISS'} {line['what']}: {value} (wanted: {line['wanted']})")
-    text = "\n".join([*lines, *result.get("remarks", [])])
+    return lines
+
+
+def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None:
+    """Print a report's table and its bars and, unless the user said no, save it with its plot."""
+    text = "\n".join([report.table(result), "", *bars_text(result), *result.get("remarks", [])])
     print(text, flush=True)
     if given.no_save:
         return

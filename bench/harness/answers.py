@@ -10,7 +10,7 @@ import datetime
 import decimal
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["difference", "plain", "table"]
 
@@ -56,7 +56,7 @@ def difference(
     expected: Any,
     found: Any,
     *,
-    order_by: Sequence[int] | None = None,
+    order_by: Sequence[int] | Literal["every"] | None = None,
     tolerance: float = 1e-6,
 ) -> str | None:
     """Say how two answers differ, or return None when they are the same.
@@ -65,9 +65,9 @@ def difference(
     ----------
     expected, found : answer
         Two tables, or any two values made of dicts, lists and scalars.
-    order_by : sequence of int, optional
+    order_by : sequence of int or "every", optional
         Positions of the columns that the rows are ordered by. Rows that are equal in these, within the tolerance, may
-        come in any order. None: rows come in no particular order.
+        come in any order. ``"every"``: rows come in one order only. None: rows come in no particular order.
     tolerance : float
         Relative difference up to which floats are the same.
     """
@@ -78,7 +78,7 @@ def difference(
     ours, theirs = found["rows"], expected["rows"]
     if len(ours) != len(theirs):
         return f"has {len(ours)} rows and should have {len(theirs)}"
-    for at in order_by or ():
+    for at in range(len(expected["columns"])) if order_by == "every" else order_by or ():
         name = expected["columns"][at]
         for number, (our, their) in enumerate(zip(ours, theirs, strict=True)):
             if not _same(their[at], our[at], tolerance):

@@ -50,7 +50,7 @@ class Case:
     """One thing that every contestant does; ``order_by`` as in `bench.harness.answers.difference`."""
 
     name: str
-    order_by: tuple[int, ...] | None = None
+    order_by: tuple[int, ...] | Literal["every"] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,323 @@
+"""Craton on sessions, and the clusters that it is compared with. Imported in the contestant's own environment.
+
+``embedded`` is Craton without a session, ``local``, ``on-ray`` and ``on-dask`` are its hosts, and ``tiles`` runs plans in
+a number of tiles in one process. ``dask`` is Dask's data frames on a cluster of processes, ``modin`` Modin on Ray,
+``pyspark`` Spark's pandas API, and ``spark`` its SQL or its own data frames.
+
+Dask's and Spark's results of CylonFlow's operators stay with their workers; Craton's are pandas data at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from bench.cylon_contestants import ORDERED_BY, SCALAR, PandasOperators, digest
+from bench.harness import answers
+from bench.harness.worker import Contestant
+from bench.pandas_likes import PANDAS_LIKES, Craton, Dask, PandasLike, cores, spark_session
+from bench.tpch_contestants import TABLES, PandasQueries
+
+__all__ = ["HOSTS", "OURS", "PEERS", "digest_part", "exact_table", "merged", "open_contestant"]
+
+HOSTS = {"local": "local", "on-ray": "ray", "on-dask": "dask"}
+"""Contestants that are Craton on a session, and their hosts."""
+
+OURS = ("embedded", *HOSTS)
+
+PEERS = {"dask": "dask", "modin": "modin", "pyspark": "pyspark", "spark": "pyspark"}
+"""Other engines, and the environments that they run in."""
+
+
+# ---- Craton ----
+
+
+class OnSession(Craton):
+    """Craton on a session.
+
+    Parameters
+    ----------
+    host : str
+        See ``craton.init``.
+    workers, threads : int
+        How many, and of each.
+    least : int or None
+        Bytes that a plan must read to run on the session; None leaves what Craton says.
+    """
+
+    def __init__(self, host: str, workers: int, threads: int, least: int | None) -> None:
+        super().__init__()
+        importlib.import_module("craton").init(host, workers=workers, threads=threads)
+        self.tiled: Any = importlib.import_module("craton.lower.tiled.running").current_engine()
+        if least is not None:
+            self.tiled.least_bytes = least
+
+
+class InTiles(Craton):
+    """Craton in one process, with every plan in that many tiles.
+
+    Parameters
+    ----------
+    tiles : int
+        How many.
+    broadcast : int or None
+        Bytes up to which a side of a join goes to all tiles of the other, and up to which, as far as 4 MiB, tiles become
+        one; None leaves what Craton says.
+    """
+
+    def __init__(self, tiles: int, broadcast: int | None) -> None:
+        super().__init__()
+        running, tiled = (importlib.import_module(f"craton.lower.tiled{name}") for name in (".running", ""))
+        inline = importlib.import_module("craton.schedule.inline")
+        given = {} if broadcast is None else {"broadcast_bytes": broadcast, "collapse_bytes": min(broadcast, 4 << 20)}
+        settings = tiled.Settings(tiles=tiles, **given)
+        self.tiled: Any = running.TiledEngine(inline.InlineRunner(), settings=settings, least_bytes=0)
+        running.set_engine(self.tiled)
+
+
+class Queries(PandasQueries):
+    """TPC-H under an engine, compared to the last detail.
+
+    Parameters
+    ----------
+    engine : PandasLike
+        What runs the queries.
+    folder : str
+        Of the Parquet files.
+    exact : bool
+        Whether answers tell types and the index, too.
+    every : bool
+        Whether it is an error if a query runs none of its plans in tiles.
+    """
+
+    def __init__(self, engine: PandasLike, folder: str, *, exact: bool, every: bool) -> None:
+        super().__init__(engine, folder)
+        self._exact, self._every = exact, every
+
+    def run(self, case: str) -> Any:
+        """Run a query to a result in memory."""
+        tiled = getattr(self._engine, "tiled", None)
+        before = 0 if tiled is None else tiled.runs
+        result = super().run(case)
+        if self._every and tiled is not None and tiled.runs == before:
+            raise RuntimeError("no plan of it ran in tiles")
+        return result
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the result as a table."""
+        return exact_table(self._engine.to_pandas(result)) if self._exact else super().answer(case, result)
+
+
+def exact_table(frame: Any) -> dict[str, Any]:
+    """Return a pandas frame as an answer that tells types and the index, too."""
+    index = frame.index
+    names = [f"{name}: {dtype}" for name, dtype in zip(frame.columns, frame.dtypes, strict=True)]
+    columns = [frame.iloc[:, at].tolist() for at in range(frame.shape[1])]
+    label = f"{index.names!r}: {type(index).__name__} of {index.dtype}"
+    return answers.table([*names, label], zip(*columns, [str(value) for value in index], strict=True))
+
+
+# ---- CylonFlow's operators elsewhere ----
+
+
+def digest_part(columns: dict[str, Any], ordered_by: str | None) -> dict[str, Any]:
+    """Return the digest of some rows of a result, with what it takes to join it to those of others."""
+    found = digest(columns, ordered_by)
+    if ordered_by is not None and found["rows"]:
+        found["ends"] = [int(columns[ordered_by][0]), int(columns[ordered_by][-1])]
+    return found
+
+
+def merged(parts: Iterable[dict[str, Any]], ordered_by: str | None) -> dict[str, Any]:
+    """Return the digest of a result from those of its parts, which come in the order of the rows."""
+    rows, tied, in_order = 0, 0, True
+    sums: dict[str, int] = {}
+    before: int | None = None
+    for part in parts:
+        rows += part["rows"]
+        tied = (tied + int(part["rows_mixed"])) % 2**64
+        for name, number in part["sums"].items():
+            sums[name] = sums.get(name, 0) + number
+        if ordered_by is not None and part["rows"]:
+            in_order &= part["in_order"] and (before is None or before <= part["ends"][0])
+            before = part["ends"][1]
+    found: dict[str, Any] = {"rows": rows, "sums": sums, "rows_mixed": str(tied)}
+    return found if ordered_by is None else {**found, "in_order": in_order}
+
+
+class DaskCluster(Dask):
+    """Dask's data frames on a cluster of processes of this machine."""
+
+    packages = ("dask", "distributed", "pandas")
+
+    def __init__(self, workers: int, threads: int) -> None:
+        distributed = importlib.import_module("distributed")
+        cluster = distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=threads, processes=True, dashboard_address=None
+        )
+        self.client: Any = distributed.Client(cluster)
+        self.wait: Any = distributed.wait
+        super().__init__()
+
+
+class DaskOperators(PandasOperators):
+    """CylonFlow's operators on Dask's workers, where frames and results stay."""
+
+    def __init__(self, engine: DaskCluster, folder: str, source: str, partitions: int) -> None:
+        super().__init__(engine, folder, "parquet")
+        self._cluster, self._partitions = engine, partitions
+        if source == "memory":
+            self._frames = {side: self._kept(self._frame(side)) for side in ("left", "right")}
+
+    def _kept(self, frame: Any) -> Any:
+        kept = frame.persist()
+        self._cluster.wait(kept)
+        return kept
+
+    def run(self, case: str) -> Any:
+        """Run an operator; aggregates have as many parts as the cluster likes best, which Dask leaves to its users."""
+        left, parts = self._frame("left"), self._partitions
+        if case == "join":
+            result = left.merge(self._frame("right"), on="key")
+        elif case == "groupby":
+            result = left.groupby("key").agg({"value": "sum"}, split_out=parts).reset_index()
+        elif case == "sort":
+            result = left.sort_values("key")
+        else:
+            joined = left.merge(self._frame("right"), on="key")
+            totals = joined.groupby("key").agg({"value": "sum", "other": "sum"}, split_out=parts).reset_index()
+            result = totals.sort_values("value") + SCALAR
+        return self._kept(result)
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the digest of the result, computed where its parts are."""
+        order = ORDERED_BY.get(case)
+        delayed = importlib.import_module("dask").delayed(_digest_of_frame)
+        found = self._cluster.client.compute([delayed(part, order) for part in result.to_delayed()])
+        return merged(self._cluster.client.gather(found), order)
+
+
+def _digest_of_frame(frame: Any, ordered_by: str | None) -> dict[str, Any]:
+    return digest_part({str(name): frame[name].to_numpy() for name in frame.columns}, ordered_by)
+
+
+class SparkQueries:
+    """TPC-H in Spark's SQL, with what its parser lacks said otherwise."""
+
+    DIALECT = ((r"as materialized \(", "as ("), (r"1\.0::double", "cast(1.0 as double)"))
+
+    def __init__(self, folder: str) -> None:
+        self._sql: dict[str, str] = dict(importlib.import_module("bench.tpch_sql").SQL)
+        for ours, theirs in self.DIALECT:
+            self._sql = {name: re.sub(ours, theirs, text) for name, text in self._sql.items()}
+        self._session = spark_session()
+        for table in TABLES:
+            self._session.read.parquet(f"{folder}/{table}.parquet").createOrReplaceTempView(table)
+
+    def versions(self) -> dict[str, str]:
+        """Return Spark's version."""
+        return {"pyspark": importlib.import_module("pyspark").__version__}
+
+    def run(self, case: str) -> Any:
+        """Run a query."""
+        return self._session.sql(self._sql[case]).toPandas()
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the result as a table."""
+        columns = [result.iloc[:, at].tolist() for at in range(result.shape[1])]
+        return answers.table(result.columns, zip(*columns, strict=True))
+
+
+class SparkOperators:
+    """CylonFlow's operators on Spark's own data frames; results are computed whole and left where they are."""
+
+    def __init__(self, folder: str, source: str) -> None:
+        self._session = spark_session()
+        self._frames = {side: self._session.read.parquet(f"{folder}/{side}.parquet") for side in ("left", "right")}
+        if source == "memory":
+            for frame in self._frames.values():
+                frame.cache().count()
+
+    def versions(self) -> dict[str, str]:
+        """Return Spark's version."""
+        return {"pyspark": importlib.import_module("pyspark").__version__}
+
+    def run(self, case: str) -> Any:
+        """Run an operator."""
+        left, right = self._frames["left"], self._frames["right"]
+        functions = importlib.import_module("pyspark.sql.functions")
+        total = [functions.sum(name).alias(name) for name in ("value", "other")]
+        if case == "join":
+            result = left.join(right, on="key")
+        elif case == "groupby":
+            result = left.groupBy("key").agg(total[0])
+        elif case == "sort":
+            result = left.sort("key")
+        else:
+            sorted_totals = left.join(right, on="key").groupBy("key").agg(*total).sort("value")
+            result = sorted_totals.select(
+                *((functions.col(name) + SCALAR).alias(name) for name in sorted_totals.columns)
+            )
+        result.write.format("noop").mode("overwrite").save()
+        return result
+
+    def answer(self, case: str, result: Any) -> Any:
+        """Return the digest of the result, computed where its parts are."""
+        order = ORDERED_BY.get(case)
+        schema = "partition long, batch long, found string"
+        rows = result.mapInPandas(functools.partial(_digests_of_frames, ordered_by=order), schema).collect()
+        return merged(
+            (json.loads(row.found) for row in sorted(rows, key=lambda row: (row.partition, row.batch))), order
+        )
+
+
+def _digests_of_frames(frames: Iterator[Any], ordered_by: str | None) -> Iterator[Any]:
+    pandas, context = importlib.import_module("pandas"), importlib.import_module("pyspark").TaskContext.get()
+    for number, frame in enumerate(frames):
+        found = json.dumps(_digest_of_frame(frame, ordered_by))
+        yield pandas.DataFrame({"partition": [context.partitionId()], "batch": [number], "found": [found]})
+
+
+# ---- what the harness opens ----
+
+
+def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
+    """Return a contestant.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in tables.
+    options : dict
+        ``work``: ``"tpch"`` or ``"cylon"``; ``engine``: one of `OURS` or `PEERS`, or ``"tiles"``; ``folder``: where the
+        Parquet files are; ``workers`` and ``threads``. ``cores``: how many of this machine's it may use; ``exact`` and
+        ``every``: see `Queries`; ``least`` and ``broadcast``: bytes, see `OnSession` and `InTiles`; ``tiles``: how many;
+        ``source``: ``"memory"`` or ``"parquet"``.
+    """
+    if options.get("cores"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
+    engine, folder, work = str(options["engine"]), str(options["folder"]), str(options["work"])
+    source = str(options.get("source", "memory"))
+    if engine == "spark":
+        return SparkQueries(folder) if work == "tpch" else SparkOperators(folder, source)
+    like = _like(engine, options)
+    if work == "tpch":
+        return Queries(like, folder, exact=bool(options.get("exact")), every=bool(options.get("every")))
+    if isinstance(like, DaskCluster):
+        return DaskOperators(like, folder, source, 4 * cores())
+    return PandasOperators(like, folder, source)
+
+
+def _like(engine: str, options: dict[str, Any]) -> PandasLike:
+    if engine in HOSTS:
+        return OnSession(HOSTS[engine], options["workers"], options["threads"], options.get("least"))
+    if engine == "tiles":
+        return InTiles(options["tiles"], options.get("broadcast"))
+    if engine == "dask":
+        return DaskCluster(options["workers"], options["threads"])
+    return PANDAS_LIKES["craton" if engine == "embedded" else engine]()

@@ -1,0 +1,199 @@
+"""The part ``limit``: TPC-H, group-bys and merges with a hard limit of memory for all of Craton's processes together.
+
+Each query is a process of its own with workers, in a control group that counts them all, page cache included. The
+group-bys and merges read tables of several times the limit, with few keys and with many, and where most rows find a
+partner and where few do. Right answers are the embedded run's for TPC-H, and DuckDB's for the others.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import store_turns
+from bench.clusters_turns import QUERIES
+from bench.store_machine import MIB, why_not
+from bench.store_turns import Turn, bar, say
+
+__all__ = ["make", "measure"]
+
+WORK = "bench.clusters_turns"
+ROW_BYTES = 32
+BATCH = 1_000_000
+FEW = 100
+MATCHES = {"high": 0.99, "low": 0.01}
+"""Of the rows of the smaller table, how many have a key that the larger one has, too."""
+
+SQL = {
+    "groupby, few keys": """
+        select few, count(*) as rows, sum(a) as a, max(b) as b from wide group by few order by few
+    """,
+    "groupby, many keys": """
+        select 0::bigint as one, count(*) as rows, sum(few)::bigint as few, sum(a) as a, sum(b) as b
+        from (select min(few) as few, sum(a) as a, max(b) as b from wide group by many)
+    """,
+    "merge, most match": """
+        select 0::bigint as one, count(*) as rows, sum(few)::bigint as few, sum(a) as a, sum(b) as b, sum(c) as c
+        from wide join high on wide.many = high.many
+    """,
+    "merge, few match": """
+        select 0::bigint as one, count(*) as rows, sum(few)::bigint as few, sum(a) as a, sum(b) as b, sum(c) as c
+        from wide join low on wide.many = low.many
+    """,
+}
+
+
+def make(folder: Path, nbytes: int) -> None:
+    """Write ``wide``, ``high`` and ``low`` as Parquet files, unless they are there; `nbytes` are those of the first.
+
+    Columns of ``wide`` are ``few`` (100 keys), ``many`` (nine rows of ten have one of their own), ``a`` and ``b``, whole
+    numbers as doubles, so that sums are exact. ``high`` and ``low`` have a fourth as many rows, each with a key of its own.
+    """
+    rows = nbytes // ROW_BYTES
+    distinct = rows * 9 // 10
+
+    def wide(numbers: Any, random: Any) -> dict[str, Any]:
+        of_key = _scattered(numbers % distinct, distinct)
+        few = random.integers(0, FEW, len(numbers))
+        a, b = (random.integers(0, 1000, len(numbers)).astype("float64") for _ in range(2))
+        return {"few": few, "many": of_key, "a": a, "b": b}
+
+    def smaller(share: float) -> Callable[[Any, Any], dict[str, Any]]:
+        def columns(numbers: Any, random: Any) -> dict[str, Any]:
+            keys = _scattered(numbers, distinct)
+            keys = np.where(numbers % 100 < round(100 * share), keys, keys + distinct)
+            return {"many": keys, "c": random.integers(0, 1000, len(numbers)).astype("float64")}
+
+        return columns
+
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "wide.parquet", rows, wide, 1)
+    for seed, (name, share) in enumerate(MATCHES.items(), 2):
+        _write(folder / f"{name}.parquet", rows // 4, smaller(share), seed)
+
+
+def _scattered(numbers: Any, modulus: int) -> Any:
+    """Return other numbers below the modulus, different ones for different ones."""
+    factor = max(int(modulus * 0.618), 1)
+    while math.gcd(factor, modulus) != 1:
+        factor += 1
+    return (numbers * factor) % modulus
+
+
+def _write(target: Path, rows: int, columns: Callable[[Any, Any], dict[str, Any]], seed: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if target.is_file() and pq.ParquetFile(target).metadata.num_rows == rows:
+        return
+    random = np.random.default_rng((2025, seed))
+    scratch = target.with_suffix(".tmp")
+    writer: pq.ParquetWriter | None = None
+    for first in range(0, rows, BATCH):
+        batch = pa.table(columns(np.arange(first, min(first + BATCH, rows)), random))
+        writer = writer or pq.ParquetWriter(scratch, batch.schema, compression="zstd")
+        writer.write_table(batch)
+    if writer is not None:
+        writer.close()
+    os.replace(scratch, target)
+
+
+def _by_sql(folder: Path, limit: int) -> dict[str, Any]:
+    """Return the answers that DuckDB gives, in the form that the others are compared in."""
+    import duckdb
+
+    from bench.clusters_contestants import exact_table
+
+    connection = duckdb.connect(config={"memory_limit": f"{max(4 * limit // MIB, 1024)}MB"})
+    connection.execute(f"set temp_directory = '{folder}/duckdb'")
+    for name in ("wide", *MATCHES):
+        connection.execute(f"create view {name} as select * from read_parquet('{folder}/{name}.parquet')")
+    found = {}
+    for name, text in SQL.items():
+        frame = connection.sql(text).df()
+        found[name] = exact_table(frame.astype({key: "int64" for key in ("rows", "few", "one") if key in frame}))
+    connection.close()
+    return found
+
+
+def measure(
+    result: dict[str, Any],
+    folder: Path,
+    scratch: Path,
+    *,
+    queries: Sequence[str],
+    limit: int,
+    room: int,
+    times: float,
+    workers: int,
+    timeout: float,
+    repeat: int,
+) -> None:
+    """Add to a report what becomes of each query.
+
+    Parameters
+    ----------
+    result : dict
+        A report of `bench.store_turns.new_report`.
+    folder, scratch : path
+        Where TPC-H's files are, and where others may be written.
+    queries : sequence of str
+        Names of TPC-H's; the group-bys and merges are added where ``times`` is not 0.
+    limit, room : int
+        Bytes of the control group, and those of them that Craton is not told of: interpreters and libraries.
+    times : float
+        How many times the limit the table of group-bys and merges is.
+    workers, repeat : int
+        How many; 0 for no session. Timed turns.
+    timeout : float
+        Seconds for a query.
+    """
+    if (reason := why_not()) is not None:
+        raise RuntimeError(f"nothing can be measured under a limit of memory: {reason}")
+    scratch.mkdir(parents=True, exist_ok=True)
+    jobs: list[tuple[Path, Path, str]] = []
+    if queries:
+        expected = scratch / f"answers-{folder.name}.json"
+        options = {"part": "answers", "folder": str(folder), "queries": list(queries), "answers": str(expected)}
+        before = store_turns.new_report("answers", "", {}, "embedded")
+        turn = Turn("embedded", WORK, options)
+        store_turns.measure(before, "answers", [turn], repeat=1, warm_up=0, timeout=timeout * len(queries))
+        if before["contestants"]["embedded"]["status"] != "ok":
+            raise RuntimeError(f"the embedded run has no answers: {before['cases']}")
+        jobs += [(folder, expected, query) for query in queries]
+    if times:
+        tables = scratch / f"tables-{limit * times / MIB:g}"
+        say(f"tables of {limit * times / MIB:,.0f} MiB in {tables}, unless they are there")
+        make(tables, int(limit * times))
+        expected = tables / "answers.json"
+        if not expected.is_file():
+            expected.write_text(json.dumps(_by_sql(tables, limit)), encoding="utf-8")
+        jobs += [(tables, expected, query) for query in QUERIES]
+    name = f"local-{workers}" if workers else "embedded"
+    right = {True: 0, False: 0}
+    for place, answers, query in jobs:
+        options = {
+            "part": "limit", "folder": str(place), "answers": str(answers), "query": query, "workers": workers,
+            "threads": 1, "memory": limit - room,
+        }  # fmt: skip
+        turn = Turn(name, WORK, options, limit)
+        store_turns.measure(result, query, [turn], repeat=repeat, warm_up=0, timeout=timeout)
+        right[query in QUERIES] += f"{query} run" in result["cases"]
+    for ours, what, of in ((False, "queries of TPC-H", len(queries)), (True, "group-bys and merges", len(QUERIES))):
+        if of and (times or not ours):
+            bar(result, f"{what} right within {limit / MIB:,.0f} MiB", right[ours], lambda n, of=of: n == of, f"{of}")
+    result["remarks"] = ["", *_deaths(result, name)]
+
+
+def _deaths(result: dict[str, Any], name: str) -> list[str]:
+    details = result["contestants"].get(name, {}).get("details", {})
+    killed = {query: max(turn["killed_for_memory"] for turn in turns) for query, turns in details.items() if turns}
+    return [
+        f"{query}: {n} processes were killed for want of memory, and started again" for query, n in killed.items() if n
+    ]

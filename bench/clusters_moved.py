@@ -1,0 +1,220 @@
+"""The part ``moved``: bytes that tasks of TPC-H move between bands, by the policy that assigns them.
+
+Each query runs in tiles once, in this process; which task read which parts, and how large they were, is kept. Then the
+policies assign that graph, every band a machine of its own, and each read of another band's output counts its bytes:
+
+*graph*: all tasks of a query at once, with the sizes that were measured.
+*stages*: as Craton does it: stage after stage, each placed with what is known when it begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.store_turns import bar, say
+
+__all__ = ["POLICIES", "Recorded", "measure", "moved_in_graph", "moved_in_stages", "record"]
+
+POLICIES = ("ncs", "algorithm-1", "bfs", "round-robin", "random")
+BASELINE = "round-robin"
+OVERHEAD = 1 << 20
+"""Bytes that reading takes as long as everything else of a small task."""
+
+
+@dataclass
+class Recorded:
+    """The runs of a query.
+
+    Attributes
+    ----------
+    runs : list
+        Of each run its tasks, without what they do.
+    sizes : dict
+        By key of a task, rows and bytes of each part of its output.
+    """
+
+    runs: list[list[Any]] = field(default_factory=list)
+    sizes: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    def read_bytes(self, read: Any) -> dict[int, int]:
+        """Return how many bytes of each task's output a read takes; of rows that it leaves out, none."""
+        found: dict[int, int] = {}
+        wanted, at = read.rows, 0
+        for key in read.tasks:
+            for part in read.parts:
+                rows, nbytes = self.sizes[key][part]
+                taken = rows if wanted is None else max(min(at + rows, sum(wanted)) - max(at, wanted[0]), 0)
+                at += rows
+                if taken:
+                    found[key] = found.get(key, 0) + nbytes * taken // rows
+        return found
+
+
+def record(bands: int, query: Any, folder: str, settings: Any) -> Recorded:
+    """Run a query in tiles for that many bands, and return what its tasks did."""
+    from dataclasses import replace
+
+    import pandas
+
+    import craton.pandas
+    from craton.lower.tiled.running import TiledEngine, using
+    from craton.memory import clear_memory
+    from craton.schedule.inline import InlineRunner
+    from craton.schedule.tasks import Output, Task
+
+    found = Recorded()
+
+    class Recorder(InlineRunner):
+        async def run(self, tasks: Sequence[Task]) -> list[Output]:
+            outputs = await super().run(tasks)
+            found.runs.append([replace(task, work=None) for task in tasks])
+            for output in outputs:
+                found.sizes[output.key] = tuple((part.rows, part.nbytes) for part in output.parts)
+            return outputs
+
+        async def put(self, data: Any) -> Output:
+            output = await super().put(data)
+            found.sizes[output.key] = tuple((part.rows, part.nbytes) for part in output.parts)
+            return output
+
+    clear_memory()
+    engine = TiledEngine(Recorder(bands=bands), asyncio.run, settings, least_bytes=0)
+    with using(engine):
+        pandas.DataFrame(query(craton.pandas, folder))
+    clear_memory()
+    return found
+
+
+def moved_in_graph(recorded: Recorded, bands: int, policy: Any) -> int:
+    """Return the bytes that move if all tasks of a query are assigned at once."""
+    from craton.schedule import Graph, assign, moved_bytes
+
+    tasks = [task for run in recorded.runs for task in run]
+    numbers = {task.key: number for number, task in enumerate(tasks)}
+    producers, consumers, nbytes, costs = [], [], [], []
+    for number, task in enumerate(tasks):
+        cost = OVERHEAD + task.nbytes
+        for read in task.inputs:
+            for key, size in recorded.read_bytes(read).items():
+                cost += size
+                if key in numbers:  # otherwise the driver has it
+                    producers.append(numbers[key])
+                    consumers.append(number)
+                    nbytes.append(size)
+        costs.append(cost)
+    graph = Graph(len(tasks), producers, consumers, nbytes=nbytes, costs=costs)
+    return moved_bytes(assign(graph, [1.0] * bands, policy=policy))
+
+
+def moved_in_stages(recorded: Recorded, bands: int, policy: Any) -> int:
+    """Return the bytes that move if runs are placed one after another, as sessions do it."""
+    from craton.cluster.placing import Lies, place
+    from craton.schedule.tasks import Band
+
+    having = [Band(number, 1, 1 << 40, number) for number in range(bands)]
+    where: dict[int, int] = {}
+
+    def lies(key: int) -> Lies | None:
+        band = where.get(key)
+        return None if band is None else Lies(band, band, sum(size for _, size in recorded.sizes[key]))
+
+    moved = 0
+    for run in recorded.runs:
+        placed, _orders = place(run, having, policy, lies)
+        where.update((task.key, band) for task, band in zip(run, placed, strict=True))
+        for task in run:
+            for read in task.inputs:
+                for key, size in recorded.read_bytes(read).items():
+                    moved += size * (key in where and where[key] != where[task.key])
+    return moved
+
+
+WAYS = {"graph": moved_in_graph, "stages": moved_in_stages}
+
+
+def measure(
+    result: dict[str, Any], folder: Path, *, queries: Sequence[str], bands: Sequence[int], tiles: int | None
+) -> str:
+    """Add to a report what moves by each policy, and return a table.
+
+    Parameters
+    ----------
+    result : dict
+        A report of `bench.store_turns.new_report`.
+    folder : path
+        Where the tables are.
+    queries : sequence of str
+        Which.
+    bands : sequence of int
+        How many bands; one comparison each.
+    tiles : int or None
+        How many tiles scans and exchanges have; None for as many as Craton makes for so many bands.
+    """
+    from craton.demo.queries import QUERIES
+    from craton.lower.tiled.planner import Settings
+
+    lines = []
+    result["moved"] = {}
+    for count in bands:
+        moved: dict[str, dict[str, dict[str, int]]] = {way: {} for way in WAYS}
+        for query in queries:
+            found = record(count, QUERIES[query], str(folder), Settings(tiles=tiles))
+            for way, of in WAYS.items():
+                moved[way][query] = {policy: of(found, count, policy) for policy in POLICIES}
+            tasks = sum(map(len, found.runs))
+            ratios = ", ".join(f"{way} {_ratio(moved[way][query], 'ncs')}" for way in WAYS)
+            say(f"{count} bands, {query}: {tasks} tasks in {len(found.runs)} runs; ncs to {BASELINE}: {ratios}")
+        result["moved"][str(count)] = moved
+        for way, of_query in moved.items():
+            lines += ["", f"{count} bands, {way}: MB moved; × is the ratio to {BASELINE}", *_table(of_query)]
+            total = {policy: sum(one[policy] for one in of_query.values()) for policy in POLICIES}
+            value = total["ncs"] / total[BASELINE] if total[BASELINE] else None
+            what = f"bytes moved by ncs to {BASELINE}, {count} bands, {way}"
+            bar(result, what, value, lambda r: r <= 0.7, "≤ 0.7")
+            each = [one["ncs"] / one[BASELINE] for one in of_query.values() if one[BASELINE]]
+            if each:
+                lines.append(f"median of the queries: {statistics.median(each):.2f}×")
+    return "\n".join(lines)
+
+
+def _ratio(of: dict[str, int], policy: str) -> str:
+    return f"{of[policy] / of[BASELINE]:.2f}×" if of[BASELINE] else "nothing moves"
+
+
+def _table(moved: dict[str, dict[str, int]]) -> list[str]:
+    total = {policy: sum(one[policy] for one in moved.values()) for policy in POLICIES}
+    lines = [f"{'':6}" + "".join(f"{policy:>20}" for policy in POLICIES)]
+    for query, of in [*moved.items(), ("total", total)]:
+        cells = [
+            f"{of[p] / 1e6:,.2f}" + (f" {of[p] / of[BASELINE]:6.2f}×" if of[BASELINE] else " " * 8) for p in POLICIES
+        ]
+        lines.append(f"{query:6}" + "".join(f"{cell:>20}" for cell in cells))
+    return lines
+
+
+def plot(result: dict[str, Any], target: Path) -> None:
+    """Draw what each policy moves in total, as a part of what round robin does."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    groups = [(count, way, of) for count, ways in result["moved"].items() for way, of in ways.items()]
+    for number, policy in enumerate(POLICIES):
+        shares = []
+        for _count, _way, of in groups:
+            base = sum(one[BASELINE] for one in of.values())
+            shares.append(sum(one[policy] for one in of.values()) / base if base else 0.0)
+        places = [at + (number - 2) * 0.16 for at in range(len(groups))]
+        axes.bar(places, shares, 0.16, label=policy)
+    axes.axhline(0.7, color="0.3", linewidth=0.8, linestyle="--")
+    axes.set_xticks(range(len(groups)), [f"{count} bands,\n{way}" for count, way, _of in groups])
+    axes.set_ylabel(f"bytes moved, as a part of {BASELINE}'s")
+    axes.set_title(result["title"], fontsize=11)
+    axes.legend(fontsize=8, frameon=False, ncols=5, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    FigureCanvasAgg(figure).print_png(target)
