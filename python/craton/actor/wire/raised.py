@@ -106,7 +106,7 @@ def _kind(error: BaseException) -> type[BaseException]:
 
 
 @functools.lru_cache(256)
-def _unsent(kind: type[BaseException]) -> type[BaseException]:
+def _unsent(kind: Any) -> Any:
     """A class as another, and `SendMessageFailed` too; it looks like the other one in a traceback."""
     bases = (_Unsent, kind) if issubclass(kind, SendMessageFailed) else (_Unsent, kind, SendMessageFailed)
     return type(kind)(kind.__name__, bases, {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
@@ -114,7 +114,7 @@ def _unsent(kind: type[BaseException]) -> type[BaseException]:
 
 def _make_unsent(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     try:
-        found = _unsent(kind)
+        found: type[BaseException] = _unsent(kind)
     except TypeError:  # nothing can be derived from it
         found = kind
     return _make(found, args, state)
