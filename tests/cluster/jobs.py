@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from watching import until
 
 from craton.schedule.tasks import Input, Read, Sink, Task, new_key
 
@@ -181,3 +183,34 @@ class Fills:
         for place in range(0, len(data), 4096):
             data[place] = 1
         time.sleep(0.2)  # until it is sampled, however busy the machine is
+
+
+class Spread:
+    """Rows over parts, by what they are modulo the number of parts."""
+
+    def __init__(self, number: int, rows: int, parts: int, wait_for: Path | None = None) -> None:
+        self.number, self.rows, self.parts, self.wait_for = number, rows, parts, wait_for
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> None:
+        if self.wait_for is not None:
+            until(self.wait_for.exists)
+        values = np.arange(self.number * self.rows, (self.number + 1) * self.rows)
+        for part in range(self.parts):
+            own = values[values % self.parts == part]
+            sink.write(part, pa.table({"n": own, "twice": own * 2.0}))
+
+
+class Summed:
+    """Sums of what it reads, and how many rows there were."""
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> tuple[int, float, int]:
+        table = pa.concat_tables([one.table() for one in inputs])
+        sink.write(0, table.slice(0, 10))
+        return int(np.sum(table["n"].to_numpy())), float(np.sum(table["twice"].to_numpy())), table.num_rows
+
+
+def shuffle(rows: int, tiles: int, parts: int) -> tuple[list[Task], list[Task]]:
+    """A shuffle: what spreads, and what gathers."""
+    spread = [Task(new_key(), Spread(number, rows, parts), (), parts, rows * 16) for number in range(tiles)]
+    keys = tuple(task.key for task in spread)
+    return spread, [Task(new_key(), Summed(), (Read(keys, (part,)),)) for part in range(parts)]

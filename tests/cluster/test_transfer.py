@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import psutil
-import pyarrow as pa
 import pytest
+from jobs import Spread, Summed, shuffle
 from watching import environment, runs, until
 
 import craton
 from craton.cluster.sessions import ClusterSession
-from craton.schedule.tasks import Input, Output, Read, Sink, Task, new_key
+from craton.schedule.tasks import Output, Read, Task, new_key
 from craton.store import default_store
 
 pytestmark = pytest.mark.usefixtures("no_session")
@@ -44,37 +44,6 @@ def release(session: ClusterSession, tasks: Sequence[Task]) -> None:
         session.runner.release([task.key for task in tasks])
 
     session.call(go())
-
-
-class Spread:
-    """Rows over parts, by what they are modulo the number of parts."""
-
-    def __init__(self, number: int, rows: int, parts: int, wait_for: Path | None = None) -> None:
-        self.number, self.rows, self.parts, self.wait_for = number, rows, parts, wait_for
-
-    def run(self, inputs: Sequence[Input], sink: Sink) -> None:
-        if self.wait_for is not None:
-            until(self.wait_for.exists)
-        values = np.arange(self.number * self.rows, (self.number + 1) * self.rows)
-        for part in range(self.parts):
-            own = values[values % self.parts == part]
-            sink.write(part, pa.table({"n": own, "twice": own * 2.0}))
-
-
-class Summed:
-    """Sums of what it reads, and how many rows there were."""
-
-    def run(self, inputs: Sequence[Input], sink: Sink) -> tuple[int, float, int]:
-        table = pa.concat_tables([one.table() for one in inputs])
-        sink.write(0, table.slice(0, 10))
-        return int(np.sum(table["n"].to_numpy())), float(np.sum(table["twice"].to_numpy())), table.num_rows
-
-
-def shuffle(rows: int, tiles: int, parts: int) -> tuple[list[Task], list[Task]]:
-    """A shuffle: what spreads, and what gathers."""
-    spread = [Task(new_key(), Spread(number, rows, parts), (), parts, rows * 16) for number in range(tiles)]
-    keys = tuple(task.key for task in spread)
-    return spread, [Task(new_key(), Summed(), (Read(keys, (part,)),)) for part in range(parts)]
 
 
 def check(outputs: Sequence[Output], total: int, parts: int) -> None:
@@ -190,15 +159,21 @@ def serves(process: psutil.Process, address: str) -> bool:
 
 _DRIVER = """
 import craton
-from test_transfer import begun, release, run, shuffle
+from jobs import shuffle
 
-session = begun()
+session = craton.init("local", workers=2, threads=1, nodes=2)
 print(*session.info()["pid"], flush=True)
+
+
+async def turn():
+    spread, gather = shuffle(50_000, 12, 8)
+    await session.runner.run([*spread, *gather])
+    session.runner.release([task.key for task in [*spread, *gather]])
+
+
 try:
     while True:
-        spread, gather = shuffle(50_000, 12, 8)
-        run(session, [*spread, *gather])
-        release(session, [*spread, *gather])
+        session.call(turn())
         print("a turn", flush=True)
 except KeyboardInterrupt:
     craton.shutdown()
