@@ -197,9 +197,7 @@ def cylon(given: argparse.Namespace) -> bool:
             for operator in given.operators if peer in peers else ():
                 if result["cases"][operator][peer]["status"] == "ok":
                     value = store_turns.ratio(result, operator, peer, "local")
-                    bar(
-                        result, f"{peer} to local, {operator}", value, lambda r, least=least: r >= least, f"≥ {least:g}"
-                    )
+                    bar(result, f"{peer} to local, {operator}", value, least.__le__, f"≥ {least:g}")
         result["remarks"] = _none_right(result, peers)
         store_turns.finish(given, result, stem)
         met &= all(line["met"] for line in result["bars"])

@@ -153,7 +153,7 @@ def merged(parts: Iterable[dict[str, Any]], ordered_by: str | None) -> dict[str,
 class DaskCluster(Dask):
     """Dask's data frames on a cluster of processes of this machine."""
 
-    packages = ("dask", "distributed", "pandas")
+    packages: tuple[str, ...] = ("dask", "distributed", "pandas")
 
     def __init__(self, workers: int, threads: int) -> None:
         distributed = importlib.import_module("distributed")

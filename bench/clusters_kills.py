@@ -253,6 +253,8 @@ def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[s
         finally:
             driver.kill()
             code = driver.wait()
+            if driver.stdout is not None:
+                driver.stdout.close()
         log.seek(0)
         words = " | ".join(log.read().decode(errors="replace").strip().splitlines()[-3:])
         if len(turns) < len(options["seeds"]):
@@ -325,7 +327,8 @@ def plot(result: dict[str, Any], target: Path) -> None:
             if t["outcome"] == outcome and "seconds" in t
         ]
         if points:
-            axes.scatter(*zip(*points, strict=True), s=14, color=f"C{number}", label=f"{outcome} ({len(points)})")
+            moments, seconds = zip(*points, strict=True)
+            axes.scatter(moments, seconds, s=14, color=f"C{number}", label=f"{outcome} ({len(points)})")
     axes.set_xlabel("moment of the kill, as a part of a run without one")
     axes.set_ylabel("seconds")
     axes.set_ylim(bottom=0)

@@ -178,16 +178,16 @@ def measure(
     name = f"local-{workers}" if workers else "embedded"
     right = {True: 0, False: 0}
     for place, answers, query in jobs:
-        options = {
+        turned: dict[str, Any] = {
             "part": "limit", "folder": str(place), "answers": str(answers), "query": query, "workers": workers,
             "threads": 1, "memory": limit - room,
         }  # fmt: skip
-        turn = Turn(name, WORK, options, limit)
+        turn = Turn(name, WORK, turned, limit)
         store_turns.measure(result, query, [turn], repeat=repeat, warm_up=0, timeout=timeout)
         right[query in QUERIES] += f"{query} run" in result["cases"]
     for ours, what, of in ((False, "queries of TPC-H", len(queries)), (True, "group-bys and merges", len(QUERIES))):
         if of and (times or not ours):
-            bar(result, f"{what} right within {limit / MIB:,.0f} MiB", right[ours], lambda n, of=of: n == of, f"{of}")
+            bar(result, f"{what} right within {limit / MIB:,.0f} MiB", right[ours], of.__eq__, f"{of}")
     result["remarks"] = ["", *_deaths(result, name)]
 
 

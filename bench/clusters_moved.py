@@ -68,11 +68,12 @@ def record(bands: int, query: Any, folder: str, settings: Any) -> Recorded:
     from craton.schedule.tasks import Output, Task
 
     found = Recorded()
+    nothing: Any = None
 
     class Recorder(InlineRunner):
         async def run(self, tasks: Sequence[Task]) -> list[Output]:
             outputs = await super().run(tasks)
-            found.runs.append([replace(task, work=None) for task in tasks])
+            found.runs.append([replace(task, work=nothing) for task in tasks])
             for output in outputs:
                 found.sizes[output.key] = tuple((part.rows, part.nbytes) for part in output.parts)
             return outputs

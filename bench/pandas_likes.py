@@ -127,7 +127,7 @@ class Dask(PandasLike):
     user writes instead (``reset_index()``, ``to_frame(name)``, ``compute()``) is done here for the queries.
     """
 
-    packages = ("dask", "pandas")
+    packages: tuple[str, ...] = ("dask", "pandas")
 
     def __init__(self) -> None:
         self._dask = importlib.import_module("dask")

@@ -75,6 +75,18 @@ def test_chains(frame, steps, tiles, broadcast):
         check(program(steps), frame, native=None, rtol=1e-9)
 
 
+def test_a_frame_joined_with_itself_by_a_skewed_key() -> None:
+    numbers = range(2000)
+    frame = {"k": [7 if i % 3 == 0 else i for i in numbers], "v": list(numbers)}
+    given = Settings(tile_bytes=4000, broadcast_bytes=0, collapse_bytes=0)
+    tiled = TiledEngine(InlineRunner(bands=2), settings=given, least_bytes=0)
+    with craton.option_context(small_rows=0), using(tiled):
+        left, right = craton.pandas.DataFrame(frame), craton.pandas.DataFrame(frame)
+        result = materialise(left.merge(right, on="k"))
+    assert difference(pd.DataFrame(frame).merge(pd.DataFrame(frame), on="k"), result) is None
+    assert any("skewed ones were split" in what for _, what in tiled.last[0].decisions)
+
+
 def test_every_operator_has_a_rule() -> None:
     kinds = {kind for kind in vars(operators).values() if isinstance(kind, type) and issubclass(kind, Operator)}
     assert kinds - {Operator} == set(RULES)

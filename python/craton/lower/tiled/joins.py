@@ -173,7 +173,8 @@ def _split(
         pieces = [1, 1]
         for side, kinds in ((0, _SPLIT_LEFT), (1, _SPLIT_RIGHT)):
             large = pair[side].nbytes > max(_SKEWED * usual[side], tiling.settings.tile_bytes)
-            if large and op.how in kinds and pair[side].nbytes >= pair[1 - side].nbytes:
+            other = pieces[1 - side] > 1  # every piece meets all of the other side
+            if large and not other and op.how in kinds and pair[side].nbytes >= pair[1 - side].nbytes:
                 pieces[side] = -(-pair[side].nbytes // max(int(usual[side]), tiling.settings.tile_bytes // 2))
         split += max(pieces) > 1
         for i in range(max(pieces)):
