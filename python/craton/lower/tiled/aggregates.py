@@ -10,10 +10,10 @@ import polars as pl
 from craton.lower.tiled.phases import Phases, phases_of
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import ByHash, Keep
-from craton.lower.tiled.tiles import Tiles, columns_of, hidden_name, order_columns, selected
+from craton.lower.tiled.tiles import Tiles, columns_of, hidden_name, keyed, order_columns, selected, sorted_by
 from craton.lower.whole import OrderKey
 from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, roots
-from craton.plan.operators import Aggregate, AggregateCall, Distinct, Filter, Operator, Project, Sort, SortKey, schema
+from craton.plan.operators import Aggregate, AggregateCall, Distinct, Filter, Operator, Project, schema
 
 #: From this share of distinct groups on among a tile's rows, rows are exchanged as they are.
 _MANY_GROUPS = 0.7
@@ -101,8 +101,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
     first: str | None = None
     extra: tuple[tuple[str, AggregateCall], ...] = ()
     if by_first:
-        if len(tiles.order) != 1 or tiles.order[0].descending or tiles.schema[tiles.order[0].name] != pl.UInt64():
-            tiles = tiling.spelled(await tiling.in_order(op.input, tiles))
+        tiles = await tiling.placed(op.input, tiles)
         first = hidden_name()
         extra = ((first, AggregateCall("min", (Column(tiles.order[0].name, pl.UInt64()),), pl.UInt64())),)
     below = _partial(op, phases, extra)
@@ -159,25 +158,18 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     observed = tiling.observed(op)
     first: str | None = None
     if observed and not op.sort:
-        if len(tiles.order) != 1 or tiles.order[0].descending or tiles.schema[tiles.order[0].name] != pl.UInt64():
-            tiles = tiling.spelled(await tiling.in_order(op.input, tiles))
+        tiles = await tiling.placed(op.input, tiles)
         first = tiles.order[0].name
-    names, computed = [], []
-    for _name, expr in op.keys:
-        if not isinstance(expr, Column):
-            computed.append((hidden_name(), expr))
-        names.append(expr.name if isinstance(expr, Column) else computed[-1][0])
-    if computed:
-        tiles = tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))
+    names, tiles = keyed(tiles, [expr for _, expr in op.keys])
     if not (tiles.hashed is not None and set(tiles.hashed[0]) <= set(names)):
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
-        columns, outputs = await tiling.by_hash(op.input, tiles, tuple(names), parts, reads, ordered=by_order)
+        columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, reads, ordered=by_order)
         tiles = tiling.partitions(columns, outputs, tiling.grouped(outputs), order=tiles.order)
     order = _order(tiling, op, None)
 
     def build(plan: Operator) -> Operator:
         if by_order and tiles.order:
-            plan = Sort(plan, tuple(SortKey(plan.column(k.name), k.descending, k.nulls_last) for k in tiles.order))
+            plan = sorted_by(plan, tiles.order)
         made = replace(op, input=plan, sort=op.sort and first is None)
         if first is None:
             return made
@@ -195,8 +187,7 @@ async def _one_tile(tiling: Tiling, op: Aggregate, tiles: Tiles, by_order: bool)
         tiles = tiling.resting(dict(tiles.schema), outputs, order=tiles.order)
     one = tiling.gathered(tiles)
     if by_order and tiles.order:
-        keys = tuple(SortKey(Column(k.name, tiles.schema[k.name]), k.descending, k.nulls_last) for k in tiles.order)
-        one = one.then(lambda plan: Sort(plan, keys))
+        one = one.then(lambda plan: sorted_by(plan, tiles.order))
     return replace(one, order=())
 
 
@@ -222,7 +213,7 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
 
     def build(plan: Operator) -> Operator:
         if by_order and place:
-            plan = Sort(plan, tuple(SortKey(plan.column(k.name), k.descending, k.nulls_last) for k in place))
+            plan = sorted_by(plan, place)
         return Distinct(plan, names, op.keep)
 
     return tiles.then(build, order=place if observed else ())

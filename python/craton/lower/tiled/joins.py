@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Sequence
 from dataclasses import replace
 
 from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
-from craton.lower.tiled.tiles import Leaf, Segment, Tiles, at_rest, columns_of, hidden_name, new_leaf
+from craton.lower.tiled.tiles import Leaf, Segment, Tiles, at_rest, hidden_name, keyed, new_leaf, sorted_by
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Column, Expr
-from craton.plan.operators import Join, Operator, Project, RowNumber, Sort, SortKey, schema
+from craton.plan.operators import Join, Operator, RowNumber
 from craton.schedule.tasks import Output, Part, Read
 
 #: Which side each kind of join can have broadcast: then the other's rows are all seen by exactly one task.
@@ -53,8 +51,7 @@ def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tup
     scan, leaf = new_leaf(tiles.schema, reads=(read,) * len(others), sizes=(size,) * len(others), kept=tiles.kept)
     if not tiles.order or not tiling.observed(op):
         return scan, leaf
-    keys = tuple(SortKey(scan.column(key.name), key.descending, key.nulls_last) for key in tiles.order)
-    return Sort(scan, keys), leaf
+    return sorted_by(scan, tiles.order), leaf
 
 
 def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
@@ -66,7 +63,7 @@ def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Til
         theirs, leaf = _for_all(tiling, op.right, right, segment)
         if numbered:
             theirs = RowNumber(theirs, row)
-        plan = _joined(op, segment.plan, theirs)
+        plan = replace(op, left=segment.plan, right=theirs)
         segments.append(replace(segment, plan=plan, leaves=(*segment.leaves, leaf)))
     order = left.order if observed else ()
     hashed = left.hashed if op.how in ("inner", "left", "semi", "anti") else None
@@ -84,7 +81,7 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
         ours, leaf = _for_all(tiling, op.left, left, segment)
         if numbered:
             ours = RowNumber(ours, row)
-        plan = _joined(op, ours, segment.plan)
+        plan = replace(op, left=ours, right=segment.plan)
         segments.append(replace(segment, plan=plan, leaves=(leaf, *segment.leaves)))
     order: tuple[OrderKey, ...] = ()
     if observed:
@@ -92,10 +89,6 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
         if op.how != "right":
             order = (OrderKey(row), *right.order)
     return Tiles(tuple(segments), order)
-
-
-def _joined(op: Join, left: Operator, right: Operator) -> Operator:
-    return replace(op, left=left, right=right)
 
 
 # ---- by the hash of the keys ----
@@ -106,8 +99,8 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     if observed:
         left = tiling.spelled(left)
         right = tiling.spelled(right) if op.how not in ("semi", "anti") else right
-    ours, left = _keyed(left, op.left_on)
-    theirs, right = _keyed(right, op.right_on)
+    ours, left = keyed(left, op.left_on)
+    theirs, right = keyed(right, op.right_on)
     aligned = _aligned(left, right, ours, theirs)
     if aligned is not None:
         tiling.decide(op, f"both sides are partitioned by the keys already, into {len(left)} tiles")
@@ -124,17 +117,6 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     left_tiles = at_rest(left_columns, *left_leaf, order=left.order, hashed=hashed)
     right_tiles = at_rest(right_columns, *right_leaf, order=right.order)
     return _pairs(op, left_tiles, right_tiles, observed)
-
-
-def _keyed(tiles: Tiles, keys: Sequence[Expr]) -> tuple[tuple[str, ...], Tiles]:
-    """The tiles with each key as a column."""
-    computed = [(hidden_name(), key) for key in keys if not isinstance(key, Column)]
-    names, left = [], iter(computed)
-    for key in keys:
-        names.append(key.name if isinstance(key, Column) else next(left)[0])
-    if not computed:
-        return tuple(names), tiles
-    return tuple(names), tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))
 
 
 def _aligned(left: Tiles, right: Tiles, ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Tiles, Tiles] | None:

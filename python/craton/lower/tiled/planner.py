@@ -30,11 +30,12 @@ from craton.lower.tiled.tiles import (
     new_leaf,
     order_columns,
     selected,
+    sorted_by,
 )
 from craton.lower.whole import OrderKey
 from craton.plan.explain import describe
 from craton.plan.expr import Call
-from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, SortKey, schema
+from craton.plan.operators import Operator, Project, RowNumber, Scan, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
@@ -325,13 +326,17 @@ class Tiling:
         tiles = self.gathered(await self.rest(op, tiles))
         return self.sorted_within(op, tiles) if self.observed(op) else replace(tiles, order=())
 
-    def sorted_within(self, op: Operator, tiles: Tiles) -> Tiles:
-        """Each tile put in the order that its columns spell out; it need not be carried further."""
+    def sorted_within(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
+        """Each tile put in the order that its columns spell out; it need not be carried further.
+
+        Of the columns of the order, those that ``op`` has and those of ``extra`` stay.
+        """
         if not tiles.order:
             return tiles
-        keys = tuple(SortKey(_column(tiles, key.name), key.descending, key.nulls_last) for key in tiles.order)
-        names = [name for name in tiles.schema if name not in set(order_columns(tiles.order)) or name in schema(op)]
-        return tiles.then(lambda plan: selected(Sort(plan, keys), names), order=())
+        keys = tiles.order
+        dropped = set(order_columns(keys)).difference(schema(op), extra)
+        names = [name for name in tiles.schema if name not in dropped]
+        return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=())
 
     async def collapse(self, op: Operator, tiles: Tiles) -> Tiles:
         """Few bytes at rest become one tile."""
@@ -392,15 +397,16 @@ class Tiling:
             filled += nbytes
         return groups
 
-    async def in_order(self, op: Operator, tiles: Tiles) -> Tiles:
-        """Tiles in logical order, and so the rows of each: sorted by what spells the order out."""
+    async def in_order(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
+        """Tiles in logical order, and so the rows of each: sorted by what spells the order out.
+
+        They have the columns of ``op`` that something reads, and those of ``extra``.
+        """
         if not tiles.order:
             return tiles
-        keys = tiles.order
-        found = await self.by_range(op, tiles, keys)
-        names = [name for name in found.schema if name not in set(order_columns(keys)) or name in schema(op)]
-        sort = tuple(SortKey(_column(found, key.name), key.descending, key.nulls_last) for key in keys)
-        return found.then(lambda plan: selected(Sort(plan, sort), names), order=())
+        extra = tuple(extra)
+        found = await self.by_range(op, tiles, tiles.order, extra)
+        return self.sorted_within(op, found, extra)
 
     async def by_range(
         self, op: Operator, tiles: Tiles, keys: tuple[OrderKey, ...], extra: Iterable[str] = ()
@@ -442,6 +448,12 @@ class Tiling:
             before += len(segment)
         return Tiles(tuple(segments), (OrderKey(name),), tiles.hashed)
 
+    async def placed(self, op: Operator, tiles: Tiles) -> Tiles:
+        """The same rows with their order spelled out in one column of ascending numbers."""
+        if len(tiles.order) == 1 and not tiles.order[0].descending and tiles.schema[tiles.order[0].name] == pl.UInt64():
+            return tiles
+        return self.spelled(await self.in_order(op, tiles))
+
 
 def kept(tiles: Tiles) -> Tiles:
     """Tiles at rest that several read: their outputs stay to the end."""
@@ -471,10 +483,6 @@ def part_sizes(outputs: Sequence[Output]) -> list[Part]:
         Part(sum(part.rows for part in parts), sum(part.nbytes for part in parts))
         for parts in zip(*(output.parts for output in outputs), strict=True)
     ]
-
-
-def _column(tiles: Tiles, name: str) -> Any:
-    return tiles.segments[0].plan.column(name)
 
 
 def _boundaries(

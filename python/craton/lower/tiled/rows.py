@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -208,19 +209,16 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
     parts = await tiling.all(op.parts)
     names = tiling.columns(op)
     if not tiling.observed(op) or not any(part.order for part in parts):
-        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
+        return _one_after_another(parts, names)
     # Which input a row is of, and then its place there; inputs spell their order out in columns of the same names.
-    which = hidden_name()
-    longest = max(len(tiling.spelled(part).order) for part in parts)
-    if longest > 1 or len({(k.descending, k.nulls_last) for p in parts for k in tiling.spelled(p).order}) > 1:
-        parts = [await tiling.in_order(below, part) for below, part in zip(op.parts, parts, strict=True)]
-        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
-    segments: list[Segment] = []
-    place = hidden_name()
     spelled = [tiling.spelled(part) for part in parts]
-    if len({part.schema[part.order[0].name] for part in spelled}) > 1:
+    longest = max(len(part.order) for part in spelled)
+    kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in spelled for key in part.order}
+    if longest > 1 or len(kinds) > 1:
         parts = [await tiling.in_order(below, part) for below, part in zip(op.parts, parts, strict=True)]
-        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
+        return _one_after_another(parts, names)
+    which, place = hidden_name(), hidden_name()
+    segments: list[Segment] = []
     for number, part in enumerate(spelled):
         (key,) = part.order
 
@@ -231,6 +229,11 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
         segments += part.then(build).segments
     last = spelled[0].order[0]
     return Tiles(tuple(segments), (OrderKey(which), replace(last, name=place)))
+
+
+def _one_after_another(parts: Sequence[Tiles], names: Sequence[str]) -> Tiles:
+    """The tiles of the first, then those of the next, with these columns."""
+    return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
 
 
 @tiles_of(Unpivot)

@@ -7,15 +7,15 @@ operators that need no exchange only grow the plan, and run in one task with wha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Expr, Literal, rebuild
-from craton.plan.operators import Attach, Operator, Project, Scan, schema
+from craton.plan.expr import Column, Expr, Literal, rebuild
+from craton.plan.operators import Attach, Operator, Project, Scan, Sort, SortKey, schema
 from craton.plan.sources import Source
 from craton.schedule.tasks import Part, Read
 
@@ -259,3 +259,17 @@ def selected(plan: Operator, names: Iterable[str]) -> Operator:
 def order_columns(order: Iterable[OrderKey]) -> list[str]:
     """The names of the columns that order is kept in."""
     return [key.name for key in order]
+
+
+def sorted_by(plan: Operator, order: Iterable[OrderKey]) -> Sort:
+    """A plan's rows by the columns that order is kept in."""
+    return Sort(plan, tuple(SortKey(plan.column(key.name), key.descending, key.nulls_last) for key in order))
+
+
+def keyed(tiles: Tiles, keys: Sequence[Expr]) -> tuple[tuple[str, ...], Tiles]:
+    """The name of the column that each key is, and the tiles with those that are computed as more columns."""
+    names = tuple(key.name if isinstance(key, Column) else hidden_name() for key in keys)
+    computed = [(name, key) for name, key in zip(names, keys, strict=True) if not isinstance(key, Column)]
+    if not computed:
+        return names, tiles
+    return names, tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))

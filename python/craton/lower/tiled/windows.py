@@ -14,7 +14,17 @@ import polars as pl
 from craton.lower.tiled.aggregates import aggregated
 from craton.lower.tiled.planner import Tiling, kept
 from craton.lower.tiled.stage import Keep
-from craton.lower.tiled.tiles import Leaf, Tiles, columns_of, hidden_name, new_leaf, order_columns, selected
+from craton.lower.tiled.tiles import (
+    Leaf,
+    Tiles,
+    columns_of,
+    hidden_name,
+    keyed,
+    new_leaf,
+    order_columns,
+    selected,
+    sorted_by,
+)
 from craton.plan.expr import Call, Column, Expr, Literal, Window, dtype_of, has_window, rebuild, roots, walk
 from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.operators import (
@@ -24,8 +34,6 @@ from craton.plan.operators import (
     Join,
     Operator,
     Project,
-    Sort,
-    SortKey,
     Union,
     schema,
 )
@@ -117,11 +125,7 @@ async def _by_keys(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Name
     in_place = not tiles.order  # then rows of a part stay in order
     if tiling.observed(op):
         tiles = tiling.spelled(tiles)
-    computed = [(hidden_name(), key) for key in keys if not isinstance(key, Column)]
-    if computed:
-        tiles = tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))
-    others = iter(computed)
-    names = tuple(key.name if isinstance(key, Column) else next(others)[0] for key in keys)
+    names, tiles = keyed(tiles, keys)
     if tiles.hashed is None or not set(tiles.hashed[0]) <= set(names):
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, tuple(tiles.schema))
@@ -132,7 +136,7 @@ async def _by_keys(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Name
 
     def build(plan: Operator) -> Operator:
         if by_order and order and not in_place:
-            plan = Sort(plan, tuple(SortKey(plan.column(k.name), k.descending, k.nulls_last) for k in order))
+            plan = sorted_by(plan, order)
         return _grown(windows)(plan)
 
     return tiles.then(build, order=order if tiling.observed(op) else ())
@@ -257,7 +261,7 @@ _RULES = {
 
 
 async def _running(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await _at_rest(tiling, op, await _ordered(tiling, op, tiles))
+    tiles = await _ordered(tiling, op, tiles)
     if len(tiles) == 1:
         return tiles.then(_grown(windows))
     totals = tuple((hidden_name(), _RULES[window.function].total(window)) for _, window in windows)
@@ -280,21 +284,15 @@ async def _running(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Name
 
 
 async def _ordered(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
-    """Tiles in order with all their columns."""
-    if not tiles.order:
-        return tiles
-    names = tuple(tiles.schema)
-    keys = tiles.order
-    found = await tiling.by_range(op.input, tiles, keys, names)
-    sort = tuple(SortKey(Column(k.name, found.schema[k.name]), k.descending, k.nulls_last) for k in keys)
-    return found.then(lambda plan: Sort(plan, sort), order=())
+    """Tiles in order and at rest, with all their columns."""
+    return await _at_rest(tiling, op, await tiling.in_order(op.input, tiles, tiles.schema))
 
 
 # ---- some rows of the tiles beside ----
 
 
 async def _near(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await _at_rest(tiling, op, await _ordered(tiling, op, tiles))
+    tiles = await _ordered(tiling, op, tiles)
     if len(tiles) == 1:
         return tiles.then(_grown(windows))
     before = max([0, *(_reach(window) for _, window in windows)])
@@ -368,10 +366,7 @@ async def _gather(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named
     names = ", ".join(sorted({window.function for _, window in windows}))
     tiling.decide(op, f"by one task: {names} over all rows")
     tiles = tiling.gathered(await _at_rest(tiling, op, tiles))
-    if tiles.order:
-        keys = tuple(SortKey(Column(k.name, tiles.schema[k.name]), k.descending, k.nulls_last) for k in tiles.order)
-        tiles = tiles.then(lambda plan: Sort(plan, keys), order=())
-    return tiles.then(_grown(windows))
+    return tiling.sorted_within(op.input, tiles, tiles.schema).then(_grown(windows))
 
 
 _WAYS = {
