@@ -27,6 +27,7 @@ from craton.lower.tiled.tiles import (
     Tiles,
     at_rest,
     hidden_name,
+    kept,
     new_leaf,
     order_columns,
     selected,
@@ -44,6 +45,8 @@ from craton.schedule.tasks import Output, Part, Read, Runner, Task, new_key
 
 #: Rows of a tile are numbered below this bit; the tile's number stands above it.
 _ROW_BITS = 40
+#: A part is skewed from this many times the median part on.
+SKEWED = 4
 #: Of each tile, so many rows are sampled for each range that a sort makes.
 _SAMPLES = 64
 
@@ -266,14 +269,14 @@ class Tiling:
         keys = {task.key for task in tasks}
         self._keys |= keys
         outputs = await self.runner.run(tasks)
-        self._release(tiles)
+        self.release(tiles)
         rows, nbytes = sum(output.rows for output in outputs), sum(output.nbytes for output in outputs)
         seconds = sum(output.seconds for output in outputs)
         self.stages.append(Stage(name, len(tasks), rows, nbytes, seconds, repr(exchange), outputs))
         return outputs
 
-    def _release(self, tiles: Tiles) -> None:
-        """Drop what only these tiles read."""
+    def release(self, tiles: Tiles) -> None:
+        """Drop what only these tiles read: nothing reads them any more."""
         done = {
             key
             for segment in tiles.segments
@@ -321,11 +324,6 @@ class Tiling:
         )
         return Tiles((Segment(scan, (leaf,)),), tiles.order)
 
-    async def gather(self, op: Operator, tiles: Tiles) -> Tiles:
-        """All rows as one tile; in order, if their order is seen."""
-        tiles = self.gathered(await self.rest(op, tiles))
-        return self.sorted_within(op, tiles) if self.observed(op) else replace(tiles, order=())
-
     def sorted_within(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
         """Each tile put in the order that its columns spell out; it need not be carried further.
 
@@ -337,13 +335,6 @@ class Tiling:
         dropped = set(order_columns(keys)).difference(schema(op), extra)
         names = [name for name in tiles.schema if name not in dropped]
         return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=())
-
-    async def collapse(self, op: Operator, tiles: Tiles) -> Tiles:
-        """Few bytes at rest become one tile."""
-        if tiles.sizes is None or len(tiles) == 1 or tiles.nbytes > self.settings.collapse_bytes:
-            return tiles
-        self.decide(op, f"{len(tiles)} tiles of {tiles.nbytes:,} bytes in all became one")
-        return self.gathered(tiles)
 
     async def by_hash(
         self,
@@ -396,6 +387,17 @@ class Tiling:
             groups[-1] += (i,)
             filled += nbytes
         return groups
+
+    def skewed(self, sizes: Sequence[Part]) -> list[int]:
+        """The numbers of parts that are far larger than the others, and than a tile should be."""
+        least = max(SKEWED * statistics.median(size.nbytes for size in sizes), self.settings.tile_bytes)
+        return [number for number, size in enumerate(sizes) if size.nbytes > least]
+
+    def note_skew(self, op: Operator, sizes: Sequence[Part], why: str) -> None:
+        """Say if one task has far more rows than the others, and why they are not dealt out."""
+        total = sum(size.rows for size in sizes)
+        for number in self.skewed(sizes):
+            self.decide(op, f"{sizes[number].rows:,} of {total:,} rows are in one task: {why}")
 
     async def in_order(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
         """Tiles in logical order, and so the rows of each: sorted by what spells the order out.
@@ -455,28 +457,6 @@ class Tiling:
         return self.spelled(await self.in_order(op, tiles))
 
 
-def kept(tiles: Tiles) -> Tiles:
-    """Tiles at rest that several read: their outputs stay to the end."""
-    segments = tuple(
-        replace(segment, leaves=tuple(replace(leaf, kept=True) for leaf in segment.leaves))
-        for segment in tiles.segments
-    )
-    return replace(tiles, segments=segments)
-
-
-def together(tiles: Tiles) -> Segment:
-    """Tiles at rest as one segment."""
-    if len(tiles.segments) == 1:
-        return tiles.segments[0]
-    scan, leaf = new_leaf(
-        tiles.schema,
-        reads=tiles.reads,
-        sizes=tiles.sizes or (),
-        kept=tiles.kept,
-    )
-    return Segment(scan, (leaf,))
-
-
 def part_sizes(outputs: Sequence[Output]) -> list[Part]:
     """The size of each part over all outputs."""
     return [
@@ -507,4 +487,4 @@ def _boundaries(
     return picked.select(by).unique(maintain_order=True).head(parts - 1)
 
 
-__all__ = ["RULES", "Leaf", "Settings", "Stage", "Tiling", "kept", "part_sizes", "tiles_of", "together"]
+__all__ = ["RULES", "SKEWED", "Leaf", "Settings", "Stage", "Tiling", "part_sizes", "tiles_of"]

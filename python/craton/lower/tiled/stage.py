@@ -129,6 +129,33 @@ class ByRange:
             _write_all(found, sink)
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Another exchange, and what a column of numbers comes to, which is not written.
+
+    Parameters
+    ----------
+    exchange
+        Where the other columns go.
+    name
+        The column.
+    """
+
+    exchange: Exchange
+    name: str
+
+    @property
+    def parts(self) -> int:
+        """How many parts the other exchange has."""
+        return self.exchange.parts
+
+    def write(self, frame: pl.DataFrame, sink: Sink) -> tuple[int, int]:
+        """Distribute the rows; returns the column's sum and its greatest value."""
+        numbers = frame.get_column(self.name)
+        self.exchange.write(frame.drop(self.name), sink)
+        return int(numbers.sum()), int(numbers.max() or 0)  # type: ignore[call-overload]
+
+
 def _write_all(found: Sequence[_native.Partition], sink: Sink) -> None:
     for number, part in enumerate(found):
         if len(part):
