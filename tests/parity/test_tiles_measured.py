@@ -98,7 +98,7 @@ def test_aggregates_of_several_kinds_and_computed_keys() -> None:
 def test_distinct_rows(keep: Any, few: bool) -> None:
     frame = skewed(8).assign(key=lambda df: df["key"] % 5) if few else distinct()
     tiled(lambda pd, df: df.drop_duplicates("key", keep=keep), frame)
-    tiled(lambda pd, df: df.sort_values("value").drop_duplicates("key", keep=keep), frame)
+    tiled(lambda pd, df: df.sort_values("value", kind="stable").drop_duplicates("key", keep=keep), frame)
     tiled(lambda pd, df: df[["key", "text"]].drop_duplicates(keep=keep).groupby("text")["key"].sum(), frame)
 
 
@@ -231,7 +231,10 @@ def test_reductions_of_a_frame() -> None:
         return [df.median(), df.nunique(), df.quantile([0.2, 0.9]), df.describe(), df.sum(), df.agg(["median", "sum"])]
 
     tiled(program, frame)
-    tiled(lambda pd, df: (df["floats"].argmin(), df["floats"].idxmax(), df.sort_values("small").idxmin()), frame)
+    tiled(
+        lambda pd, df: (df["floats"].argmin(), df["floats"].idxmax(), df.sort_values("small", kind="stable").idxmin()),
+        frame,
+    )
     tiled(lambda pd, df: df[df["small"] > 1].nunique(), frame)
 
 
@@ -242,7 +245,9 @@ def test_ranks_of_all_rows(how: Any, ascending: bool) -> None:
         said = tiled(lambda pd, s: s.rank(method=how, ascending=ascending), column(name), native=None)
         assert "by one task" not in said, name
     tiled(lambda pd, s: s.rank(method=how, ascending=ascending, pct=True), column("floats"))
-    tiled(lambda pd, df: df.sort_values("key")["value"].rank(method=how, ascending=ascending), skewed(31))
+    tiled(
+        lambda pd, df: df.sort_values("key", kind="stable")["value"].rank(method=how, ascending=ascending), skewed(31)
+    )
     tiled(
         lambda pd, df: df.assign(r=df["value"].rank(method=how, ascending=ascending)).groupby("key")["r"].max(),
         skewed(32),
@@ -257,10 +262,10 @@ def test_ranks_in_several_columns_and_those_that_rows_are_chosen_by() -> None:
 
 
 def test_the_first_rows_by_a_column_are_those_of_the_first_rows_of_each_tile() -> None:
-    said = tiled(lambda pd, df: df.sort_values("value").head(7), skewed(37))
+    said = tiled(lambda pd, df: df.sort_values("value", kind="stable").head(7), skewed(37))
     assert "of the first rows of each tile" in said
-    tiled(lambda pd, df: df.sort_values(["text", "value"], ascending=[False, True])[5:13], skewed(38))
-    tiled(lambda pd, df: df.sort_values("key").tail(4), skewed(39))
+    tiled(lambda pd, df: df.sort_values(["text", "value"], ascending=[False, True], kind="stable")[5:13], skewed(38))
+    tiled(lambda pd, df: df.sort_values("key", kind="stable").tail(4), skewed(39))
 
 
 # ---- what is dropped ----

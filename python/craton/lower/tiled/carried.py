@@ -193,10 +193,9 @@ async def _carried(
     every = every.then(stepped)
     (carried,) = await tiling.run_all(op, every, Keep(), ordered=True)
     ends = list(itertools.accumulate(output.rows for output in outputs))
-    reads = [
-        (Read((carried.key,), rows=(end - output.rows, output.rows)),)
-        for end, output in zip(ends, outputs, strict=True)
-    ]
+    reads: list[tuple[Read, ...]] = []
+    for end, output in zip(ends, outputs, strict=True):
+        reads.append((Read((carried.key,), rows=(end - output.rows, output.rows)),))
     return reads, [Part(output.rows, output.nbytes) for output in outputs]
 
 

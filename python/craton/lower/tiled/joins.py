@@ -174,8 +174,8 @@ def _parted(
             count = -(-size.nbytes // max(tiling.settings.tile_bytes // 2, 1)) if number in cut else 1
             reads, parts = sliced(side.read(group), size, count) if count > 1 else ([(side.read(group),)], [size])
             pieces.append([(read, part) for (read,), part in zip(reads, parts, strict=True)])
-        for how, *sides in _meetings(op, *pieces):
-            met.setdefault(how, []).extend(itertools.product(*sides))
+        for how, ours, theirs in _meetings(op, *pieces):
+            met.setdefault(how, []).extend(itertools.product(ours, theirs))
     segments = [_meeting(op, how, pairs, left, right) for how, pairs in met.items() if pairs]
     count, split = sum(map(len, segments)), large[0] | large[1]
     text = f"; {len(split)} skewed ones were cut" if split else ""

@@ -151,9 +151,9 @@ class Counted:
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> tuple[int, int]:
         """Distribute the rows; returns the column's sum and its greatest value."""
-        numbers = frame.get_column(self.name)
+        numbers = frame.select(pl.sum(self.name).alias("sum"), pl.max(self.name).fill_null(0).alias("most"))
         self.exchange.write(frame.drop(self.name), sink)
-        return int(numbers.sum()), int(numbers.max() or 0)  # type: ignore[call-overload]
+        return numbers["sum"].item(), numbers["most"].item()
 
 
 def _write_all(found: Sequence[_native.Partition], sink: Sink) -> None:

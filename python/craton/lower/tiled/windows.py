@@ -31,6 +31,7 @@ from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
     Leaf,
+    Segment,
     Tiles,
     at_rest,
     columns_of,
@@ -176,7 +177,8 @@ async def _without_skew(
     tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named], names: tuple[str, ...], skewed: list[int]
 ) -> Tiles:
     """Windows over partitions, where large tiles are cut into runs of rows: each is told what it needs of the others."""
-    columns, sizes, segments = dict(tiles.schema), tiles.sizes or (), []
+    segments: list[Segment] = []
+    columns, sizes = dict(tiles.schema), tiles.sizes or ()
     goes_on = [(name, window) for name, window in windows if _is_running(window)]
     of_groups = [(name, window) for name, window in windows if not _is_running(window)]
     most = max(tiling.settings.tile_bytes // 2, 1)
