@@ -268,6 +268,11 @@ def test_the_first_rows_by_a_column_are_those_of_the_first_rows_of_each_tile() -
     tiled(lambda pd, df: df.sort_values("key", kind="stable").tail(4), skewed(39))
 
 
+def test_rows_that_are_only_numbered() -> None:
+    index = pandas.MultiIndex([["foo", "bar", "baz"], [1, 0]], [[0, 1, 1, 2], [0, 0, 1, 0]], names=[1, 0])
+    tiled(lambda pd, df: df.loc["baz"].loc[1], pandas.DataFrame({"v": range(4)}, index=index))
+
+
 # ---- what is dropped ----
 
 

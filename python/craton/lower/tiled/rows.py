@@ -43,7 +43,9 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     assert isinstance(source, (MemorySource, KeptSource))
     frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
     read = [name for name, _ in source.columns if name in _read_columns(op)]
-    tiles = await in_memory(tiling, frame.select(read))
+    # Rows that are only numbered or counted need some column.
+    some = frame.select(read) if read else pl.select(pl.repeat(0, frame.height, dtype=pl.Int8).alias(hidden_name()))
+    tiles = await in_memory(tiling, some)
     if op.row_number is not None:
         tiles = _numbered(tiles, op.row_number)
     if op.predicate is not None:
