@@ -1,4 +1,8 @@
-"""Lets every test run its plans as tiles: ``CRATON_TEST_TILES=3 pytest tests/parity``."""
+"""Lets every test run its plans as tiles: ``CRATON_TEST_TILES=3 pytest tests/parity``.
+
+After a comma, the bytes up to which a side of a join goes to all tiles of the other; after another, those up to which tiles
+become one: with ``3,1,0`` everything is exchanged.
+"""
 
 import os
 
@@ -15,7 +19,9 @@ def _as_tiles():
     from craton.lower.tiled.running import TiledEngine, using
     from craton.schedule.inline import InlineRunner
 
-    count, _, broadcast = wanted.partition(",")
-    settings = Settings(tiles=int(count), broadcast_bytes=int(broadcast or 1 << 20))
+    count, broadcast, collapse, *_ = [*wanted.split(","), "", ""]
+    settings = Settings(
+        tiles=int(count), broadcast_bytes=int(broadcast or 1 << 20), collapse_bytes=int(collapse or 4 << 20)
+    )
     with using(TiledEngine(InlineRunner(), settings=settings, least_bytes=0)):
         yield

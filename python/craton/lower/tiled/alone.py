@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from craton.lower.tiled.phases import phases_of
 from craton.lower.tiled.sources import cut
+from craton.lower.tiled.totals import in_one_task
 from craton.lower.tiled.windows import way_of
 from craton.plan.expr import Expr, Window, walk
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan, Sort
@@ -20,7 +20,7 @@ def alone(op: Operator) -> str | None:
     if isinstance(op, Scan) and isinstance(op.source, FileSource) and cut(op, 2, 1 << 62) is None:
         return f"{op.source.format} is read from its first row to the last"
     calls = [call for _, call in op.aggregates] if isinstance(op, Aggregate) and not op.keys else []
-    names = dict.fromkeys(call.function for call in calls if phases_of(call) is None)
+    names = dict.fromkeys(call.function for call in calls if in_one_task(call))
     for expr in _expressions(op):
         for node in walk(expr):
             if isinstance(node, Window) and _at_once(node):
@@ -32,7 +32,7 @@ def _at_once(window: Window) -> bool:
     """Whether a window needs all rows in one place."""
     way = way_of(window)
     if way == "one":
-        return phases_of(AggregateCall(window.function, window.args, window.dtype, window.options)) is None
+        return in_one_task(AggregateCall(window.function, window.args, window.dtype, window.options))
     return way == "gather"
 
 

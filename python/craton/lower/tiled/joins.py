@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
-from collections.abc import Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
 
 from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
-from craton.lower.tiled.tiles import Leaf, Segment, Tiles, at_rest, columns_of, hidden_name, new_leaf
+from craton.lower.tiled.tiles import Leaf, Segment, Tiles, hidden_name, keyed, new_leaf, sliced, sorted_by
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Column, Expr
-from craton.plan.operators import Join, Operator, Project, RowNumber, Sort, SortKey, schema
+from craton.plan.expr import Expr, Literal
+from craton.plan.operators import Join, Operator, Project, RowNumber, schema
 from craton.schedule.tasks import Output, Part, Read
 
 #: Which side each kind of join can have broadcast: then the other's rows are all seen by exactly one task.
 _RIGHT = ("inner", "left", "semi", "anti", "cross")
 _LEFT = ("inner", "right", "cross")
-#: Which side's rows of a partition can be split over several tasks.
-_SPLIT_LEFT = ("inner", "left", "semi", "anti")
-_SPLIT_RIGHT = ("inner", "right")
-#: A partition is skewed from this many times the median partition on.
-_SKEWED = 4
 
 
 @tiles_of(Join)
@@ -53,8 +50,7 @@ def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tup
     scan, leaf = new_leaf(tiles.schema, reads=(read,) * len(others), sizes=(size,) * len(others), kept=tiles.kept)
     if not tiles.order or not tiling.observed(op):
         return scan, leaf
-    keys = tuple(SortKey(scan.column(key.name), key.descending, key.nulls_last) for key in tiles.order)
-    return Sort(scan, keys), leaf
+    return sorted_by(scan, tiles.order), leaf
 
 
 def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
@@ -66,7 +62,7 @@ def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Til
         theirs, leaf = _for_all(tiling, op.right, right, segment)
         if numbered:
             theirs = RowNumber(theirs, row)
-        plan = _joined(op, segment.plan, theirs)
+        plan = replace(op, left=segment.plan, right=theirs)
         segments.append(replace(segment, plan=plan, leaves=(*segment.leaves, leaf)))
     order = left.order if observed else ()
     hashed = left.hashed if op.how in ("inner", "left", "semi", "anti") else None
@@ -84,7 +80,7 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
         ours, leaf = _for_all(tiling, op.left, left, segment)
         if numbered:
             ours = RowNumber(ours, row)
-        plan = _joined(op, ours, segment.plan)
+        plan = replace(op, left=ours, right=segment.plan)
         segments.append(replace(segment, plan=plan, leaves=(leaf, *segment.leaves)))
     order: tuple[OrderKey, ...] = ()
     if observed:
@@ -92,10 +88,6 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
         if op.how != "right":
             order = (OrderKey(row), *right.order)
     return Tiles(tuple(segments), order)
-
-
-def _joined(op: Join, left: Operator, right: Operator) -> Operator:
-    return replace(op, left=left, right=right)
 
 
 # ---- by the hash of the keys ----
@@ -106,8 +98,8 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     if observed:
         left = tiling.spelled(left)
         right = tiling.spelled(right) if op.how not in ("semi", "anti") else right
-    ours, left = _keyed(left, op.left_on)
-    theirs, right = _keyed(right, op.right_on)
+    ours, left = keyed(left, op.left_on)
+    theirs, right = keyed(right, op.right_on)
     aligned = _aligned(left, right, ours, theirs)
     if aligned is not None:
         tiling.decide(op, f"both sides are partitioned by the keys already, into {len(left)} tiles")
@@ -117,24 +109,8 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     (left_columns, lefts), (right_columns, rights) = await asyncio.gather(
         tiling.by_hash(op.left, left, ours, parts, ours), tiling.by_hash(op.right, right, theirs, parts, theirs)
     )
-    groups = tiling.grouped(lefts, rights)
-    left_leaf, right_leaf, count, split = _split(tiling, op, lefts, rights, groups)
-    tiling.decide(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{split}")
-    hashed = (ours, parts) if not split and len(groups) == parts else None
-    left_tiles = at_rest(left_columns, *left_leaf, order=left.order, hashed=hashed)
-    right_tiles = at_rest(right_columns, *right_leaf, order=right.order)
-    return _pairs(op, left_tiles, right_tiles, observed)
-
-
-def _keyed(tiles: Tiles, keys: Sequence[Expr]) -> tuple[tuple[str, ...], Tiles]:
-    """The tiles with each key as a column."""
-    computed = [(hidden_name(), key) for key in keys if not isinstance(key, Column)]
-    names, left = [], iter(computed)
-    for key in keys:
-        names.append(key.name if isinstance(key, Column) else next(left)[0])
-    if not computed:
-        return tuple(names), tiles
-    return tuple(names), tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))
+    sides = (_Side(left_columns, lefts, left.order), _Side(right_columns, rights, right.order))
+    return _parted(tiling, op, *sides, (ours, parts), observed)
 
 
 def _aligned(left: Tiles, right: Tiles, ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Tiles, Tiles] | None:
@@ -150,41 +126,121 @@ def _pairs(op: Join, left: Tiles, right: Tiles, observed: bool) -> Tiles:
     (ours,), (theirs,) = left.segments, right.segments
     plan = replace(op, left=ours.plan, right=theirs.plan)
     segment = Segment(plan, (*ours.leaves, *theirs.leaves), {**ours.constants, **theirs.constants})
-    order: tuple[OrderKey, ...] = ()
-    if observed:
-        order = right.order + left.order if op.how == "right" else left.order + right.order
-        order = left.order if op.how in ("semi", "anti") else order
-    return Tiles((segment,), order, left.hashed if op.how in ("inner", "left", "semi", "anti") else None)
+    hashed = left.hashed if op.how in ("inner", "left", "semi", "anti") else None
+    return Tiles((segment,), _order(op, left.order, right.order) if observed else (), hashed)
 
 
-def _split(
-    tiling: Tiling, op: Join, lefts: list[Output], rights: list[Output], groups: list[tuple[int, ...]]
-) -> tuple[tuple[list[tuple[Read, ...]], list[Part]], tuple[list[tuple[Read, ...]], list[Part]], int, str]:
-    """The tiles of both sides; the rows of a skewed part are split, and joined with all of the other side's each."""
-    sizes = [part_sizes(lefts), part_sizes(rights)]
-    keys = [tuple(output.key for output in side) for side in (lefts, rights)]
-    found = [[Part(sum(s[i].rows for i in g), sum(s[i].nbytes for i in g)) for g in groups] for s in sizes]
-    usual = [max(statistics.median(part.nbytes for part in side), 1) for side in found]
-    reads: tuple[list[tuple[Read, ...]], list[tuple[Read, ...]]] = ([], [])
-    parts: tuple[list[Part], list[Part]] = ([], [])
-    split = 0
+def _order(op: Join, left: tuple[OrderKey, ...], right: tuple[OrderKey, ...]) -> tuple[OrderKey, ...]:
+    if op.how in ("semi", "anti"):
+        return left
+    return right + left if op.how == "right" else left + right
+
+
+# ---- parts far larger than the others ----
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a join, parted by the hash of its keys."""
+
+    columns: dict[str, pl.DataType]
+    outputs: list[Output]
+    order: tuple[OrderKey, ...]
+
+    def sizes(self, groups: Sequence[tuple[int, ...]]) -> list[Part]:
+        """The size of each group of parts."""
+        every = part_sizes(self.outputs)
+        return [Part(sum(every[i].rows for i in g), sum(every[i].nbytes for i in g)) for g in groups]
+
+    def read(self, group: tuple[int, ...]) -> Read:
+        """The rows of a group of parts."""
+        return Read(tuple(output.key for output in self.outputs), group)
+
+
+def _parted(
+    tiling: Tiling, op: Join, left: _Side, right: _Side, hashed: tuple[tuple[str, ...], int], observed: bool
+) -> Tiles:
+    """The tiles of a join of parts. A part far larger than the others is cut on both sides, and each piece meets each."""
+    groups = tiling.grouped(left.outputs, right.outputs)
+    sizes = (left.sizes(groups), right.sizes(groups))
+    large = [set(tiling.skewed(of_side)) for of_side in sizes]
+    if op.how in ("semi", "anti"):
+        large[1] = set()  # its rows are only looked up
+    met: dict[str, list[tuple[tuple[Read, Part], tuple[Read, Part]]]] = {op.how: []}
     for number, group in enumerate(groups):
-        pair = [found[0][number], found[1][number]]
-        pieces = [1, 1]
-        for side, kinds in ((0, _SPLIT_LEFT), (1, _SPLIT_RIGHT)):
-            large = pair[side].nbytes > max(_SKEWED * usual[side], tiling.settings.tile_bytes)
-            other = pieces[1 - side] > 1  # every piece meets all of the other side
-            if large and not other and op.how in kinds and pair[side].nbytes >= pair[1 - side].nbytes:
-                pieces[side] = -(-pair[side].nbytes // max(int(usual[side]), tiling.settings.tile_bytes // 2))
-        split += max(pieces) > 1
-        for i in range(max(pieces)):
-            for side in (0, 1):
-                size, read = pair[side], Read(keys[side], group)
-                if pieces[side] > 1:
-                    start, stop = size.rows * i // pieces[side], size.rows * (i + 1) // pieces[side]
-                    read = replace(read, rows=(start, stop - start))
-                    size = Part(stop - start, size.nbytes // pieces[side])
-                reads[side].append((read,))
-                parts[side].append(size)
-    text = f"; {split} skewed ones were split" if split else ""
-    return (reads[0], parts[0]), (reads[1], parts[1]), len(reads[0]), text
+        pieces = []
+        for side, of_side, cut in ((left, sizes[0], large[0]), (right, sizes[1], large[1])):
+            size = of_side[number]
+            count = -(-size.nbytes // max(tiling.settings.tile_bytes // 2, 1)) if number in cut else 1
+            reads, parts = sliced(side.read(group), size, count) if count > 1 else ([(side.read(group),)], [size])
+            pieces.append([(read, part) for (read,), part in zip(reads, parts, strict=True)])
+        for how, ours, theirs in _meetings(op, *pieces):
+            met.setdefault(how, []).extend(itertools.product(ours, theirs))
+    segments = [_meeting(op, how, pairs, left, right) for how, pairs in met.items() if pairs]
+    count, split = sum(map(len, segments)), large[0] | large[1]
+    text = f"; {len(split)} skewed ones were cut" if split else ""
+    tiling.decide(op, f"both sides by the hash of the keys into {hashed[1]} parts, read as {count} tiles{text}")
+    order = _order(op, left.order, right.order) if observed else ()
+    whole = not split and len(groups) == hashed[1] and op.how in ("inner", "left", "semi", "anti")
+    return Tiles(tuple(segments), order, hashed if whole else None)
+
+
+Pieces = list[tuple[Read, Part]]
+
+
+def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Pieces, Pieces]]:
+    """How pieces of one part are joined: the kind of join, and the pieces of both sides of which each meets each.
+
+    A side whose rows without a match are kept may be cut, if the other is not; else those are found by joins of their own, each
+    piece with all of the other side.
+    """
+    lefts, rights = len(left) > 1, len(right) > 1
+    keeps = (op.how in ("left", "outer"), op.how in ("right", "outer"))
+    if op.how in ("inner", "semi", "anti") or not (lefts or rights):
+        yield op.how, left, right
+        return
+    whole = (_together(left), _together(right))
+    if not rights and keeps[0]:
+        yield "left", left, right
+        keeps = (False, keeps[1])
+    elif not lefts and keeps[1]:
+        yield "right", left, right
+        keeps = (keeps[0], False)
+    else:
+        yield "inner", left, right
+    if keeps[0]:
+        yield "left only", left, whole[1]
+    if keeps[1]:
+        yield "right only", whole[0], right
+
+
+def _together(pieces: Pieces) -> Pieces:
+    read, size = pieces[0][0], Part(sum(part.rows for _, part in pieces), sum(part.nbytes for _, part in pieces))
+    return pieces if len(pieces) == 1 else [(replace(read, rows=None), size)]
+
+
+def _meeting(
+    op: Join, how: str, pairs: Sequence[tuple[tuple[Read, Part], tuple[Read, Part]]], left: _Side, right: _Side
+) -> Segment:
+    leaves = []
+    for number, side in enumerate((left, right)):
+        reads = tuple((pair[number][0],) for pair in pairs)
+        leaves.append(new_leaf(side.columns, reads=reads, sizes=tuple(pair[number][1] for pair in pairs)))
+    (ours, left_leaf), (theirs, right_leaf) = leaves
+    return Segment(_joined(op, how, ours, theirs), (left_leaf, right_leaf))
+
+
+def _joined(op: Join, how: str, left: Operator, right: Operator) -> Operator:
+    """A join of pieces, with all columns of both sides."""
+    if how not in ("left only", "right only"):
+        return replace(op, left=left, right=right, how=how)  # type: ignore[arg-type]
+    if how == "left only":
+        found = Join(left, right, "anti", op.left_on, op.right_on, op.nulls_equal)
+    else:
+        found = Join(right, left, "anti", op.right_on, op.left_on, op.nulls_equal)
+    there = schema(found)
+    columns: dict[str, Expr] = {
+        name: found.column(name) if name in there else Literal(None, dtype)
+        for name, dtype in (schema(left) | schema(right)).items()
+    }
+    return Project(found, tuple(columns.items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -34,6 +34,8 @@ class Phases:
         The aggregate, of what was combined.
     in_order
         Whether partial results have to come in the order of the tiles.
+    keys
+        What else rows are grouped by in each tile.
     """
 
     partial: tuple[NamedCall, ...]
@@ -41,12 +43,37 @@ class Phases:
     final: Expr
     before: Callable[[Sequence[Expr]], list[Named]] | None = None
     in_order: bool = False
+    keys: tuple[Named, ...] = ()
 
 
 def phases_of(call: AggregateCall) -> Phases | None:
     """The phases of an aggregate; None if it needs all rows of a group at once."""
     rule = _RULES.get(call.function)
     return None if rule is None else rule(call)
+
+
+def of_one_row(call: AggregateCall) -> Expr:
+    """What the aggregate of a tile comes to for one row: a row is the partial result of itself."""
+    match call.function:
+        case "len":
+            return Literal(1, call.dtype)
+        case "count":
+            return Call("cast", (Call("not", (Call("is_null", call.args, BOOL),), BOOL),), call.dtype)
+        case "null_count":
+            return Call("cast", (Call("is_null", call.args, BOOL),), call.dtype)
+        case "var":  # 0; an infinite number has none
+            return Call("sub", (call.args[0], call.args[0]), call.dtype)
+        case "label_of_min" | "label_of_max":
+            label, value = call.args
+            return Call("when", (Call("is_null", (value,), BOOL), Literal(None, call.dtype), label), call.dtype)
+        case "arg_min" | "arg_max":
+            missing = Call("is_null", call.args, BOOL)
+            return Call("when", (missing, Literal(None, call.dtype), Literal(0, call.dtype)), call.dtype)
+        case "sum" | "product" | "mean" | "min" | "max" | "any" | "all" | "first" | "last":
+            (arg,) = call.args
+            return arg if dtype_of(arg) == call.dtype else Call("cast", (arg,), call.dtype)
+        case _:
+            raise NotImplementedError(f"no partial result of one row for {call.function}")
 
 
 def _same(call: AggregateCall, again: str | None = None, **changes: object) -> Phases:
@@ -156,6 +183,34 @@ def _label(call: AggregateCall) -> Phases:
     return Phases(partial, ((found, again),), Column(found, call.dtype), in_order=True)
 
 
+def _distinct(call: AggregateCall) -> Phases:
+    """Of the values in each tile one each is left; a group's are counted."""
+    (arg,) = call.args
+    value, found = hidden_name(), hidden_name()
+    again = replace(call, args=(Column(value, dtype_of(arg)),))
+    return Phases((), ((found, again),), Column(found, call.dtype), keys=((value, arg),))
+
+
+def _position(call: AggregateCall) -> Phases:
+    """The position among all rows is that in the tile, after the rows of the tiles before."""
+    (arg,) = call.args
+    function = "min" if call.function == "arg_min" else "max"
+    rows, best, part, place, found = (hidden_name() for _ in range(5))
+    rows_, part_ = Column(rows, INT), Column(part, call.dtype)
+
+    def before(keys: Sequence[Expr]) -> list[Named]:
+        until = Call("sub", (Window("cum_sum", (rows_,), INT, tuple(keys)), rows_), INT)
+        return [(place, Call("add", (part_, Call("cast", (until,), call.dtype)), call.dtype))]
+
+    partial = (
+        (rows, AggregateCall("len", (), INT)),
+        (best, AggregateCall(function, (arg,), dtype_of(arg))),
+        (part, call),
+    )
+    again = AggregateCall(f"label_of_{function}", (Column(place, call.dtype), Column(best, dtype_of(arg))), call.dtype)
+    return Phases(partial, ((found, again),), Column(found, call.dtype), before, in_order=True)
+
+
 _RULES: dict[str, Callable[[AggregateCall], Phases | None]] = {
     "sum": _total,
     "product": _total,
@@ -174,4 +229,7 @@ _RULES: dict[str, Callable[[AggregateCall], Phases | None]] = {
     "last": _first,
     "label_of_min": _label,
     "label_of_max": _label,
+    "n_unique": _distinct,
+    "arg_min": _position,
+    "arg_max": _position,
 }

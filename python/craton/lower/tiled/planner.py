@@ -29,15 +29,17 @@ from craton.lower.tiled.tiles import (
     Tiles,
     at_rest,
     hidden_name,
+    kept,
     new_leaf,
     order_columns,
     selected,
+    sorted_by,
 )
 from craton.lower.whole import OrderKey
 from craton.plan.explain import describe
 from craton.plan.expr import Call
 from craton.plan.memory import file_bytes
-from craton.plan.operators import Operator, Project, RowNumber, Scan, Sort, SortKey, schema
+from craton.plan.operators import Operator, Project, RowNumber, Scan, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, value_bytes
@@ -47,6 +49,8 @@ from craton.schedule.tasks import Output, Part, Read, Runner, Task, Traffic, new
 _ROW_BITS = 40
 #: Bytes of memory that the kernel has for each of a tile, at the most: what is decoded, hash tables, parts of an exchange.
 KERNEL_FACTOR = 8
+#: A part is skewed from this many times the median part on.
+SKEWED = 4
 #: Of each tile, so many rows are sampled for each range that a sort makes.
 _SAMPLES = 64
 
@@ -378,7 +382,7 @@ class Tiling:
         began = time.perf_counter() - self._began
         outputs = await self.runner.run(tasks)
         ended = time.perf_counter() - self._began
-        self._release(tiles)
+        self.release(tiles)
         rows, nbytes = sum(output.rows for output in outputs), sum(output.nbytes for output in outputs)
         seconds = sum(output.seconds for output in outputs)
         now, asked = await self.runner.traffic(), _rule.get(self.root)
@@ -389,8 +393,8 @@ class Tiling:
         )
         return outputs
 
-    def _release(self, tiles: Tiles) -> None:
-        """Drop what only these tiles read."""
+    def release(self, tiles: Tiles) -> None:
+        """Drop what only these tiles read: nothing reads them any more."""
         done = {
             key
             for segment in tiles.segments
@@ -438,25 +442,17 @@ class Tiling:
         )
         return Tiles((Segment(scan, (leaf,)),), tiles.order)
 
-    async def gather(self, op: Operator, tiles: Tiles) -> Tiles:
-        """All rows as one tile; in order, if their order is seen."""
-        tiles = self.gathered(await self.rest(op, tiles))
-        return self.sorted_within(op, tiles) if self.observed(op) else replace(tiles, order=())
+    def sorted_within(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
+        """Each tile put in the order that its columns spell out; it need not be carried further.
 
-    def sorted_within(self, op: Operator, tiles: Tiles) -> Tiles:
-        """Each tile put in the order that its columns spell out; it need not be carried further."""
+        Of the columns of the order, those that ``op`` has and those of ``extra`` stay.
+        """
         if not tiles.order:
             return tiles
-        keys = tuple(SortKey(_column(tiles, key.name), key.descending, key.nulls_last) for key in tiles.order)
-        names = [name for name in tiles.schema if name not in set(order_columns(tiles.order)) or name in schema(op)]
-        return tiles.then(lambda plan: selected(Sort(plan, keys), names), order=())
-
-    async def collapse(self, op: Operator, tiles: Tiles) -> Tiles:
-        """Few bytes at rest become one tile."""
-        if tiles.sizes is None or len(tiles) == 1 or tiles.nbytes > self.settings.collapse_bytes:
-            return tiles
-        self.decide(op, f"{len(tiles)} tiles of {tiles.nbytes:,} bytes in all became one")
-        return self.gathered(tiles)
+        keys = tiles.order
+        dropped = set(order_columns(keys)).difference(schema(op), extra)
+        names = [name for name in tiles.schema if name not in dropped]
+        return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=())
 
     async def by_hash(
         self,
@@ -510,15 +506,27 @@ class Tiling:
             filled += nbytes
         return groups
 
-    async def in_order(self, op: Operator, tiles: Tiles) -> Tiles:
-        """Tiles in logical order, and so the rows of each: sorted by what spells the order out."""
+    def skewed(self, sizes: Sequence[Part]) -> list[int]:
+        """The numbers of parts that are far larger than the others, and than a tile should be."""
+        least = max(SKEWED * statistics.median(size.nbytes for size in sizes), self.settings.tile_bytes)
+        return [number for number, size in enumerate(sizes) if size.nbytes > least]
+
+    def note_skew(self, op: Operator, sizes: Sequence[Part], why: str) -> None:
+        """Say if one task has far more rows than the others, and why they are not dealt out."""
+        total = sum(size.rows for size in sizes)
+        for number in self.skewed(sizes):
+            self.decide(op, f"{sizes[number].rows:,} of {total:,} rows are in one task: {why}")
+
+    async def in_order(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
+        """Tiles in logical order, and so the rows of each: sorted by what spells the order out.
+
+        They have the columns of ``op`` that something reads, and those of ``extra``.
+        """
         if not tiles.order:
             return tiles
-        keys = tiles.order
-        found = await self.by_range(op, tiles, keys)
-        names = [name for name in found.schema if name not in set(order_columns(keys)) or name in schema(op)]
-        sort = tuple(SortKey(_column(found, key.name), key.descending, key.nulls_last) for key in keys)
-        return found.then(lambda plan: selected(Sort(plan, sort), names), order=())
+        extra = tuple(extra)
+        found = await self.by_range(op, tiles, tiles.order, extra)
+        return self.sorted_within(op, found, extra)
 
     async def by_range(
         self, op: Operator, tiles: Tiles, keys: tuple[OrderKey, ...], extra: Iterable[str] = ()
@@ -560,27 +568,11 @@ class Tiling:
             before += len(segment)
         return Tiles(tuple(segments), (OrderKey(name),), tiles.hashed)
 
-
-def kept(tiles: Tiles) -> Tiles:
-    """Tiles at rest that several read: their outputs stay to the end."""
-    segments = tuple(
-        replace(segment, leaves=tuple(replace(leaf, kept=True) for leaf in segment.leaves))
-        for segment in tiles.segments
-    )
-    return replace(tiles, segments=segments)
-
-
-def together(tiles: Tiles) -> Segment:
-    """Tiles at rest as one segment."""
-    if len(tiles.segments) == 1:
-        return tiles.segments[0]
-    scan, leaf = new_leaf(
-        tiles.schema,
-        reads=tiles.reads,
-        sizes=tiles.sizes or (),
-        kept=tiles.kept,
-    )
-    return Segment(scan, (leaf,))
+    async def placed(self, op: Operator, tiles: Tiles) -> Tiles:
+        """The same rows with their order spelled out in one column of ascending numbers."""
+        if len(tiles.order) == 1 and not tiles.order[0].descending and tiles.schema[tiles.order[0].name] == pl.UInt64():
+            return tiles
+        return self.spelled(await self.in_order(op, tiles))
 
 
 def part_sizes(outputs: Sequence[Output]) -> list[Part]:
@@ -589,10 +581,6 @@ def part_sizes(outputs: Sequence[Output]) -> list[Part]:
         Part(sum(part.rows for part in parts), sum(part.nbytes for part in parts))
         for parts in zip(*(output.parts for output in outputs), strict=True)
     ]
-
-
-def _column(tiles: Tiles, name: str) -> Any:
-    return tiles.segments[0].plan.column(name)
 
 
 def _boundaries(
@@ -617,4 +605,4 @@ def _boundaries(
     return picked.select(by).unique(maintain_order=True).head(parts - 1)
 
 
-__all__ = ["RULES", "Leaf", "Settings", "Stage", "Tiling", "kept", "part_sizes", "tiles_of", "together"]
+__all__ = ["RULES", "SKEWED", "Leaf", "Settings", "Stage", "Tiling", "part_sizes", "tiles_of"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -11,7 +11,16 @@ import polars as pl
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.sources import cut
 from craton.lower.tiled.stage import Keep
-from craton.lower.tiled.tiles import Segment, Tiles, at_rest, hidden_name, new_leaf, order_columns, selected
+from craton.lower.tiled.tiles import (
+    Segment,
+    Tiles,
+    at_rest,
+    hidden_name,
+    new_leaf,
+    selected,
+    sliced,
+    sorted_by,
+)
 from craton.lower.tiled.windows import without_windows
 from craton.lower.whole import OrderKey
 from craton.plan.expr import Call, Column, Expr, Literal, roots
@@ -27,6 +36,7 @@ from craton.plan.operators import (
     Unpivot,
     schema,
 )
+from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.schedule.tasks import Part, Read
 
@@ -45,7 +55,9 @@ async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     assert isinstance(source, (MemorySource, KeptSource))
     frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
     read = [name for name, _ in source.columns if name in _read_columns(op)]
-    tiles = await in_memory(tiling, frame.select(read))
+    # Rows that are only numbered or counted need some column.
+    some = frame.select(read) if read else pl.select(pl.repeat(0, frame.height, dtype=pl.Int8).alias(hidden_name()))
+    tiles = await in_memory(tiling, some)
     if op.row_number is not None:
         tiles = _numbered(tiles, op.row_number)
     if op.predicate is not None:
@@ -94,15 +106,6 @@ async def in_memory(tiling: Tiling, frame: pl.DataFrame) -> Tiles:
         wanted = 1
     reads, sizes = sliced(Read((output.key,)), Part(frame.height, nbytes), wanted)
     return at_rest(dict(frame.schema), reads, sizes)
-
-
-def sliced(read: Read, size: Part, wanted: int) -> tuple[list[tuple[Read, ...]], list[Part]]:
-    """A read cut into about equal runs of rows."""
-    count = max(min(wanted, size.rows), 1)
-    cuts = [size.rows * i // count for i in range(count + 1)]
-    runs = [(start, stop - start) for start, stop in itertools.pairwise(cuts)]
-    sizes = [Part(rows, size.nbytes * rows // max(size.rows, 1)) for _, rows in runs]
-    return [(replace(read, rows=run),) for run in runs], sizes
 
 
 def _numbered(tiles: Tiles, name: str) -> Tiles:
@@ -185,7 +188,7 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
         for size in segment.leaves[0].sizes:
             reads.append((Read((output.key,), rows=(before, size.rows)),))
             before += size.rows
-        scan, leaf = new_leaf({name: dict(op.source.columns)[name] for name in names}, reads=tuple(reads), kept=True)
+        scan, leaf = new_leaf({name: dict(op.source.columns)[name] for name in names}, reads=tuple(reads))
         plan = Attach(segment.plan, scan.source, names)
         segments.append(replace(segment, plan=plan, leaves=(*segment.leaves, leaf)))
     return Tiles(tuple(segments))
@@ -194,20 +197,19 @@ async def _attach(tiling: Tiling, op: Attach) -> Tiles:
 @tiles_of(Slice)
 async def _slice(tiling: Tiling, op: Slice) -> Tiles:
     tiles = await tiling(op.input)
-    if tiles.order and op.length is not None and op.offset >= 0:
+    most, row_bytes = op.offset + (op.length or 0), sum(map(value_bytes, tiles.schema.values()))
+    few = op.length is not None and op.offset >= 0 and most * row_bytes <= tiling.settings.tile_bytes
+    if few and tiles.order:
         # The first rows by some columns: those of each tile, and of these the first.
-        most = op.offset + op.length
-        first = tiling.sorted_within(op.input, tiles)
-        if set(order_columns(tiles.order)) <= set(first.schema):
-            first = replace(first.then(lambda plan: Slice(plan, 0, most)), order=tiles.order)
-            found = await tiling.rest(op.input, first)
-            if found.nbytes <= tiling.settings.tile_bytes:
-                one = tiling.sorted_within(op.input, tiling.gathered(found))
-                return one.then(lambda plan: Slice(plan, op.offset, op.length))
-            tiles = found
+        order = tiles.order
+        first = tiles.then(lambda plan: Slice(sorted_by(plan, order), 0, most))
+        tiles = await tiling.rest(op.input, first)
+        if tiles.nbytes <= tiling.settings.tile_bytes:
+            tiling.decide(op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first")
+            one = tiling.sorted_within(op.input, tiling.gathered(tiles))
+            return one.then(lambda plan: Slice(plan, op.offset, op.length))
     tiles = await tiling.in_order(op.input, tiles)
     if op.offset >= 0 and op.length is not None and tiles.sizes is None:
-        most = op.offset + op.length
         tiles = tiles.then(lambda plan: Slice(plan, 0, most))
     tiles = await tiling.rest(op.input, tiles)
     start = op.offset if op.offset >= 0 else max(tiles.rows + op.offset, 0)
@@ -238,19 +240,16 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
     parts = await tiling.all(op.parts)
     names = tiling.columns(op)
     if not tiling.observed(op) or not any(part.order for part in parts):
-        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
+        return _one_after_another(parts, names)
     # Which input a row is of, and then its place there; inputs spell their order out in columns of the same names.
-    which = hidden_name()
-    longest = max(len(tiling.spelled(part).order) for part in parts)
-    if longest > 1 or len({(k.descending, k.nulls_last) for p in parts for k in tiling.spelled(p).order}) > 1:
-        parts = [await tiling.in_order(below, part) for below, part in zip(op.parts, parts, strict=True)]
-        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
-    segments: list[Segment] = []
-    place = hidden_name()
     spelled = [tiling.spelled(part) for part in parts]
-    if len({part.schema[part.order[0].name] for part in spelled}) > 1:
+    longest = max(len(part.order) for part in spelled)
+    kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in spelled for key in part.order}
+    if longest > 1 or len(kinds) > 1:
         parts = [await tiling.in_order(below, part) for below, part in zip(op.parts, parts, strict=True)]
-        return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
+        return _one_after_another(parts, names)
+    which, place = hidden_name(), hidden_name()
+    segments: list[Segment] = []
     for number, part in enumerate(spelled):
         (key,) = part.order
 
@@ -261,6 +260,11 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
         segments += part.then(build).segments
     last = spelled[0].order[0]
     return Tiles(tuple(segments), (OrderKey(which), replace(last, name=place)))
+
+
+def _one_after_another(parts: Sequence[Tiles], names: Sequence[str]) -> Tiles:
+    """The tiles of the first, then those of the next, with these columns."""
+    return Tiles(tuple(segment for part in parts for segment in part.then(lambda p: selected(p, names)).segments))
 
 
 @tiles_of(Unpivot)
@@ -279,7 +283,4 @@ async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
             return Project(plan, (*kept, (op.variable, Literal(number, pl.UInt32())), (op.value, value)))
 
         segments += tiles.then(build).segments
-    shared = tuple(
-        replace(segment, leaves=tuple(replace(leaf, kept=True) for leaf in segment.leaves)) for segment in segments
-    )
-    return Tiles(shared)
+    return Tiles(tuple(segments))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from craton.lower.tiled.planner import Tiling, tiles_of
-from craton.lower.tiled.tiles import Tiles, columns_of, hidden_name
+from craton.lower.tiled.tiles import Tiles, keyed
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Column
-from craton.plan.operators import Project, Sort, schema
+from craton.plan.operators import Sort
 
 
 @tiles_of(Sort)
@@ -16,15 +17,7 @@ async def _sort(tiling: Tiling, op: Sort) -> Tiles:
     if not tiling.observed(op):
         return tiles
     tiles = tiling.spelled(tiles)
-    computed = []
-    keys = []
-    for key in op.keys:
-        name = key.expr.name if isinstance(key.expr, Column) else hidden_name()
-        if not isinstance(key.expr, Column):
-            computed.append((name, key.expr))
-        keys.append(OrderKey(name, key.descending, key.nulls_last))
-    if computed:
-        tiles = tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))
-    known = {key.name for key in keys}
-    rest = tuple(key for key in tiles.order if key.name not in known)
-    return tiles.then(lambda plan: plan, order=(*keys, *rest))
+    names, tiles = keyed(tiles, [key.expr for key in op.keys])
+    keys = [OrderKey(name, key.descending, key.nulls_last) for name, key in zip(names, op.keys, strict=True)]
+    rest = tuple(key for key in tiles.order if key.name not in names)
+    return replace(tiles, order=(*keys, *rest))

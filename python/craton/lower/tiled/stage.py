@@ -154,6 +154,33 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(seen) or "the order"
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Another exchange, and what a column of numbers comes to, which is not written.
+
+    Parameters
+    ----------
+    exchange
+        Where the other columns go.
+    name
+        The column.
+    """
+
+    exchange: Exchange
+    name: str
+
+    @property
+    def parts(self) -> int:
+        """How many parts the other exchange has."""
+        return self.exchange.parts
+
+    def write(self, frame: pl.DataFrame, sink: Sink) -> tuple[int, int]:
+        """Distribute the rows; returns the column's sum and its greatest value."""
+        numbers = frame.select(pl.sum(self.name).alias("sum"), pl.max(self.name).fill_null(0).alias("most"))
+        self.exchange.write(frame.drop(self.name), sink)
+        return numbers["sum"].item(), numbers["most"].item()
+
+
 def _write_all(found: Sequence[_native.Partition], sink: Sink) -> None:
     for number, part in enumerate(found):
         if len(part):
@@ -198,7 +225,7 @@ class StageWork:
         }
         # Joins stand in the order that measured sizes have given them.
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
-        if self.batch_bytes and not isinstance(self.exchange, Sampled):
+        if self.batch_bytes and not isinstance(self.exchange, Sampled | Counted):
             return self._stream(plan, sink)
         return self.exchange.write(plan.collect(engine="streaming"), sink)
 

@@ -7,15 +7,15 @@ operators that need no exchange only grow the plan, and run in one task with wha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Expr, Literal, rebuild
-from craton.plan.operators import Attach, Operator, Project, Scan, schema
+from craton.plan.expr import Column, Expr, Literal, rebuild
+from craton.plan.operators import Attach, Join, Operator, Project, Scan, Sort, SortKey, schema
 from craton.plan.sources import Source
 from craton.schedule.tasks import Part, Read
 
@@ -115,6 +115,19 @@ class Segment:
         """Whether the tiles are outputs as they are."""
         return isinstance(self.plan, Scan) and isinstance(self.plan.source, TileSource) and bool(self.leaves[0].reads)
 
+    def some(self, start: int, stop: int) -> Segment:
+        """A run of the tiles."""
+        leaves = tuple(
+            replace(
+                leaf,
+                scans=leaf.scans[start:stop],
+                reads=leaf.reads[start:stop],
+                sizes=leaf.sizes[start:stop],
+            )
+            for leaf in self.leaves
+        )
+        return replace(self, leaves=leaves, constants={n: values[start:stop] for n, values in self.constants.items()})
+
     def bound(self, tile: int) -> tuple[Operator, dict[int, tuple[Read, ...]]]:
         """The plan of one tile, and what its slots read."""
         scans: dict[int, Operator] = {}
@@ -181,9 +194,38 @@ class Tiles:
         """What each tile at rest reads."""
         return tuple(read for segment in self.segments for read in segment.leaves[0].reads)
 
+    def parted(self, count: int) -> tuple[Tiles, Tiles]:
+        """The first so many tiles, and the others; both may be run, because no output is dropped."""
+        parts: tuple[list[Segment], list[Segment]] = ([], [])
+        for segment in kept(self).segments:
+            taken = min(count, len(segment))
+            count -= taken
+            parts[0].extend([segment.some(0, taken)] if taken else [])
+            parts[1].extend([segment.some(taken, len(segment))] if taken < len(segment) else [])
+        return replace(self, segments=tuple(parts[0])), replace(self, segments=tuple(parts[1]))
+
     def then(self, build: Callable[[Operator], Operator], **changes: Any) -> Tiles:
         """The same tiles with something done to each."""
         return replace(self, segments=tuple(segment.then(build) for segment in self.segments), **changes)
+
+
+def kept(tiles: Tiles) -> Tiles:
+    """Tiles that several read: their outputs stay until someone releases them, or to the end."""
+    segments = tuple(
+        replace(segment, leaves=tuple(replace(leaf, kept=True) for leaf in segment.leaves))
+        for segment in tiles.segments
+    )
+    return replace(tiles, segments=segments)
+
+
+def side_by_side(pieces: Sequence[Tiles]) -> Tiles:
+    """Datasets of one tile and one row each as one row."""
+    segment = pieces[0].segments[0]
+    for piece in pieces[1:]:
+        (other,) = piece.segments
+        plan = Join(segment.plan, other.plan, "cross", (), ())
+        segment = Segment(plan, (*segment.leaves, *other.leaves), {**segment.constants, **other.constants})
+    return Tiles((segment,))
 
 
 def new_leaf(columns: Mapping[str, pl.DataType], **what: Any) -> tuple[Scan, Leaf]:
@@ -199,6 +241,16 @@ def at_rest(
     kept = changes.pop("kept", False)
     scan, leaf = new_leaf(columns, reads=tuple(reads), sizes=tuple(sizes), kept=kept)
     return Tiles((Segment(scan, (leaf,)),), **changes)
+
+
+def sliced(read: Read, size: Part, wanted: int) -> tuple[list[tuple[Read, ...]], list[Part]]:
+    """A read cut into about equal runs of rows."""
+    count = max(min(wanted, size.rows), 1)
+    cuts = [size.rows * i // count for i in range(count + 1)]
+    runs = [(start, stop - start) for start, stop in itertools.pairwise(cuts)]
+    sizes = [Part(rows, size.nbytes * rows // max(size.rows, 1)) for _, rows in runs]
+    before = 0 if read.rows is None else read.rows[0]
+    return [(replace(read, rows=(before + start, rows)),) for start, rows in runs], sizes
 
 
 def _bound(plan: Operator, scans: Mapping[int, Operator], values: Mapping[int, Any]) -> Operator:
@@ -259,3 +311,17 @@ def selected(plan: Operator, names: Iterable[str]) -> Operator:
 def order_columns(order: Iterable[OrderKey]) -> list[str]:
     """The names of the columns that order is kept in."""
     return [key.name for key in order]
+
+
+def sorted_by(plan: Operator, order: Iterable[OrderKey]) -> Sort:
+    """A plan's rows by the columns that order is kept in."""
+    return Sort(plan, tuple(SortKey(plan.column(key.name), key.descending, key.nulls_last) for key in order))
+
+
+def keyed(tiles: Tiles, keys: Sequence[Expr]) -> tuple[tuple[str, ...], Tiles]:
+    """The name of the column that each key is, and the tiles with those that are computed as more columns."""
+    names = tuple(key.name if isinstance(key, Column) else hidden_name() for key in keys)
+    computed = [(name, key) for name, key in zip(names, keys, strict=True) if not isinstance(key, Column)]
+    if not computed:
+        return names, tiles
+    return names, tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))

@@ -6,34 +6,56 @@ partition in one tile, one value of all rows, what comes of the tiles before (a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from craton.lower.tiled.aggregates import aggregated
-from craton.lower.tiled.planner import Tiling, kept
+from craton.lower.tiled.carried import (
+    RANKS,
+    RUNNING,
+    Named,
+    beside,
+    grown,
+    is_ranked,
+    ranks,
+    resting,
+    resting_in_order,
+    running,
+    running_on,
+    twins,
+)
+from craton.lower.tiled.phases import phases_of
+from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import Keep
-from craton.lower.tiled.tiles import Leaf, Tiles, columns_of, hidden_name, new_leaf, order_columns, selected
-from craton.plan.expr import Call, Column, Expr, Literal, Window, dtype_of, has_window, rebuild, roots, walk
+from craton.lower.tiled.tiles import (
+    Leaf,
+    Segment,
+    Tiles,
+    at_rest,
+    columns_of,
+    hidden_name,
+    kept,
+    keyed,
+    new_leaf,
+    order_columns,
+    selected,
+    sliced,
+    sorted_by,
+)
+from craton.plan.expr import Column, Expr, Literal, Window, has_window, rebuild, roots, walk
 from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
     Filter,
-    Join,
     Operator,
     Project,
-    Sort,
-    SortKey,
     Union,
-    schema,
 )
 from craton.schedule.tasks import Part, Read
 
-Named = tuple[str, Window]
-
-_RUNNING = ("row_number", "cum_sum", "cum_prod", "cum_min", "cum_max", "cum_count", "forward_fill", "backward_fill")
 _NEAR = ("shift", "diff", "forward_fill", "backward_fill")
 _EQUAL = ("is_first_distinct", "is_last_distinct", "is_duplicated")
 
@@ -75,13 +97,16 @@ async def _computed(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Nam
     ways: dict[tuple[str, tuple[Expr, ...]], list[Named]] = {}
     for name, window in windows:
         ways.setdefault((way_of(window), window.partition or _values(window)), []).append((name, window))
-    order = ("running", "near", "gather", "one", "equal", "keyed")
+    order = ("running", "near", "gather", "one", "ranks", "equal", "keyed")
     for way, by in sorted(ways, key=lambda key: order.index(key[0])):
         tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
     return tiles
 
 
 def _values(window: Window) -> tuple[Expr, ...]:
+    """The values that decide where rows go."""
+    if window.function in RANKS:
+        return (*window.args, Literal(bool(window.option("descending", False)), pl.Boolean()))
     return window.args if window.function in _EQUAL else ()
 
 
@@ -93,13 +118,11 @@ def way_of(window: Window) -> str:
         return "equal"
     if FUNCTIONS[window.function].kind is Kind.AGGREGATE:
         return "one"
-    if window.function in _RUNNING and window.option("limit") is None:
+    if _is_running(window):
         return "running"
+    if is_ranked(window):
+        return "ranks"
     return "near" if window.function in _NEAR else "gather"
-
-
-def _grown(windows: list[Named]) -> Callable[[Operator], Operator]:
-    return lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *windows))
 
 
 # ---- rows of a partition in one tile ----
@@ -118,186 +141,98 @@ async def _by_keys(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Name
     in_place = not tiles.order  # then rows of a part stay in order
     if tiling.observed(op):
         tiles = tiling.spelled(tiles)
-    computed = [(hidden_name(), key) for key in keys if not isinstance(key, Column)]
-    if computed:
-        tiles = tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *computed)))
-    others = iter(computed)
-    names = tuple(key.name if isinstance(key, Column) else next(others)[0] for key in keys)
+    names, tiles = keyed(tiles, keys)
     if tiles.hashed is None or not set(tiles.hashed[0]) <= set(names):
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, tuple(tiles.schema))
         groups = tiling.grouped(outputs)
         hashed = (names, parts) if len(groups) == parts else None
         tiles = tiling.partitions(columns, outputs, groups, order=tiles.order, hashed=hashed)
+        skewed = tiling.skewed(tiles.sizes or ())
+        if skewed and all(_is_combined(w) or (in_place and _is_running(w)) for _, w in windows):
+            parted = await _without_skew(tiling, op, tiles, windows, names, skewed)
+            return replace(parted, order=parted.order if tiling.observed(op) else ())
+        tiling.note_skew(op, tiles.sizes or (), "a window needs all rows of its partition")
     order = tiles.order
 
     def build(plan: Operator) -> Operator:
         if by_order and order and not in_place:
-            plan = Sort(plan, tuple(SortKey(plan.column(k.name), k.descending, k.nulls_last) for k in order))
-        return _grown(windows)(plan)
+            plan = sorted_by(plan, order)
+        return grown(windows)(plan)
 
     return tiles.then(build, order=order if tiling.observed(op) else ())
+
+
+def _is_combined(window: Window) -> bool:
+    """Whether a window is an aggregate that is combined from those of some rows."""
+    if FUNCTIONS[window.function].kind is not Kind.AGGREGATE or window.ordered:
+        return False
+    return phases_of(_as_call(window)) is not None
+
+
+def _as_call(window: Window) -> AggregateCall:
+    return AggregateCall(window.function, window.args, window.dtype, window.options)
+
+
+async def _without_skew(
+    tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named], names: tuple[str, ...], skewed: list[int]
+) -> Tiles:
+    """Windows over partitions, where large tiles are cut into runs of rows: each is told what it needs of the others."""
+    segments: list[Segment] = []
+    columns, sizes = dict(tiles.schema), tiles.sizes or ()
+    goes_on = [(name, window) for name, window in windows if _is_running(window)]
+    of_groups = [(name, window) for name, window in windows if not _is_running(window)]
+    most = max(tiling.settings.tile_bytes // 2, 1)
+    wanted = (*columns, *(name for name, _ in windows))
+    for number, (reads, size) in enumerate(zip(tiles.reads, sizes, strict=True)):
+        made = pieces = at_rest(columns, *sliced(reads[0], size, -(-size.nbytes // most) if number in skewed else 1))
+        if number not in skewed:
+            segments += pieces.then(grown(windows)).segments
+            continue
+        tiling.decide(
+            op, f"{size.rows:,} of {tiles.rows:,} rows, of large partitions, were cut into {len(pieces)} tiles"
+        )
+        groups: Tiles | None = None
+        if of_groups:
+            on = twins(pieces, names)
+            keys = tuple((theirs.name, ours) for ours, theirs in on)
+            calls = tuple((name, _as_call(window)) for name, window in of_groups)
+            total = Aggregate(pieces.segments[0].plan, keys, calls, sort=False)
+            found = await aggregated(tiling, total, kept(pieces), ordered=False)
+            outputs = await tiling.run_all(op, found, Keep(), ordered=False)
+            groups = tiling.gathered(tiling.resting(dict(found.schema), outputs))
+        if goes_on:
+            made = await running_on(tiling, op, pieces, goes_on, names)
+        if groups is not None:
+            made = beside(made, groups.schema, groups.reads * len(made), (groups.sizes or ()) * len(made), on)
+        segments += made.then(lambda plan: selected(plan, wanted)).segments
+    return Tiles(tuple(segments), tiles.order)
+
+
+def _is_running(window: Window) -> bool:
+    return window.function in RUNNING and window.option("limit") is None
 
 
 # ---- one value of all rows ----
 
 
 async def _one(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await _at_rest(tiling, op, tiles)
-    calls = tuple((name, AggregateCall(w.function, w.args, w.dtype, w.options)) for name, w in windows)
+    tiles = await resting(tiling, op, tiles)
+    calls = tuple((name, _as_call(window)) for name, window in windows)
     total = Aggregate(tiles.segments[0].plan, (), calls)
     found = await aggregated(tiling, total, kept(tiles), ordered=tiling.observed(op.input))
     outputs = await tiling.run_all(op, found, Keep(), ordered=False)
     value = tiling.resting(dict(found.schema), outputs)
-    return _beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles))
-
-
-async def _at_rest(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
-    """Tiles at rest with all their columns, each one read."""
-    if tiles.sizes is not None and all(len(reads) == 1 for reads in tiles.reads):
-        return tiles
-    ordered = tiling.observed(op.input) and not tiles.order
-    outputs = await tiling.run_all(op, tiles, Keep(), ordered=ordered)
-    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order, hashed=tiles.hashed)
-
-
-def _beside(
-    tiles: Tiles, columns: dict[str, pl.DataType], reads: Sequence[tuple[Read, ...]], sizes: Sequence[Part]
-) -> Tiles:
-    """Tiles with one row of other tiles beside all rows of each."""
-    segments, start = [], 0
-    for segment in tiles.segments:
-        stop = start + len(segment)
-        scan, leaf = new_leaf(columns, reads=tuple(reads[start:stop]), sizes=tuple(sizes[start:stop]), kept=True)
-        plan = Join(segment.plan, scan, "cross", (), ())
-        segments.append(replace(segment, plan=plan, leaves=(*segment.leaves, leaf)))
-        start = stop
-    return replace(tiles, segments=tuple(segments))
-
-
-# ---- what comes of the tiles before ----
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """How a running function goes on from tile to tile.
-
-    Parameters
-    ----------
-    total
-        The aggregate of a tile.
-    carry
-        What the tiles before come to, of the totals of all tiles, in their order.
-    join
-        The value, of the value within the tile and what was carried.
-    """
-
-    total: Callable[[Window], AggregateCall]
-    carry: Callable[[Column], Expr]
-    join: Callable[[Expr, Column], Expr]
-
-
-def _total(function: str) -> Callable[[Window], AggregateCall]:
-    return lambda w: AggregateCall(function, w.args, w.dtype)
-
-
-def _after(value: Expr, periods: int = 1) -> Expr:
-    return Window("shift", (value,), dtype_of(value), options=(("periods", periods),))
-
-
-def _sums(function: str) -> Callable[[Column], Expr]:
-    return lambda total: _after(Window(function, (total,), total.dtype))
-
-
-def _extremes(function: str) -> Callable[[Column], Expr]:
-    def carry(total: Column) -> Expr:
-        running = Window(function, (total,), total.dtype)
-        return _after(Window("forward_fill", (running,), total.dtype))
-
-    return carry
-
-
-def _add(function: str, neutral: int) -> Callable[[Expr, Column], Expr]:
-    def join(value: Expr, carried: Column) -> Expr:
-        before = Call("coalesce", (carried, Literal(neutral, carried.dtype)), carried.dtype)
-        return Call(function, (value, before), dtype_of(value))
-
-    return join
-
-
-def _least(function: str) -> Callable[[Expr, Column], Expr]:
-    def join(value: Expr, carried: Column) -> Expr:
-        better = Call(function, (carried, value), pl.Boolean())
-        return Call("when", (better, carried, value), dtype_of(value))
-
-    return join
-
-
-def _coalesced(value: Expr, carried: Column) -> Expr:
-    return Call("coalesce", (value, carried), dtype_of(value))
-
-
-def _fill(function: str, periods: int) -> Callable[[Column], Expr]:
-    return lambda total: _after(Window(function, (total,), total.dtype), periods)
-
-
-def _rows(window: Window) -> AggregateCall:
-    return AggregateCall("len", (), window.dtype)
-
-
-_RULES = {
-    "row_number": _Running(_rows, _sums("cum_sum"), _add("add", 0)),
-    "cum_count": _Running(_total("count"), _sums("cum_sum"), _add("add", 0)),
-    "cum_sum": _Running(_total("sum"), _sums("cum_sum"), _add("add", 0)),
-    "cum_prod": _Running(_total("product"), _sums("cum_prod"), _add("mul", 1)),
-    "cum_min": _Running(_total("min"), _extremes("cum_min"), _least("lt")),
-    "cum_max": _Running(_total("max"), _extremes("cum_max"), _least("gt")),
-    "forward_fill": _Running(_total("last"), _fill("forward_fill", 1), _coalesced),
-    "backward_fill": _Running(_total("first"), _fill("backward_fill", -1), _coalesced),
-}
-
-
-async def _running(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await _at_rest(tiling, op, await _ordered(tiling, op, tiles))
-    if len(tiles) == 1:
-        return tiles.then(_grown(windows))
-    totals = tuple((hidden_name(), _RULES[window.function].total(window)) for _, window in windows)
-    each = kept(tiles).then(lambda plan: Aggregate(plan, (), totals))
-    outputs = await tiling.run_all(op, each, Keep(), ordered=True)
-    gathered = tiling.gathered(tiling.resting(dict(each.schema), outputs))
-    carries = tuple(
-        (name, _RULES[window.function].carry(Column(name, call.dtype)))
-        for (name, call), (_, window) in zip(totals, windows, strict=True)
-    )
-    (carried,) = await tiling.run_all(op, gathered.then(lambda plan: Project(plan, carries)), Keep(), ordered=True)
-    columns = {name: call.dtype for name, call in totals}
-    reads = [(Read((carried.key,), rows=(tile, 1)),) for tile in range(len(tiles))]
-    tiles = _beside(tiles, columns, reads, [Part(1, 1)] * len(tiles))
-    values = [
-        (name, _RULES[window.function].join(window, Column(total, call.dtype)))
-        for (name, window), (total, call) in zip(windows, totals, strict=True)
-    ]
-    return tiles.then(lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *values)))
-
-
-async def _ordered(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
-    """Tiles in order with all their columns."""
-    if not tiles.order:
-        return tiles
-    names = tuple(tiles.schema)
-    keys = tiles.order
-    found = await tiling.by_range(op.input, tiles, keys, names)
-    sort = tuple(SortKey(Column(k.name, found.schema[k.name]), k.descending, k.nulls_last) for k in keys)
-    return found.then(lambda plan: Sort(plan, sort), order=())
+    return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles))
 
 
 # ---- some rows of the tiles beside ----
 
 
 async def _near(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
-    tiles = await _at_rest(tiling, op, await _ordered(tiling, op, tiles))
+    tiles = await resting_in_order(tiling, op, tiles)
     if len(tiles) == 1:
-        return tiles.then(_grown(windows))
+        return tiles.then(grown(windows))
     before = max([0, *(_reach(window) for _, window in windows)])
     after = max([0, *(-_reach(window) for _, window in windows)])
     reads, sizes = [read for (read,) in tiles.reads], [size.rows for size in tiles.sizes or ()]
@@ -305,8 +240,8 @@ async def _near(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named])
     segments, number, flag = [], 0, hidden_name()
     for segment in tiles.segments:
         places = range(number, number + len(segment))
-        head, first = _rows_near(columns, [_last_rows(reads, sizes, i, before) for i in places])
-        tail, last = _rows_near(columns, [_first_rows(reads, sizes, i, after) for i in places])
+        head, first = _rows_near(tiles, [_last_rows(reads, sizes, i, before) for i in places])
+        tail, last = _rows_near(tiles, [_first_rows(reads, sizes, i, after) for i in places])
         number += len(segment)
 
         def marked(plan: Operator, own: bool) -> Operator:
@@ -314,10 +249,10 @@ async def _near(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named])
             return Project(plan, (*kept_columns, (flag, Literal(own, pl.Boolean()))))
 
         every = Union((marked(head, False), marked(segment.plan, True), marked(tail, False)))
-        plan = Filter(_grown(windows)(every), Column(flag, pl.Boolean()))
+        plan = Filter(grown(windows)(every), Column(flag, pl.Boolean()))
         wanted = [*columns, *(name for name, _ in windows)]
         segments.append(replace(segment, plan=selected(plan, wanted), leaves=(*segment.leaves, first, last)))
-    return kept(replace(tiles, segments=tuple(segments)))
+    return replace(tiles, segments=tuple(segments))
 
 
 def _reach(window: Window) -> int:
@@ -328,8 +263,9 @@ def _reach(window: Window) -> int:
     return limit if window.function == "forward_fill" else -limit
 
 
-def _rows_near(columns: dict[str, pl.DataType], reads: list[tuple[Read, ...]]) -> tuple[Operator, Leaf]:
-    return new_leaf(columns, reads=tuple(reads), sizes=(Part(0, 0),) * len(reads))
+def _rows_near(tiles: Tiles, reads: list[tuple[Read, ...]]) -> tuple[Operator, Leaf]:
+    # Whoever runs some of the tiles runs all of them, so that outputs are dropped after their neighbours have read them.
+    return new_leaf(tiles.schema, reads=tuple(reads), sizes=(Part(0, 0),) * len(reads), kept=tiles.kept)
 
 
 def _last_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tuple[Read, ...]:
@@ -368,18 +304,16 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
 async def _gather(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
     names = ", ".join(sorted({window.function for _, window in windows}))
     tiling.decide(op, f"by one task: {names} over all rows")
-    tiles = tiling.gathered(await _at_rest(tiling, op, tiles))
-    if tiles.order:
-        keys = tuple(SortKey(Column(k.name, tiles.schema[k.name]), k.descending, k.nulls_last) for k in tiles.order)
-        tiles = tiles.then(lambda plan: Sort(plan, keys), order=())
-    return tiles.then(_grown(windows))
+    tiles = tiling.gathered(await resting(tiling, op, tiles))
+    return tiling.sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
 
 
 _WAYS = {
     "keyed": _keyed,
     "equal": _equal,
     "one": _one,
-    "running": _running,
+    "running": running,
+    "ranks": ranks,
     "near": _near,
     "gather": _gather,
 }

@@ -1,0 +1,242 @@
+"""Windows over all rows that go on from tile to tile: running sums, and ranks.
+
+Each tile computes its own values, and one small task what is carried into each tile: of the totals of the tiles before.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from craton.lower.tiled.planner import Tiling
+from craton.lower.tiled.stage import Keep
+from craton.lower.tiled.tiles import Tiles, columns_of, hidden_name, kept, keyed, new_leaf, sorted_by
+from craton.lower.whole import OrderKey
+from craton.plan.expr import Call, Column, Expr, Literal, Options, Window, dtype_of, options
+from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, schema
+from craton.schedule.tasks import Part, Read
+
+Named = tuple[str, Window]
+Step = tuple[str, Options]
+
+RANKS = ("rank", "rank_average", "rank_min", "rank_max", "rank_ordinal", "rank_dense")
+
+
+def grown(windows: Sequence[tuple[str, Expr]]) -> Callable[[Operator], Operator]:
+    """A plan with more columns."""
+    return lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *windows))
+
+
+async def resting(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
+    """Tiles at rest with all their columns, each one read."""
+    if tiles.sizes is not None and all(len(reads) == 1 for reads in tiles.reads):
+        return tiles
+    ordered = tiling.observed(op.input) and not tiles.order
+    outputs = await tiling.run_all(op, tiles, Keep(), ordered=ordered)
+    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order, hashed=tiles.hashed)
+
+
+def beside(
+    tiles: Tiles,
+    columns: Mapping[str, pl.DataType],
+    reads: Sequence[tuple[Read, ...]],
+    sizes: Sequence[Part],
+    on: Sequence[tuple[Column, Column]] = (),
+) -> Tiles:
+    """Tiles with rows of other tiles beside the rows of each: one row beside all, or those that agree in columns of both."""
+    segments, start = [], 0
+    for segment in tiles.segments:
+        stop = start + len(segment)
+        scan, leaf = new_leaf(columns, reads=tuple(reads[start:stop]), sizes=tuple(sizes[start:stop]))
+        ours, theirs = tuple(column for column, _ in on), tuple(column for _, column in on)
+        plan = Join(segment.plan, scan, "left" if on else "cross", ours, theirs)
+        segments.append(replace(segment, plan=plan, leaves=(*segment.leaves, leaf)))
+        start = stop
+    return replace(tiles, segments=tuple(segments))
+
+
+def twins(tiles: Tiles, names: Sequence[str]) -> list[tuple[Column, Column]]:
+    """Columns of tiles, and columns of the same types and of new names."""
+    return [(Column(name, tiles.schema[name]), Column(hidden_name(), tiles.schema[name])) for name in names]
+
+
+async def resting_in_order(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
+    """Tiles in order and at rest, with all their columns."""
+    return await resting(tiling, op, await tiling.in_order(op.input, tiles, tiles.schema))
+
+
+# ---- what comes of the tiles before ----
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """How a running function goes on from tile to tile.
+
+    Parameters
+    ----------
+    total
+        The aggregate of a tile.
+    carry
+        The windows by which the totals of all tiles, in their order, become what the tiles before come to; one after another.
+    join
+        The value, of the value within the tile and what was carried.
+    """
+
+    total: Callable[[Window], AggregateCall]
+    carry: tuple[Step, ...]
+    join: Callable[[Expr, Column], Expr]
+
+
+def _total(function: str) -> Callable[[Window], AggregateCall]:
+    return lambda w: AggregateCall(function, w.args, w.dtype)
+
+
+def _after(*functions: str, periods: int = 1) -> tuple[Step, ...]:
+    return (*((function, ()) for function in functions), ("shift", options(periods=periods)))
+
+
+def _add(function: str, neutral: int) -> Callable[[Expr, Column], Expr]:
+    def join(value: Expr, carried: Column) -> Expr:
+        before = Call("coalesce", (carried, Literal(neutral, carried.dtype)), carried.dtype)
+        return Call(function, (value, before), dtype_of(value))
+
+    return join
+
+
+def _least(function: str) -> Callable[[Expr, Column], Expr]:
+    def join(value: Expr, carried: Column) -> Expr:
+        better = Call(function, (carried, value), pl.Boolean())
+        return Call("when", (better, carried, value), dtype_of(value))
+
+    return join
+
+
+def _coalesced(value: Expr, carried: Column) -> Expr:
+    return Call("coalesce", (value, carried), dtype_of(value))
+
+
+def _rows(window: Window) -> AggregateCall:
+    return AggregateCall("len", (), window.dtype)
+
+
+_RULES = {
+    "row_number": _Running(_rows, _after("cum_sum"), _add("add", 0)),
+    "cum_count": _Running(_total("count"), _after("cum_sum"), _add("add", 0)),
+    "cum_sum": _Running(_total("sum"), _after("cum_sum"), _add("add", 0)),
+    "cum_prod": _Running(_total("product"), _after("cum_prod"), _add("mul", 1)),
+    "cum_min": _Running(_total("min"), _after("cum_min", "forward_fill"), _least("lt")),
+    "cum_max": _Running(_total("max"), _after("cum_max", "forward_fill"), _least("gt")),
+    "forward_fill": _Running(_total("last"), _after("forward_fill"), _coalesced),
+    "backward_fill": _Running(_total("first"), _after("backward_fill", periods=-1), _coalesced),
+}
+
+
+RUNNING = tuple(_RULES)
+
+
+async def running(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+    """Tiles with running functions of all rows as more columns."""
+    tiles = await resting_in_order(tiling, op, tiles)
+    if len(tiles) == 1:
+        return tiles.then(grown(windows))
+    return await running_on(tiling, op, tiles, windows)
+
+
+async def running_on(
+    tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named], names: Sequence[str] = ()
+) -> Tiles:
+    """Tiles at rest and in order, with running functions as more columns: of all rows, or over partitions by columns."""
+    rules = [_RULES[window.function] for _, window in windows]
+    totals = tuple((hidden_name(), rule.total(window)) for rule, (_, window) in zip(rules, windows, strict=True))
+    columns = [Column(name, call.dtype) for name, call in totals]
+    on = twins(tiles, names)
+    reads, sizes = await _carried(tiling, op, tiles, totals, [rule.carry for rule in rules], on)
+    within = [Column(hidden_name(), window.dtype) for _, window in windows]
+    given = {column.name: column.dtype for column in (*(theirs for _, theirs in on), *columns)}
+    local = [(column.name, window) for column, (_, window) in zip(within, windows, strict=True)]
+    found = beside(tiles.then(grown(local)), given, reads, sizes, on)
+    joined = zip(rules, windows, within, columns, strict=True)
+    values = [(name, rule.join(value, carried)) for rule, (name, _), value, carried in joined]
+    kept_columns = tuple(tiles.schema)
+    return found.then(lambda plan: Project(plan, (*columns_of(plan, kept_columns), *values)))
+
+
+async def _carried(
+    tiling: Tiling,
+    op: Project,
+    tiles: Tiles,
+    totals: tuple[tuple[str, AggregateCall], ...],
+    carries: Sequence[tuple[Step, ...]],
+    on: Sequence[tuple[Column, Column]] = (),
+) -> tuple[list[tuple[Read, ...]], list[Part]]:
+    """What is carried into each of some tiles at rest, of the totals of all tiles, or of their groups."""
+    keys = tuple((theirs.name, ours) for ours, theirs in on)
+    each = kept(tiles).then(lambda plan: Aggregate(plan, keys, totals, sort=False))
+    outputs = await tiling.run_all(op, each, Keep(), ordered=True)
+    every = tiling.gathered(tiling.resting(dict(each.schema), outputs))
+    partition = tuple(theirs for _, theirs in on)
+
+    def stepped(plan: Operator) -> Operator:
+        for steps in itertools.zip_longest(*carries):
+            values = []
+            for (name, call), step in zip(totals, steps, strict=True):
+                before = Column(name, call.dtype)
+                values.append(
+                    (name, before if step is None else Window(step[0], (before,), call.dtype, partition, step[1]))
+                )
+            plan = Project(plan, (*columns_of(plan, [name for name, _ in keys]), *values))
+        return plan
+
+    every = every.then(stepped)
+    (carried,) = await tiling.run_all(op, every, Keep(), ordered=True)
+    ends = list(itertools.accumulate(output.rows for output in outputs))
+    reads: list[tuple[Read, ...]] = []
+    for end, output in zip(ends, outputs, strict=True):
+        reads.append((Read((carried.key,), rows=(end - output.rows, output.rows)),))
+    return reads, [Part(output.rows, output.nbytes) for output in outputs]
+
+
+# ---- ranks ----
+
+
+def is_ranked(window: Window) -> bool:
+    """Whether a window is a rank that is told range by range."""
+    dtype = dtype_of(window.args[0]) if window.args else pl.Null()
+    plain = dtype.is_integer() or dtype.is_float() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
+    return window.function in RANKS and plain
+
+
+async def ranks(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+    """Tiles by ranges of a value, with its ranks as more columns: those in the range, after the values of ranges before."""
+    window = windows[0][1]
+    in_place = not tiles.order  # then equal values stay in order
+    by_order = any(window.ordered for _, window in windows)
+    if tiling.observed(op):
+        tiles = tiling.spelled(tiles)
+    (name,), tiles = keyed(tiles, window.args)
+    key = OrderKey(name, bool(window.option("descending", False)))
+    tiles = await tiling.by_range(op.input, tiles, (key,), tiles.schema)
+    order, values = tiles.order, list[tuple[str, Expr]](windows)
+    if len(tiles) > 1:
+        column = Column(name, tiles.schema[name])
+        counted, distinct = Column(hidden_name(), pl.Int64()), Column(hidden_name(), pl.Int64())
+        totals = (
+            (counted.name, AggregateCall("count", (column,), pl.Int64())),
+            (distinct.name, AggregateCall("n_unique", (column,), pl.Int64())),
+        )
+        reads, sizes = await _carried(tiling, op, tiles, totals, [_after("cum_sum")] * 2)
+        tiles = beside(tiles, {counted.name: counted.dtype, distinct.name: distinct.dtype}, reads, sizes)
+        values = []
+        for new, rank in windows:
+            before = Call("cast", (distinct if rank.function == "rank_dense" else counted,), rank.dtype)
+            values.append(
+                (new, Call("add", (rank, Call("coalesce", (before, Literal(0, rank.dtype)), rank.dtype)), rank.dtype))
+            )
+
+    def build(plan: Operator) -> Operator:
+        return grown(values)(sorted_by(plan, order) if by_order and order and not in_place else plan)
+
+    return tiles.then(build, order=order if tiling.observed(op) else ())

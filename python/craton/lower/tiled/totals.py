@@ -1,0 +1,276 @@
+"""Aggregates of all rows: one row, each aggregate by what it needs.
+
+What has phases is combined from one row a tile. Values are counted once where a hash has put equal ones together. Medians and
+quantiles are selected: values are dealt out by sampled ranges, and only those ranges are sorted that hold the wanted ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import ceil, floor
+from typing import Any
+
+import polars as pl
+
+from craton.lower.tiled.phases import Phases, phases_of
+from craton.lower.tiled.planner import Tiling
+from craton.lower.tiled.stage import ByHash, Keep
+from craton.lower.tiled.tiles import (
+    Segment,
+    Tiles,
+    columns_of,
+    hidden_name,
+    kept,
+    new_leaf,
+    order_columns,
+    selected,
+    side_by_side,
+    sorted_by,
+)
+from craton.lower.tiled.trial import Lessening, exchanged
+from craton.lower.whole import OrderKey
+from craton.plan.expr import Call, Column, Expr, Literal, Window, dtype_of, options, roots
+from craton.plan.operators import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    Operator,
+    Project,
+    Slice,
+    schema,
+)
+from craton.schedule.tasks import Part
+
+INT = pl.Int64()
+
+#: How a quantile between two values is told, for which the two are enough.
+_BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
+
+Way = Callable[[Tiling, Aggregate, Tiles], Any]
+
+
+async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """The row of an aggregate without keys."""
+    ways: dict[tuple[Way, tuple[Expr, ...]], list[tuple[str, AggregateCall]]] = {}
+    for name, call in op.aggregates:
+        way = _way(call)
+        ways.setdefault((way, call.args if way in (_distinct_values, _selected_values) else ()), []).append(
+            (name, call)
+        )
+    if len(ways) < 2:
+        return await next(iter(ways))[0](tiling, op, tiles)
+    tiles = await _at_rest(tiling, op, tiles)
+    pieces = []
+    for (way, _), calls in ways.items():
+        part = replace(op, aggregates=tuple(calls))
+        piece = await way(tiling, part, kept(tiles))
+        outputs = await tiling.run_all(part, piece, Keep(), ordered=False)
+        pieces.append(tiling.resting(dict(piece.schema), outputs))
+    tiling.release(tiles)
+    names = [name for name, _ in op.aggregates]
+    return side_by_side(pieces).then(lambda plan: selected(plan, names))
+
+
+def _way(call: AggregateCall) -> Way:
+    phases = phases_of(call)
+    if phases is not None and not phases.keys:
+        return _in_phases
+    if call.function == "n_unique":
+        return _distinct_values
+    return _selected_values if _is_selected(call) else _in_rows
+
+
+async def _at_rest(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """What is read of tiles, as outputs."""
+    if tiles.sizes is not None:
+        return tiles
+    reads = _reads(op).union(order_columns(tiles.order))
+    wanted = [name for name in tiles.schema if name in reads] or list(tiles.schema)[:1]
+    tiles = tiles.then(lambda plan: selected(plan, wanted))
+    by_order = any(call.ordered for _, call in op.aggregates)
+    outputs = await tiling.run_all(op, tiles, Keep(), ordered=by_order and not tiles.order)
+    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order)
+
+
+def _reads(op: Aggregate) -> set[str]:
+    return set().union(*(roots(arg) for _, call in op.aggregates for arg in call.args))
+
+
+# ---- by one task ----
+
+
+def in_one_task(call: AggregateCall) -> bool:
+    """Whether an aggregate without keys reads all rows in one task."""
+    return _way(call) is _in_rows
+
+
+async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """The aggregate of all rows in one tile."""
+    if len(tiles) > 1:
+        missing = [call.function for _, call in op.aggregates]
+        tiling.decide(op, f"all rows go to one task: {needs_rows(missing)}")
+    tiles = await _at_rest(tiling, op, tiles)
+    by_order = any(call.ordered for _, call in op.aggregates)
+    one, order = tiling.gathered(tiles), tiles.order if by_order else ()
+    return one.then(lambda plan: replace(op, input=sorted_by(plan, order) if order else plan), order=())
+
+
+def needs_rows(functions: Sequence[str]) -> str:
+    """Why aggregates have no phases."""
+    return f"{', '.join(dict.fromkeys(functions))} needs all values at once, or in order"
+
+
+# ---- in two phases ----
+
+
+async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """The partial results of all tiles that have rows, combined."""
+    if any(call.ordered for _, call in op.aggregates):
+        tiles = await tiling.in_order(op.input, tiles, _reads(op))
+    phases = [found for _, call in op.aggregates if (found := phases_of(call)) is not None]
+    rows = hidden_name()
+    calls = (*(part for phase in phases for part in phase.partial), (rows, AggregateCall("len", (), INT)))
+    tiles = tiles.then(lambda plan: Aggregate(plan, (), calls), order=(), hashed=None)
+    outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
+    one = tiling.gathered(tiling.resting(dict(tiles.schema), outputs))
+    some = Call("gt", (Column(rows, INT), Literal(0, INT)), pl.Boolean())
+    return one.then(lambda plan: combined(op, Filter(plan, some), phases, ()))
+
+
+def combined(
+    op: Aggregate,
+    plan: Operator,
+    phases: Sequence[Phases],
+    keys: tuple[tuple[str, Expr], ...],
+    first: str | None = None,
+) -> Operator:
+    """The aggregate of partial results; with the least of column ``first``, if that is named."""
+    names = [expr for _, expr in keys]
+    computed = [column for phase in phases if phase.before is not None for column in phase.before(names)]
+    if computed:
+        plan = Project(plan, (*columns_of(plan, schema(plan)), *computed))
+    calls = tuple(part for phase in phases for part in phase.combine)
+    if first is not None:
+        calls += ((first, AggregateCall("min", (plan.column(first),), pl.UInt64())),)
+    total = Aggregate(plan, keys, calls, sort=op.sort and first is None)
+    finals = [(name, phase.final) for (name, _), phase in zip(op.aggregates, phases, strict=True)]
+    carried = columns_of(total, [name for name, _ in keys] + ([] if first is None else [first]))
+    return Project(total, (*carried, *finals))
+
+
+# ---- values that are counted once ----
+
+
+async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """How many values there are: of each part by their hash, and of all."""
+    (arg,) = op.aggregates[0][1].args
+    value = hidden_name()
+    column = Column(value, dtype_of(arg))
+    tiles = tiles.then(lambda plan: Project(plan, ((value, arg),)), order=(), hashed=None)
+    if len(tiles) > 1:
+        parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
+        tiles = await exchanged(tiling, op, tiles, ByHash((value,), parts), one_each((value,), "any"), ordered=False)
+    calls = tuple((name, replace(call, args=(column,))) for name, call in op.aggregates)
+    counts = tiles.then(lambda plan: Aggregate(plan, (), calls), hashed=None)
+    outputs = await tiling.run_all(op, counts, Keep(), ordered=False)
+    one = tiling.gathered(tiling.resting(dict(counts.schema), outputs))
+    sums = tuple((name, AggregateCall("sum", (Column(name, call.dtype),), call.dtype)) for name, call in calls)
+    return one.then(lambda plan: Aggregate(plan, (), sums))
+
+
+def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) -> Lessening:
+    """Of the rows of each tile that agree in some columns, one; ``order`` is what spells their order out, if it counts."""
+    order = tuple(order)
+
+    def few(plan: Operator, rows: str | None) -> Operator:
+        if order:
+            plan = sorted_by(plan, order)
+        if rows is not None:
+            plan = Project(plan, (*columns_of(plan, schema(plan)), (rows, Window("len", (), INT))))
+        return Distinct(plan, names, keep)
+
+    return Lessening(few, lambda plan: plan, lambda plan: plan, each=True)
+
+
+# ---- values at certain places among all ----
+
+
+def _is_selected(call: AggregateCall) -> bool:
+    """Whether an aggregate is made of the values at some places among the sorted ones."""
+    if call.function not in ("median", "quantile", "order_statistics"):
+        return False
+    dtype = dtype_of(call.args[0])
+    number = dtype.is_numeric() and not isinstance(dtype, pl.Decimal)
+    return (number or dtype.is_temporal()) and call.option("interpolation", "linear") in _BETWEEN
+
+
+async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """Medians and quantiles: values are dealt out by ranges, and those at the wanted places are looked for in theirs."""
+    (arg,) = op.aggregates[0][1].args
+    value = hidden_name()
+    column = Column(value, dtype_of(arg))
+    some = Call("not", (Call("is_null", (column,), pl.Boolean()),), pl.Boolean())
+    tiles = tiles.then(lambda plan: Filter(Project(plan, ((value, arg),)), some), order=(), hashed=None)
+    ranged = await tiling.by_range(op.input, tiles, (OrderKey(value),))
+    calls = [(name, replace(call, args=(column,))) for name, call in op.aggregates]
+    if len(ranged) == 1 or not ranged.rows:
+        one = tiling.gathered(ranged)
+        return one.then(lambda plan: Aggregate(plan, (), tuple(calls)))
+    pieces, read = [], 0
+    for name, call in calls:
+        places, asked = _places(call, ranged.rows)
+        found = _at_places(ranged, value, places)
+        read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
+        outputs = await tiling.run_all(op, found, Keep(), ordered=True)
+        made = tiling.gathered(tiling.resting({value: column.dtype}, outputs))
+        pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
+    tiling.release(ranged)
+    tiling.decide(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")
+    return side_by_side(pieces)
+
+
+def _places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+    """Which of the sorted values an aggregate is made of, and the aggregate of them alone."""
+    last = rows - 1
+    if call.function == "median":
+        return sorted({last // 2, rows // 2}), call
+    if call.function == "quantile":
+        place = last * call.option("q")
+        share = place - floor(place)
+        return sorted({floor(place), ceil(place)}), replace(call, options=options(**{**dict(call.options), "q": share}))
+    before = [floor(float(last) * share) for share in call.option("q")]
+    places = sorted({place for first in before for place in (first, min(first + 1, last))})
+    # As many values are left, and each share has to point between the same two of them.
+    numbers = [places.index(first) for first in before]
+    most = len(places) - 1
+    shares = tuple(1.0 if number == most else (number + 0.5) / most for number in numbers)
+    return places, replace(call, options=options(q=shares))
+
+
+def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
+    """The values at some places among all, tile by tile, of tiles by ranges."""
+    sizes = [size.rows for size in ranged.sizes or ()]
+    ends = list(itertools.accumulate(sizes))
+    segments = []
+    for number, (read, end) in enumerate(zip(ranged.reads, ends, strict=True)):
+        here = [place - (end - sizes[number]) for place in places if end - sizes[number] <= place < end]
+        for run in _runs(here):
+            size = Part(sizes[number], 0)
+            scan, leaf = new_leaf(ranged.schema, reads=(read,), sizes=(size,), kept=True)
+            plan = Slice(sorted_by(scan, (OrderKey(value),)), run[0], len(run))
+            segments.append(Segment(plan, (leaf,)))
+    return Tiles(tuple(segments))
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """Ascending numbers as runs of neighbours."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
