@@ -220,17 +220,21 @@ class Ran:
     rows: int
 
 
-def analyze(plan: Operator) -> Ran:
+def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
     """Run a plan for what is to be known of it; what ran last as tiles is not run again.
 
     Parameters
     ----------
     plan
         As the front end built it.
+    made_of
+        The digest of what its data was made of, if it is in memory now.
     """
     engine = current_engine()
-    if engine is not None and (known := engine.ran(plan)) is not None and known.seconds is not None:
-        return Ran(known.root, known, engine.where, known.seconds, known.rows)
+    if engine is not None:
+        known = engine.ran(plan.digest) or (None if made_of is None else engine.ran(made_of))
+        if known is not None:
+            return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()
     optimized = [optimize(plan)]
     refusal = None if engine is None else engine.refusal([plan])

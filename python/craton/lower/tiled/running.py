@@ -15,7 +15,7 @@ from craton.cluster.sessions import Session, current
 from craton.command import readable
 from craton.kernel.progress import progress
 from craton.lower.tiled.planner import Settings, Tiling
-from craton.plan.operators import Operator, Scan
+from craton.plan.operators import Operator, Project, Scan
 from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import SharedSource
@@ -43,7 +43,7 @@ class TiledEngine:
     last
         What became of the plans that ran last.
     asked
-        The digests of these plans, as they were before they were optimized.
+        For each of these the digests of the plan as it was before it was optimized, and of what it is a projection of.
     runs
         How often plans were run.
     """
@@ -54,7 +54,7 @@ class TiledEngine:
     least_bytes: int = 32 << 20
     where: str = "in this process"
     last: list[Tiling] = field(default_factory=list)
-    asked: list[bytes] = field(default_factory=list)
+    asked: list[tuple[bytes, bytes]] = field(default_factory=list)
     runs: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
@@ -85,13 +85,19 @@ class TiledEngine:
         """
         with progress(self._underway, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
-        self.asked = [plan.digest for plan in asked]
+        self.asked = [(plan.digest, plan.input.digest if isinstance(plan, Project) else b"") for plan in asked]
         return found
 
-    def ran(self, plan: Operator) -> Tiling | None:
-        """What became of a plan, given as it was before it was optimized, if it was among the last ones."""
+    def ran(self, digest: bytes) -> Tiling | None:
+        """What became of a plan, if it was among the last ones.
+
+        Parameters
+        ----------
+        digest
+            Of the plan as it was before it was optimized, or of what it is a projection of.
+        """
         found = zip(self.asked, self.last, strict=False)
-        return next((tiling for digest, tiling in found if digest == plan.digest), None)
+        return next((tiling for digests, tiling in found if digest in digests and tiling.seconds is not None), None)
 
     def _underway(self) -> str:
         """What is being done, in some words; called in a thread of its own."""
