@@ -256,7 +256,10 @@ def test_what_goes_on_is_told(file: str) -> None:
     clear_memory()
     with craton.option_context(small_rows=0), using(runner.engine):
         pd.read_parquet(file).groupby("k")["x"].sum().to_numpy()
-    assert runner.lines[:3] == [f"1 Aggregate {done}/3 tiles · 0 stages done · in this process" for done in range(3)]
+    (tiling,) = runner.engine.last
+    assert runner.lines[:3] == [
+        f"{tiling.number}.1 Aggregate {done}/3 tiles · 0 stages done · in this process" for done in range(3)
+    ]
     assert " 0/3 tiles · 1 stage done · " in runner.lines[3]
     assert runner.underway() == []
 
@@ -292,7 +295,7 @@ def test_the_line_is_drawn_where_somebody_watches(shown: str, file: str, monkeyp
         pd.read_parquet(file).groupby("k")["x"].sum().to_numpy()
     if shown == "on":
         assert re.search(
-            r"craton: 1 Aggregate 0/3 tiles · 0 stages done · in this process · \d+\.\d s", screen.getvalue()
+            r"craton: \d+\.1 Aggregate 0/3 tiles · 0 stages done · in this process · \d+\.\d s", screen.getvalue()
         )
         assert screen.getvalue().endswith("\r\x1b[2K")
     else:

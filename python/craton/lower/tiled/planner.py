@@ -11,6 +11,7 @@ exchange would lose that; where somebody can observe it, hidden columns spell it
 from __future__ import annotations
 
 import asyncio
+import itertools
 import statistics
 import time
 from collections import Counter
@@ -47,6 +48,8 @@ from craton.schedule.tasks import Output, Part, Read, Runner, Task, Traffic, new
 _ROW_BITS = 40
 #: Of each tile, so many rows are sampled for each range that a sort makes.
 _SAMPLES = 64
+
+_plans = itertools.count(1)
 
 Rule = Callable[["Tiling", Any], Awaitable[Tiles]]
 _T = TypeVar("_T", bound=Operator)
@@ -164,6 +167,8 @@ class Tiling:
         What was decided from measurements: the operator, and what was done.
     notes : dict of Operator to list of str
         The decisions beside the operators of the plan.
+    number : int
+        Of the plan, from 1, in this process; tasks are said to be of a stage of a plan, ``"2.7 Join"``.
     seconds : float or None
         How long the plan ran; None while it has not ended well.
     rows : int
@@ -176,6 +181,7 @@ class Tiling:
         self.stages: list[Stage] = []
         self.decisions: list[tuple[str, str]] = []
         self.notes: dict[Operator, list[str]] = {op: [] for op in topological(root)}
+        self.number = next(_plans)
         self.seconds: float | None = None
         self.rows = 0
         self._began = 0.0
@@ -311,6 +317,7 @@ class Tiling:
         """Run what is pending of some tiles, with all their columns, into an exchange."""
         number = next(self._numbers)
         name = f"{number} {type(op).__name__}"
+        of_plan = f"{self.number}.{name}"
         tasks = []
         for segment in tiles.segments:
             for tile in range(len(segment)):
@@ -323,7 +330,7 @@ class Tiling:
                 slots = tuple(slot for slot, found in reads.items() for _ in found)
                 inputs = tuple(read for found in reads.values() for read in found)
                 work = StageWork(plan, slots, exchange, ordered)
-                tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=name))
+                tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=of_plan))
         keys = {task.key for task in tasks}
         self._keys |= keys
         began = time.perf_counter() - self._began
