@@ -112,7 +112,7 @@ def _unsent(kind: Any) -> Any:
     return type(kind)(kind.__name__, bases, {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
-def _make_unsent(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _make_unsent(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     try:
         found: type[BaseException] = _unsent(kind)
     except TypeError:  # nothing can be derived from it
