@@ -18,7 +18,7 @@ from craton.lower.decoded import prepare
 from craton.lower.results import results
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.running import current_engine
-from craton.plan.operators import Aggregate, Operator, Scan, schema
+from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
@@ -89,7 +89,8 @@ def execute(
             shared = [optimize(results.substitute(projection, ordered=False))]
             source: Source
             if tiled is not None:
-                (kept,) = _raising(partial(tiled.collect, shared, ordered=False), shared)
+                asked = [set().union(*(_rows_of(core, plan) for plan in plans))]
+                (kept,) = _raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
                 source = MemorySource.of(kept)
             else:
                 prepare(shared)
@@ -99,7 +100,7 @@ def execute(
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
         if tiled is not None and (beside is None or tiled.takes(optimized)):
-            asked = [plans[i] for i in missing]
+            asked = [_rows_of(plans[i], plans[i]) for i in missing]
             ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
         else:
             ran = _as_a_whole(optimized, ordered, shared, more)
@@ -243,8 +244,17 @@ def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
         where = "in this process" if refusal is None else f"in this process: {refusal}"
         ran = Ran(optimized[0], None, where, time.perf_counter() - started, frame.height)
     else:
-        (frame,) = _raising(partial(engine.collect, optimized, True, [plan]), optimized)
+        (frame,) = _raising(partial(engine.collect, optimized, True, [_rows_of(plan, plan)]), optimized)
         (tiling,) = engine.last
         ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frame.height)
     results.put(plan, frame)
     return ran
+
+
+def _rows_of(core: Operator, plan: Operator) -> set[bytes]:
+    """The digests of an operator, of what it is a projection of, and of a plan's projections of it: all have its rows."""
+    found = {core.digest, core.input.digest} if isinstance(core, Project) else {core.digest}
+    for op in reversed(topological(plan)):
+        if isinstance(op, Project) and op.input.digest in found:
+            found.add(op.digest)
+    return found

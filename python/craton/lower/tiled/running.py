@@ -15,7 +15,7 @@ from craton.cluster.sessions import Session, current
 from craton.command import readable
 from craton.kernel.progress import progress
 from craton.lower.tiled.planner import Settings, Tiling
-from craton.plan.operators import Operator, Project, Scan
+from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import SharedSource
@@ -43,7 +43,7 @@ class TiledEngine:
     last
         What became of the plans that ran last.
     asked
-        For each of these the digests of the plan as it was before it was optimized, and of what it is a projection of.
+        For each of these the digests of plans, before they were optimized, of which it has computed the rows.
     runs
         How often plans were run.
     """
@@ -54,7 +54,7 @@ class TiledEngine:
     least_bytes: int = 32 << 20
     where: str = "in this process"
     last: list[Tiling] = field(default_factory=list)
-    asked: list[tuple[bytes, bytes]] = field(default_factory=list)
+    asked: list[set[bytes]] = field(default_factory=list)
     runs: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
@@ -71,7 +71,7 @@ class TiledEngine:
             return None
         return f"it reads about {readable(nbytes)}, and plans are cut into tiles from {readable(self.least_bytes)} on"
 
-    def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[Operator] = ()) -> list[pl.DataFrame]:
+    def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[set[bytes]] = ()) -> list[pl.DataFrame]:
         """Run plans.
 
         Parameters
@@ -81,11 +81,11 @@ class TiledEngine:
         ordered
             Whether the order of their rows is seen.
         asked
-            What they were before, so that :meth:`ran` finds them.
+            For each the digests by which :meth:`ran` finds it.
         """
         with progress(self._underway, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
-        self.asked = [(plan.digest, plan.input.digest if isinstance(plan, Project) else b"") for plan in asked]
+        self.asked = list(asked)
         return found
 
     def ran(self, digest: bytes) -> Tiling | None:
@@ -94,7 +94,7 @@ class TiledEngine:
         Parameters
         ----------
         digest
-            Of the plan as it was before it was optimized, or of what it is a projection of.
+            Of the plan as it was before it was optimized.
         """
         found = zip(self.asked, self.last, strict=False)
         return next((tiling for digests, tiling in found if digest in digests and tiling.seconds is not None), None)
