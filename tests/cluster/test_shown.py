@@ -45,16 +45,16 @@ def joined(tmp_path: Path) -> Any:
     pandas.DataFrame({"k": range(ROWS), "x": range(ROWS)}).to_parquet(left, row_group_size=ROWS // 8)
     pandas.DataFrame({"k": range(ROWS), "y": range(ROWS)}).to_parquet(right, row_group_size=ROWS // 8)
     frame = pd.read_parquet(left).merge(pd.read_parquet(right), on="k")
-    return frame.groupby("k")[["x", "y"]].sum().max()
+    return frame.groupby("k")[["x", "y"]].sum()
 
 
 def test_a_plan_is_explained(session: ClusterSession, engine: TiledEngine, joined: Any) -> None:
     assert craton.explain(joined).startswith(f"tiled {engine.where}\n")
-    assert joined.tolist() == [ROWS - 1, ROWS - 1]
+    assert joined.to_numpy().sum(axis=0).tolist() == [sum(range(ROWS))] * 2
     runs = engine.runs
     text = craton.explain(joined, stage="analyzed")
     assert text.startswith(f"tiled {engine.where}: ")
-    assert engine.runs in (runs, runs + 1)
+    assert engine.runs == runs
     (tiling,) = [one for one in engine.last if one.stages]
     assert "· both sides by the hash of the keys into 4 parts, read as 4 tiles" in text
     exchanged = [stage for stage in tiling.stages if stage.exchange.startswith("by the hash of k")]
@@ -87,7 +87,7 @@ def test_a_profile_has_tasks_and_memory(
     with craton.profile() as report:
         events.subscribe(listen)
         try:
-            joined.tolist()
+            joined.to_numpy()
             assert all_heard.wait(30), heard
         finally:
             events.unsubscribe(listen)
@@ -107,7 +107,7 @@ def test_a_profile_has_tasks_and_memory(
 
 def test_sampling_ends_with_the_profile(session: ClusterSession, engine: TiledEngine, joined: Any) -> None:
     with craton.profile():
-        joined.tolist()
+        joined.to_numpy()
     end = time.monotonic() + 20
     while session.runner._sampler.on:
         assert time.monotonic() < end, "it goes on"

@@ -63,18 +63,20 @@ def test_tasks_are_recorded(engine: TiledEngine, tmp_path: Path) -> None:
     with craton.profile() as report:
         frame.to_numpy()
     tasks = report.tasks()
-    stages = engine.last[0].stages
+    (tiling,) = engine.last
+    stages = tiling.stages
+    names = [f"{tiling.number}.{stage.name}" for stage in stages]
     assert len(tasks) == sum(stage.tiles for stage in stages)
-    assert set(tasks["stage"]) == {stage.name for stage in stages}
+    assert set(tasks["stage"]) == set(names)
     assert set(tasks["worker"]) == {0, 1}
     assert tasks["started"].is_monotonic_increasing
     assert tasks["started"].between(0, report.seconds).all()
     assert (tasks["seconds"] > 0).all()
     assert tasks["rows"].sum() == sum(stage.rows for stage in stages)
-    assert (tasks.loc[tasks["stage"] != stages[0].name, "read"] > 0).all()
+    assert (tasks.loc[tasks["stage"] != names[0], "read"] > 0).all()
     text = str(report)
     assert text.splitlines()[-len(stages) - 1].split()[:3] == ["stage", "tasks", "seconds"]
-    assert stages[0].name in text
+    assert names[0] in text
 
 
 def test_nothing_is_recorded_outside(engine: TiledEngine, tmp_path: Path) -> None:

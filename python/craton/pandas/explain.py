@@ -9,8 +9,9 @@ from craton.lower.results import results
 from craton.lower.tiled.report import expected, measured, seen, summary, table
 from craton.lower.tiled.running import TiledEngine, current_engine
 from craton.pandas.execute import planned
-from craton.pandas.lazy import view
-from craton.pandas.run import analyze
+from craton.pandas.lazy import column_identities, view
+from craton.pandas.native import is_lazy
+from craton.pandas.run import Ran, analyze
 from craton.plan.explain import Notes, explain_svg, explain_text, silent
 from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize
@@ -71,7 +72,8 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     if stage == "lowered":
         return lower(optimize(results.substitute(plan))).explain(engine="streaming")
     if stage == "analyzed":
-        return _analyzed(plan, format)
+        made_of = None if is_lazy(obj) else next((base for base, _ in column_identities(obj)), None)
+        return _analyzed(analyze(plan, made_of), format)
     engine = current_engine() if stage == "optimized" else None
     head, notes = ("", silent) if engine is None else _engine(engine, plan)
     plan = optimize(plan, stage)
@@ -90,9 +92,8 @@ def _engine(engine: TiledEngine, plan: Operator) -> tuple[str, Notes]:
     return f"tiled {engine.where}\n", expected
 
 
-def _analyzed(plan: Operator, format: str) -> str:
+def _analyzed(ran: Ran, format: str) -> str:
     """What became of a plan."""
-    ran = analyze(plan)
     notes = silent if ran.tiling is None else measured(ran.tiling)
     if format == "svg":
         return Drawing(seen(explain_svg(ran.plan, notes=notes)))

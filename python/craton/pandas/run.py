@@ -21,7 +21,7 @@ from craton.lower.results import results
 from craton.lower.tiled.bounded import bounded_engine
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.running import TiledEngine, current_engine
-from craton.plan.operators import Aggregate, Operator, Scan, schema
+from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
 from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
@@ -100,7 +100,8 @@ def execute(
             shared = [optimize(results.substitute(projection, ordered=False))]
             source: Source
             if tiled is not None:
-                (kept,) = _raising(partial(tiled.collect, shared, ordered=False), shared)
+                asked = [set().union(*(_rows_of(core, plan) for plan in plans))]
+                (kept,) = _raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
                 source = MemorySource.of(kept)
             else:
                 prepare(shared)
@@ -111,7 +112,7 @@ def execute(
         optimized = [optimize(plan) for plan in wanted]
         ran: list[pl.DataFrame] = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
-            asked = [plans[i] for i in missing]
+            asked = [_rows_of(plans[i], plans[i]) for i in missing]
             prepare(optimized)
             with _or_as_a_whole(tiled):
                 ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
@@ -264,17 +265,21 @@ class Ran:
     rows: int
 
 
-def analyze(plan: Operator) -> Ran:
+def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
     """Run a plan for what is to be known of it; what ran last as tiles is not run again.
 
     Parameters
     ----------
     plan
         As the front end built it.
+    made_of
+        The digest of what its data was made of, if it is in memory now.
     """
     engine = current_engine()
-    if engine is not None and (known := engine.ran(plan)) is not None and known.seconds is not None:
-        return Ran(known.root, known, engine.where, known.seconds, known.rows)
+    if engine is not None:
+        known = engine.ran(plan.digest) or (None if made_of is None else engine.ran(made_of))
+        if known is not None:
+            return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()
     optimized = [optimize(plan)]
     refusal = None if engine is None else engine.refusal([plan])
@@ -283,8 +288,17 @@ def analyze(plan: Operator) -> Ran:
         where = "in this process" if refusal is None else f"in this process: {refusal}"
         ran = Ran(optimized[0], None, where, time.perf_counter() - started, frame.height)
     else:
-        (frame,) = _raising(partial(engine.collect, optimized, True, [plan]), optimized)
+        (frame,) = _raising(partial(engine.collect, optimized, True, [_rows_of(plan, plan)]), optimized)
         (tiling,) = engine.last
         ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frame.height)
     results.put(plan, frame)
     return ran
+
+
+def _rows_of(core: Operator, plan: Operator) -> set[bytes]:
+    """The digests of an operator, of what it is a projection of, and of a plan's projections of it: all have its rows."""
+    found = {core.digest, core.input.digest} if isinstance(core, Project) else {core.digest}
+    for op in reversed(topological(plan)):
+        if isinstance(op, Project) and op.input.digest in found:
+            found.add(op.digest)
+    return found

@@ -11,6 +11,7 @@ exchange would lose that; where somebody can observe it, hidden columns spell it
 from __future__ import annotations
 
 import asyncio
+import itertools
 import statistics
 import time
 from collections import Counter
@@ -53,6 +54,8 @@ KERNEL_FACTOR = 8
 SKEWED = 4
 #: Of each tile, so many rows are sampled for each range that a sort makes.
 _SAMPLES = 64
+
+_plans = itertools.count(1)
 
 Rule = Callable[["Tiling", Any], Awaitable[Tiles]]
 _T = TypeVar("_T", bound=Operator)
@@ -189,6 +192,8 @@ class Tiling:
         What was decided from measurements: the operator, and what was done.
     notes : dict of Operator to list of str
         The decisions beside the operators of the plan.
+    number : int
+        Of the plan, from 1, in this process; tasks are said to be of a stage of a plan, ``"2.7 Join"``.
     seconds : float or None
         How long the plan ran; None while it has not ended well.
     rows : int
@@ -201,6 +206,7 @@ class Tiling:
         self.stages: list[Stage] = []
         self.decisions: list[tuple[str, str]] = []
         self.notes: dict[Operator, list[str]] = {op: [] for op in topological(root)}
+        self.number = next(_plans)
         self.seconds: float | None = None
         self.rows = 0
         self._began = 0.0
@@ -368,6 +374,7 @@ class Tiling:
         batch_bytes = self.settings.batch_bytes if batch_bytes is None else batch_bytes
         number = next(self._numbers)
         name = f"{number} {type(op).__name__}"
+        of_plan = f"{self.number}.{name}"
         tasks = []
         for segment in tiles.segments:
             for tile in range(len(segment)):
@@ -376,7 +383,7 @@ class Tiling:
                 slots = tuple(slot for slot, found in reads.items() for _ in found)
                 inputs = tuple(read for found in reads.values() for read in found)
                 work = StageWork(plan, slots, exchange, ordered, batch_bytes)
-                tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=name))
+                tasks.append(Task(new_key(), work, inputs, parts=exchange.parts, nbytes=nbytes, stage=of_plan))
         keys = {task.key for task in tasks}
         self._keys |= keys
         began = time.perf_counter() - self._began

@@ -44,7 +44,7 @@ class TiledEngine:
     last
         What became of the plans that ran last.
     asked
-        The digests of these plans, as they were before they were optimized.
+        For each of these the digests of plans, before they were optimized, of which it has computed the rows.
     runs
         How often plans were run.
     bounded
@@ -57,7 +57,7 @@ class TiledEngine:
     least_bytes: int = 32 << 20
     where: str = "in this process"
     last: list[Tiling] = field(default_factory=list)
-    asked: list[bytes] = field(default_factory=list)
+    asked: list[set[bytes]] = field(default_factory=list)
     runs: int = 0
     bounded: bool = False
 
@@ -75,7 +75,7 @@ class TiledEngine:
             return None
         return f"it reads about {readable(nbytes)}, and plans are cut into tiles from {readable(self.least_bytes)} on"
 
-    def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[Operator] = ()) -> list[pl.DataFrame]:
+    def collect(self, plans: list[Operator], ordered: bool, asked: Sequence[set[bytes]] = ()) -> list[pl.DataFrame]:
         """Run plans.
 
         Parameters
@@ -85,17 +85,23 @@ class TiledEngine:
         ordered
             Whether the order of their rows is seen.
         asked
-            What they were before, so that :meth:`ran` finds them.
+            For each the digests by which :meth:`ran` finds it.
         """
         with progress(self._underway, memory=False):
             found: list[pl.DataFrame] = self.call(self._collect(plans, ordered))
-        self.asked = [plan.digest for plan in asked]
+        self.asked = list(asked)
         return found
 
-    def ran(self, plan: Operator) -> Tiling | None:
-        """What became of a plan, given as it was before it was optimized, if it was among the last ones."""
+    def ran(self, digest: bytes) -> Tiling | None:
+        """What became of a plan, if it was among the last ones.
+
+        Parameters
+        ----------
+        digest
+            Of the plan as it was before it was optimized.
+        """
         found = zip(self.asked, self.last, strict=False)
-        return next((tiling for digest, tiling in found if digest == plan.digest), None)
+        return next((tiling for digests, tiling in found if digest in digests and tiling.seconds is not None), None)
 
     def _underway(self) -> str:
         """What is being done, in some words; called in a thread of its own."""
