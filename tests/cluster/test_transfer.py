@@ -59,8 +59,15 @@ def moved(session: ClusterSession) -> list[dict[str, Any]]:
     return session.call(go())
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4"])
-@pytest.mark.parametrize(("rows", "tiles", "parts"), [(1000, 40, 40), (200_000, 4, 3)])
+@pytest.mark.parametrize(
+    ("rows", "tiles", "parts", "compression"),
+    [
+        (1000, 40, 40, "lz4"),
+        pytest.param(1000, 40, 40, "none", marks=pytest.mark.slow),
+        (200_000, 4, 3, "none"),
+        pytest.param(200_000, 4, 3, "lz4", marks=pytest.mark.slow),
+    ],
+)
 def test_a_shuffle(rows: int, tiles: int, parts: int, compression: str) -> None:
     session = begun(compression=compression)
     spread, gather = shuffle(rows, tiles, parts)
@@ -111,7 +118,7 @@ def folders() -> set[str]:
 @pytest.mark.parametrize(
     ("host", "times"),
     [
-        ("local", 3),
+        ("local", 2),
         pytest.param("local", 100, marks=pytest.mark.slow),
         pytest.param("dask", 30, marks=pytest.mark.slow),
     ],
