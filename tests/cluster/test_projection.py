@@ -82,7 +82,6 @@ PROGRAMS = {
     "few groups": lambda left, right: left.groupby("group").agg({"value": ["sum", "mean", "max"]}),
     "many groups": lambda left, right: left.groupby("key").agg({"value": ["sum", "mean", "max"]}),
     "join and groups": lambda left, right: left.merge(right, on="key").groupby("name")["value"].sum(),
-    "sort": lambda left, right: left.sort_values("value"),
 }
 
 

@@ -22,8 +22,9 @@ from craton.store import LocalitySet, Store
 if TYPE_CHECKING:
     from craton.cluster.sessions import Compression
 
-#: Bytes on their way to one worker: from one machine, and from all. A single stretch may have more.
-FROM_ONE, FROM_ALL = 4 * MESSAGE, 16 * MESSAGE
+#: Bytes on their way to one worker: from one machine, where two large pages shall overlap, and from all; no more than what
+#: may be brought ahead, either. A single stretch may have more.
+FROM_ONE, FROM_ALL = 16 * MESSAGE, 32 * MESSAGE
 # What is asked for ahead waits until it has so many bytes, as long as another message is on its way.
 _LITTLE = 1 << 20
 # Seconds between looks whether what is waited for is wanted still.
@@ -230,9 +231,9 @@ class Fetcher:
                 continue
             if chunks and (nbytes + chunk.nbytes > MESSAGE or number + len(chunk.stretches) > MANY):
                 break
-            if source.nbytes and source.nbytes + nbytes + chunk.nbytes > FROM_ONE:
+            if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(FROM_ONE, self._most_ahead):
                 break
-            if self._flying and self._flying + nbytes + chunk.nbytes > FROM_ALL:
+            if self._flying and self._flying + nbytes + chunk.nbytes > min(FROM_ALL, self._most_ahead):
                 break
             if urgency:
                 if chunk.nbytes > self._most_ahead:

@@ -38,7 +38,7 @@ _IDLE = 0.002
 # Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
 PATIENCE, _LOOK = 0.5, 0.01
 # Seconds that a worker waits for the store of its machine, which may be about to be started again.
-_STORE = 4.0
+_STORE = 3.0
 # What waiting tasks will read is brought ahead into this part of the worker's memory.
 _AHEAD = 4
 
@@ -100,7 +100,7 @@ class WorkerActor(xo.StatelessActor):
         sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
         self._loop = asyncio.get_running_loop()
         self._sampler = Sampler(self._loop, self._sampled)
-        store = await _store()
+        store = _store()
         self._fetcher = Fetcher(self._loop, store, self.band.node, self._node_ref, self.band.memory // _AHEAD)
         self._crew = Crew(
             self.band.number,
@@ -343,17 +343,16 @@ class WorkerActor(xo.StatelessActor):
             await message
 
 
-async def _store() -> Store:
-    """The store of this machine, as soon as it is there."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _STORE
+def _store() -> Store:
+    """The store of this machine, as soon as it is there. Waits without the event loop: nothing can be asked of a worker before."""
+    until = time.monotonic() + _STORE
     while True:
         try:
             return default_store()
         except ConnectionError:
-            if loop.time() >= until:
+            if time.monotonic() >= until:
                 raise
-        await asyncio.sleep(_LOOK)
+        time.sleep(_LOOK)
 
 
 def _warm() -> None:

@@ -8,7 +8,7 @@ import threading
 #: Seconds between samples.
 INTERVAL = 0.02
 #: Bytes that a task is expected to need beside what it reads, for each that it reads.
-FACTOR = 2
+FACTOR = 3
 #: Tasks that are expected to need less ask the store for no memory.
 SMALL_NEED = 16 << 20
 

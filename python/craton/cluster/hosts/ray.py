@@ -24,9 +24,6 @@ from craton.cluster.hosts.launcher import Launcher
 
 # Bytes of the object store of a Ray that is started here: what is said to launchers, and no data.
 _OBJECTS = 100 << 20
-# Of a Ray that is started here and ends with this process: its agents look for its control service for a minute when both
-# are gone, unless they are told how many seconds.
-_AGENTS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "3"}
 
 
 class RayHost(EngineHost):
@@ -97,21 +94,14 @@ class RayHost(EngineHost):
     def _init(self, spec: Spec) -> None:
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options: dict[str, Any] = {"runtime_env": self._runtime_env or None}
-        more: dict[str, str] = {}
         if address == "local":
-            more = {name: value for name, value in _AGENTS.items() if name not in os.environ}
             options |= {
                 "num_cpus": max(cores(), (spec.workers or 1) * (spec.threads or 1)),
                 "object_store_memory": _OBJECTS,
                 "include_dashboard": False,
             }
-        os.environ.update(more)  # the processes that are started have them
-        try:
-            with _own_signals():
-                ray.init(address, **{**options, **self._options})
-        finally:
-            for name in more:
-                os.environ.pop(name, None)
+        with _own_signals():
+            ray.init(address, **{**options, **self._options})
         self._connected = True
 
     def launch(self, number: int) -> Launched:
