@@ -25,7 +25,7 @@ from craton.pandas import run
 from craton.store import close_store
 
 SCALE = 0.01
-LIMIT = 4 << 20
+LIMIT = 3 << 19
 QUICK = {"q01", "q03", "q07", "q18", "q21"}
 
 
@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_queries(name: str, folder: Path, engines: list[TiledEngine]) -> None:
     result = materialise(QUERIES[name](cp, str(folder)))
     assert difference(QUERIES[name](pandas, str(folder)), result) is None
-    if name in QUICK - {"q01"}:
+    if name in {"q07", "q18", "q21"}:
         assert engines
         assert any(stage.tiles > 3 for engine in engines for tiling in engine.last for stage in tiling.stages)
 
