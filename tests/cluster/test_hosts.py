@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesOdd, Sleeps, Times, graph
+from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesElsewhere, RaisesOdd, Sleeps, Times, graph
 from watching import until
 
 from craton.actor.wire.peers import Peers
@@ -140,6 +140,8 @@ def test_an_error_ends_the_run_at_once(session: ClusterSession, tmp_path: Path) 
 
 
 def test_what_cannot_come_back_is_an_error(session: ClusterSession) -> None:
+    with pytest.raises(RuntimeError, match=r"no such module here.*Elsewhere"):
+        run(session, [Task(new_key(), RaisesElsewhere(os.getpid()))])
     with pytest.raises(RuntimeError, match="Odd: cannot be made again"):
         run(session, [Task(new_key(), RaisesOdd())])
     with pytest.raises(TypeError, match="frame"):
