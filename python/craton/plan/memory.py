@@ -19,6 +19,9 @@ from craton.plan.sources import FileSource
 #: Bytes that the kernel has for each that an operator holds: hash tables and indexes, copies, memory that is not given back yet.
 OVERHEAD = 2
 
+#: Rows of a side of a join that the kernel reads to learn how many there are.
+_SAMPLED_ROWS = 10_000_000
+
 #: Functions of which the kernel holds all values of a group until it has the last.
 _OF_ALL_VALUES = frozenset({"median", "quantile", "n_unique", "skew", "kurtosis"})
 
@@ -51,7 +54,10 @@ def held_bytes(root: Operator, ordered: bool = True) -> int:
 
 def _held(op: Operator, size: Callable[[Operator], int], observed: bool, first_only: bool) -> int:
     match op:
-        case Join(how="semi" | "anti" | "cross"):
+        case Join(how="semi" | "anti"):
+            # The kernel reads some of both sides before it decides which it holds.
+            held = size(op.right) + min(size(op.left), size(op.left) * _SAMPLED_ROWS // max(estimated_rows(op.left), 1))
+        case Join(how="cross"):
             held = size(op.right)
         case Join(how="left"):
             held = size(op.right) if not observed else min(size(op.left), size(op.right)) + size(op)

@@ -105,7 +105,7 @@ class Settings:
     @classmethod
     def within(cls, memory: int) -> Settings:
         """Tiles of which the kernel can compute one at a time in so many bytes of memory."""
-        tile = min(max(memory // KERNEL_FACTOR, 1 << 20), 64 << 20)
+        tile = min(max(memory // KERNEL_FACTOR, 1 << 16), 64 << 20)
         broadcast, collapse = min(tile // 2, 16 << 20), min(tile // 4, 4 << 20)
         return cls(
             tile_bytes=tile,

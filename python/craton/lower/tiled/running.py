@@ -127,21 +127,29 @@ class TiledEngine:
         try:
             tiles = self.call(tiling.run_to_rest())
 
+            failed: list[BaseException] = []
+
             def read(
                 columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _size: int | None
             ) -> Iterator[pl.DataFrame]:
-                for number in range(len(tiles)):
-                    frame = self.call(tiling.frame(tiles, number))
-                    frame = frame if columns is None else frame.select(columns)
-                    frame = frame if predicate is None else frame.filter(predicate)
-                    if rows is not None:
-                        frame = frame.head(rows)
-                        rows -= frame.height
-                    yield frame
-                    if rows == 0:
-                        return
+                try:
+                    for number in range(len(tiles)):
+                        frame = self.call(tiling.frame(tiles, number))
+                        frame = frame if columns is None else frame.select(columns)
+                        frame = frame if predicate is None else frame.filter(predicate)
+                        if rows is not None:
+                            frame = frame.head(rows)
+                            rows -= frame.height
+                        yield frame
+                        if rows == 0:
+                            return
+                except Exception as error:
+                    failed.append(error)  # the kernel may take it for the end of the rows
+                    raise
 
             yield register_io_source(read, schema=dict(schema(plan)))
+            if failed:
+                raise failed[0]
         finally:
             self.call(tiling.close())
 
