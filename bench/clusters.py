@@ -257,7 +257,8 @@ def tasks(given: argparse.Namespace) -> bool:
     for case, results in result["cases"].items():
         for name, found in results.items():
             value = 1e6 * found["median"] if "median" in found else None
-            bar(result, f"µs a task on {name}, {case}", value, lambda t: t <= 50, "≤ 50")
+            if case.endswith("an empty task"):
+                bar(result, f"µs a task on {name}, {case}", value, lambda t: t <= 50, "≤ 50")
     store_turns.finish(given, result, "clusters-tasks")
     return all(line["met"] for line in result["bars"])
 
