@@ -41,14 +41,9 @@ def main(argv: list[str] | None = None) -> int:
         module="bench.cylon_contestants",
         cases=[Case(operator) for operator in operators],
         entries=command.entries(names, {"folder": str(folder.resolve()), "source": given.source}),
-        baseline=given.baseline,
         reference="pandas",
-        repeat=given.repeat,
-        warm_up=given.warm_up,
-        timeout=given.timeout,
-        memory_limit=command.memory_limit(given),
-        lifetime=given.lifetime,
         settings={"rows": given.rows, "source": given.source},
+        **command.limits(given),
     )
     stem = f"cylon-{given.rows / 1e6:g}m" + ("" if given.source == "memory" else f"-{given.source}")
     report = command.execute(given, benchmark, stem)

@@ -92,14 +92,9 @@ def main(argv: list[str] | None = None) -> int:
         module="bench.functions",
         cases=[Case(case) for case in CASES],
         entries=command.entries(names, {"rows": given.rows}),
-        baseline=given.baseline,
         reference="pandas",
-        repeat=given.repeat,
-        warm_up=given.warm_up,
-        timeout=given.timeout,
-        memory_limit=command.memory_limit(given),
-        lifetime=given.lifetime,
         settings={"rows": given.rows},
+        **command.limits(given),
     )
     report = command.execute(given, benchmark, "functions")
     ours = report["summary"].get("craton")

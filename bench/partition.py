@@ -197,13 +197,8 @@ def main(argv: list[str] | None = None) -> int:
         module="bench.partition",
         cases=[Case(case) for case in cases],
         entries=command.entries(names, {"path": path}),
-        baseline=given.baseline,
-        repeat=given.repeat,
-        warm_up=given.warm_up,
-        timeout=given.timeout,
-        memory_limit=command.memory_limit(given),
-        lifetime=given.lifetime,
         settings={"scale": given.scale},
+        **command.limits(given),
     )
     report = command.execute(given, benchmark, "partition")
     for name in (name for name in names if name.startswith("craton")):

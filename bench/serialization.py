@@ -350,13 +350,8 @@ def main(argv: list[str] | None = None) -> int:
         module="bench.serialization",
         cases=[Case(case) for case, (name, _) in CASES.items() if name in objects],
         entries=command.entries(names, {}),
-        baseline=given.baseline,
-        repeat=given.repeat,
-        warm_up=max(given.warm_up, 1),
-        timeout=given.timeout,
-        memory_limit=command.memory_limit(given),
-        lifetime=given.lifetime,
         settings={"times": TIMES, "started": time.time()},
+        **{**command.limits(given), "warm_up": max(given.warm_up, 1)},
     )
     report = command.execute(given, benchmark, "serialization")
     text = f"{table(report)}\n\n{bars(report)}"

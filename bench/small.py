@@ -134,14 +134,9 @@ def main(argv: list[str] | None = None) -> int:
         module="bench.small",
         cases=[Case(case) for case in cases],
         entries=command.entries(names, {}),
-        baseline=given.baseline,
         reference="pandas",
-        repeat=given.repeat,
-        warm_up=given.warm_up,
-        timeout=given.timeout,
-        memory_limit=command.memory_limit(given),
-        lifetime=given.lifetime,
         settings={"rows": ROWS, "operations": MIXED},
+        **command.limits(given),
     )
     report = command.execute(given, benchmark, "small-detail" if given.detail else "small")
     ours = report["summary"].get("craton")

@@ -52,14 +52,9 @@ def main(argv: list[str] | None = None) -> int:
         module="bench.tpch_contestants",
         cases=[Case(query, ORDER[query]) for query in queries],
         entries=command.entries(names, {"folder": str(folder)}),
-        baseline=given.baseline,
         reference="duckdb",
-        repeat=given.repeat,
-        warm_up=given.warm_up,
-        timeout=given.timeout,
-        memory_limit=command.memory_limit(given),
-        lifetime=given.lifetime,
         settings={"scale": given.scale},
+        **command.limits(given),
     )
     report = command.execute(given, benchmark, f"tpch-sf{given.scale:g}")
     ours = report["summary"].get("craton")

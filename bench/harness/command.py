@@ -13,7 +13,7 @@ from typing import Any
 from bench import environments
 from bench.harness import machine, measure, report
 
-__all__ = ["add_options", "chosen", "entries", "execute", "finish", "memory_limit"]
+__all__ = ["add_options", "chosen", "entries", "execute", "finish", "limits"]
 
 GIB = 1024**3
 
@@ -145,11 +145,17 @@ def finish(given: argparse.Namespace, result: dict[str, Any], stem: str) -> None
     print("\nwritten: " + ", ".join(str(place) for place in [*places, table]), flush=True)
 
 
-def memory_limit(given: argparse.Namespace) -> int:
-    """Return the bytes that a contestant may use."""
-    if given.memory_limit is not None:
-        return int(given.memory_limit * GIB)
-    return int(0.7 * machine.available_memory())
+def limits(given: argparse.Namespace) -> dict[str, Any]:
+    """Return what the common options say of a benchmark: whom it compares with, how often it runs, and what it may use."""
+    memory = 0.7 * machine.available_memory() if given.memory_limit is None else given.memory_limit * GIB
+    return {
+        "baseline": given.baseline,
+        "repeat": given.repeat,
+        "warm_up": given.warm_up,
+        "timeout": given.timeout,
+        "memory_limit": int(memory),
+        "lifetime": given.lifetime,
+    }
 
 
 def _say(line: str) -> None:

@@ -64,3 +64,11 @@ def begin(request: pytest.FixtureRequest) -> Iterator[Callable[[], ClusterSessio
 def session(begin: Callable[[], ClusterSession]) -> ClusterSession:
     """A session, which the tests of a host share."""
     return begin()
+
+
+@pytest.fixture
+def no_session() -> Iterator[None]:
+    """Neither before nor after a test is there a session."""
+    craton.cluster.shutdown()
+    yield
+    craton.cluster.shutdown()

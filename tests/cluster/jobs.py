@@ -62,6 +62,25 @@ class Odd(Exception):
         super().__init__("cannot be made again")
 
 
+class Elsewhere(Exception):
+    """Can be made again in any process but one: as if that could not import its class."""
+
+    def __init__(self, here: int) -> None:
+        super().__init__(here)
+        if os.getpid() == here:
+            raise ImportError("no such module here")
+
+
+class RaisesElsewhere:
+    """Raises what the driver cannot make again."""
+
+    def __init__(self, driver: int) -> None:
+        self.driver = driver
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> None:
+        raise Elsewhere(self.driver)
+
+
 class RaisesOdd:
     """Raises such an exception, or returns what cannot be pickled."""
 
@@ -152,7 +171,7 @@ class Times:
 
 
 class Fills:
-    """Fills memory."""
+    """Fills memory, and keeps it for a while."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -161,3 +180,4 @@ class Fills:
         data = bytearray(self.nbytes)
         for place in range(0, len(data), 4096):
             data[place] = 1
+        time.sleep(0.2)  # until it is sampled, however busy the machine is

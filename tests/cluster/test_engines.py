@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from jobs import Pid, graph
+from watching import environment, runs, until
 
 import craton
 import craton.cluster
@@ -26,33 +26,11 @@ from craton.schedule.tasks import Output, Task, new_key
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def no_session() -> Iterator[None]:
-    craton.shutdown()
-    yield
-    craton.shutdown()
-
-
-def until(what: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it has not come about"
-        time.sleep(0.02)
-
-
-def runs(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    except psutil.NoSuchProcess:
-        return False
+pytestmark = pytest.mark.usefixtures("no_session")
 
 
 def run(session: Session, tasks: list[Task]) -> list[Output]:
     return session.call(session.runner.run(tasks))
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])}
 
 
 def launcher_of(session: Session, worker: int) -> psutil.Process:

@@ -10,13 +10,13 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesOdd, Sleeps, Times, graph
+from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesElsewhere, RaisesOdd, Sleeps, Times, graph
+from watching import until
 
 from craton.actor.wire.peers import Peers
 from craton.cluster.sessions import ClusterSession
@@ -38,13 +38,6 @@ def release(session: ClusterSession, tasks: list[Task]) -> None:
         session.runner.release([task.key for task in tasks])
 
     session.call(go())
-
-
-def until(what: Callable[[], bool], seconds: float = 15.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it has not come about"
-        time.sleep(0.01)
 
 
 def expected(tasks: list[Task]) -> tuple[list[Output], dict[tuple[int, int], list[Any]]]:
@@ -147,6 +140,8 @@ def test_an_error_ends_the_run_at_once(session: ClusterSession, tmp_path: Path) 
 
 
 def test_what_cannot_come_back_is_an_error(session: ClusterSession) -> None:
+    with pytest.raises(RuntimeError, match=r"no such module here.*Elsewhere"):
+        run(session, [Task(new_key(), RaisesElsewhere(os.getpid()))])
     with pytest.raises(RuntimeError, match="Odd: cannot be made again"):
         run(session, [Task(new_key(), RaisesOdd())])
     with pytest.raises(TypeError, match="frame"):

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jobs import Pid, Sleeps
+from watching import environment, runs, until
 
 import craton
 import craton.cluster
@@ -23,31 +22,7 @@ from craton.schedule.tasks import Task, new_key
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def no_session() -> Iterator[None]:
-    craton.shutdown()
-    yield
-    craton.shutdown()
-
-
-def until(what: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it has not come about"
-        time.sleep(0.02)
-
-
-def runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-def environment(**more: str) -> dict[str, str]:
-    path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
-    return {**os.environ, "PYTHONPATH": path, **more}
+pytestmark = pytest.mark.usefixtures("no_session")
 
 
 def test_nothing_is_begun_unasked() -> None:

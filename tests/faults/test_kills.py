@@ -275,6 +275,7 @@ def test_servers(tmp_path: Path, kills: int, cycles: int) -> None:
     pages = tmp_path / "pages"
     address = tmp_path / "runtime" / "store.sock"
     pages.mkdir()
+    own = segments()
     for seed in range(kills):
         sealed, inodes = kill_server(address, pages, seed, chance)
         acknowledged += sealed
@@ -288,7 +289,7 @@ def test_servers(tmp_path: Path, kills: int, cycles: int) -> None:
         child.run_to(chance, STEPS)
         child.kill()
         wait_until(lambda: files_below(pages) == [], "the folder of the dead store is removed")
-    assert not segments()
+    assert segments() <= own
     print(f"\n{kills} servers and {cycles} stores killed; {acknowledged} pages acknowledged; nothing left behind")
 
 

@@ -39,6 +39,8 @@ def flat(work: Callable[[int], None], times: int) -> None:
 
 @times
 def test_stores(tmp_path: Path, times: int) -> None:
+    own = segments()
+
     def turn(number: int) -> None:
         with Store.open(8 << 20, directory=tmp_path) as store:
             value = [np.full(1000 * (number % 50), number), "text"]
@@ -50,7 +52,7 @@ def test_stores(tmp_path: Path, times: int) -> None:
 
     flat(turn, times)
     assert files_below(tmp_path) == []
-    assert not segments()
+    assert segments() <= own
 
 
 @times

@@ -9,13 +9,14 @@ import threading
 import types
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import craton.actor as xo
 from craton.actor.wire import frames, peers
 from craton.actor.wire.raised import sendable
+from craton.serialize import decode, encode
 from tests.unit.actors import of
 
 
@@ -42,6 +43,11 @@ class Missing(FileNotFoundError):
 
 
 class Holding(ValueError):
+    derived: ClassVar[list[type]] = []
+
+    def __init_subclass__(cls) -> None:
+        cls.derived.append(cls)
+
     def __init__(self, text: str) -> None:
         super().__init__(text, threading.Lock())
         self.lock, self.size = threading.Lock(), 5
@@ -123,7 +129,7 @@ def test_exceptions_arrive_as_they_are() -> None:
                     await method(name)
                 error = caught.value
                 assert type(error).__qualname__ == type(expected).__qualname__
-                if name != "local":
+                if name not in ("local", "holding"):
                     assert type(error) is type(expected)
                 if name != "holding":
                     assert str(error) == str(expected)
@@ -137,6 +143,14 @@ def test_exceptions_arrive_as_they_are() -> None:
         assert (holding.value.args[0], holding.value.size) == ("held", 5)
         assert "lock" in holding.value.args[1]
         assert "lock" in holding.value.lock  # type: ignore[operator]
+        # Not all of it has come, which callers can tell; so it is where it is sent on, and its class is told nothing.
+        parts = encode(sendable(holding.value))
+        again = decode(parts.meta, parts.buffers)
+        for one in (holding.value, again):
+            assert isinstance(one, xo.SendMessageFailed)
+        assert type(again) is type(holding.value)
+        assert again.args == holding.value.args
+        assert Holding.derived == []
         with pytest.raises(ExceptionGroup) as group:
             await ref.plain("group")
         assert [type(one) for one in group.value.exceptions] == [KeyError, Two, ExceptionGroup]

@@ -160,6 +160,33 @@ def test_whoever_is_silent_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
+def test_a_refusal_is_told_from_a_death() -> None:
+    async def main() -> None:
+        async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
+
+            def refused() -> str:
+                with _connect(pool.external_address, True) as sock:
+                    shake = auth.Handshake(b"another key of sixteen bytes", False)
+                    sock.sendall(shake.answer(_read(sock, _OPENING)) or b"")
+                    assert shake.answer(_read(sock, auth.MAC)) is None
+                return shake.refusal
+
+            loop = asyncio.get_running_loop()
+            assert "refuses this process" in await loop.run_in_executor(None, refused)
+
+        async def dies(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(auth.Handshake(auth.key(), True).opening())
+            writer.close()
+
+        server = await asyncio.start_server(dies, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        async with server, await xo.create_actor_pool("127.0.0.1", n_process=0):
+            with pytest.raises(xo.ServerClosed, match="nobody can be reached"):
+                await xo.has_actor(xo.create_actor_ref(b"somebody", address=f"{host}:{port}"))
+
+    asyncio.run(main())
+
+
 def test_only_so_many_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strangers, "MOST", 16)
 

@@ -305,7 +305,7 @@ def test_without_an_authority_the_key_decides(files: Files) -> None:
             await until(lambda: Peers.here().known(address) is None)
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv(auth.VARIABLE, "another key of sixteen bytes")
-            with pytest.raises(xo.NotAuthenticated, match="instead of introducing itself"):
+            with pytest.raises(xo.NotAuthenticated, match="refuses this process"):
                 await xo.has_actor(xo.create_actor_ref(b"nobody", address=address))
 
     far(files.tls("one", False), work)
@@ -327,7 +327,7 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
                     # TLS, and then nothing that has the key.
                     with tls.Secured(client).client.wrap_socket(sock) as secure:
                         secure.sendall(auth.SECURED + dice.randbytes(auth.NONCE + auth.MAC))
-                        assert secure.recv(100) == b""
+                        assert b"".join(iter(lambda: secure.recv(100), b"")) == auth.REFUSED
                     continue
                 sock.shutdown(socket.SHUT_WR)
                 while sock.recv(1000):
@@ -414,11 +414,12 @@ def test_a_man_in_the_middle(files: Files, given: str | None) -> None:
         try:
             if given == "own certificate":
                 # He can read everything, so nothing is said.
-                with pytest.raises(xo.NotAuthenticated, match="instead of introducing itself"):
+                with pytest.raises(xo.NotAuthenticated, match="refuses this process"):
                     await xo.create_actor(Worker, secret, address=middle.address)
                 heard = b"".join(middle.heard)
                 assert heard.startswith(auth.SECURED)
-                assert len(heard) == auth.OPENING + auth.MAC
+                assert len(heard) == auth.OPENING + 2 * auth.MAC
+                assert heard.endswith(auth.REFUSED)
             else:
                 ref = await xo.create_actor(Worker, 0, address=middle.address)
                 ref = xo.create_actor_ref(ref.uid, address=middle.address)

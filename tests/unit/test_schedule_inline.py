@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from craton.schedule.inline import InlineRunner
+from craton.schedule.metering import INTERVAL
 from craton.schedule.tasks import Input, Output, Read, Sink, Task, new_key
 from craton.store import Store
 
@@ -136,6 +138,7 @@ def test_memory_is_measured_and_lent(runner: InlineRunner, store: Store) -> None
         data = bytearray(48 << 20)
         for place in range(0, len(data), 4096):
             data[place] = 1
+        time.sleep(10 * INTERVAL)  # however busy the machine is, it is sampled once
         return store.counters()["reserved"]
 
     (output,) = ran(runner, Task(new_key(), Calls(hungry), memory=64 << 20))

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use crate::bands::Bands;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
+use crate::groups::grouped;
 use crate::policy::{Placement, Policy};
 
 /// Where and in which order tasks run.
@@ -54,7 +55,7 @@ pub fn assign(graph: &Graph, bands: &Bands, policy: &dyn Policy) -> Result<Assig
     let Some(run) = run_order(graph, &output) else {
         return broken("the output has a task twice, or one that does not exist".into());
     };
-    let (order, starts) = by_band(&run, &of, bands.len());
+    let (order, starts) = grouped(run.iter().map(|&task| (of[task as usize], task)), bands.len());
     Ok(Assignment { bands: of, output, order, starts })
 }
 
@@ -83,23 +84,4 @@ fn run_order(graph: &Graph, output: &[u32]) -> Option<Vec<u32>> {
         }
     }
     Some(run)
-}
-
-/// The tasks of each band, in one list, and where each band's start.
-fn by_band(run: &[u32], of: &[u32], bands: usize) -> (Vec<u32>, Vec<u32>) {
-    let mut starts = vec![0_u32; bands + 1];
-    for &band in of {
-        starts[band as usize + 1] += 1;
-    }
-    for band in 0..bands {
-        starts[band + 1] += starts[band];
-    }
-    let mut next = starts.clone();
-    let mut order = vec![0; run.len()];
-    for &task in run {
-        let place = &mut next[of[task as usize] as usize];
-        order[*place as usize] = task;
-        *place += 1;
-    }
-    (order, starts)
 }

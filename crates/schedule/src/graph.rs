@@ -1,6 +1,7 @@
 //! A task graph that was checked: who produces for whom, how many bytes, and how high above the starting nodes.
 
 use crate::error::{Error, Result};
+use crate::groups::grouped;
 
 /// What tells that a task prefers no band.
 const NONE: i64 = -1;
@@ -53,22 +54,10 @@ struct Ends {
 impl Ends {
     /// Those of the edges whose one end is in `of`, with the other end in `to`, in the order of the edges.
     fn new(tasks: usize, of: &[u32], to: &[u32], bytes: &[u64]) -> Self {
-        let mut starts = vec![0_u32; tasks + 1];
-        for &task in of {
-            starts[task as usize + 1] += 1;
-        }
-        for task in 0..tasks {
-            starts[task + 1] += starts[task];
-        }
-        let mut next = starts.clone();
-        let mut ends = Self { starts, tasks: vec![0; to.len()], bytes: vec![0; to.len()] };
-        for ((&task, &end), &bytes) in of.iter().zip(to).zip(bytes) {
-            let place = next[task as usize] as usize;
-            next[task as usize] += 1;
-            ends.tasks[place] = end;
-            ends.bytes[place] = bytes;
-        }
-        ends
+        let ends = of.iter().copied().zip(to.iter().copied().zip(bytes.iter().copied()));
+        let (found, starts) = grouped(ends, tasks);
+        let (tasks, bytes) = found.into_iter().unzip();
+        Self { starts, tasks, bytes }
     }
 
     fn range(&self, task: u32) -> std::ops::Range<usize> {
@@ -323,18 +312,5 @@ fn cycle(inputs: &Ends, missing: &[u32]) -> Vec<u32> {
 /// Tasks sorted by height, and where each height starts.
 fn levels(heights: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let count = heights.iter().max().map_or(0, |most| *most as usize + 1);
-    let mut starts = vec![0_u32; count + 1];
-    for &height in heights {
-        starts[height as usize + 1] += 1;
-    }
-    for height in 0..count {
-        starts[height + 1] += starts[height];
-    }
-    let mut next = starts.clone();
-    let mut levels = vec![0; heights.len()];
-    for (task, &height) in (0..).zip(heights) {
-        levels[next[height as usize] as usize] = task;
-        next[height as usize] += 1;
-    }
-    (levels, starts)
+    grouped(heights.iter().copied().zip(0..), count)
 }

@@ -25,6 +25,7 @@ mod bands;
 mod cut;
 mod error;
 mod graph;
+mod groups;
 mod nearest;
 mod place;
 mod policy;

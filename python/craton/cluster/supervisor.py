@@ -355,7 +355,12 @@ class Supervisor:
             run = self._runs.get(number)
             if run is None or key not in run.bands:
                 continue
-            error = pickle.loads(packed)
+            try:
+                error = pickle.loads(packed)
+            except Exception as not_here:  # its class cannot be imported by the driver
+                error = RuntimeError(
+                    f"a task raised what cannot be unpickled here ({not_here}); {text.splitlines()[-1]}"
+                )
             error.__cause__ = RemoteTraceback(
                 f"task {key} ({run.tasks[key].stage or 'no stage'}) in band {band}:\n{text}"
             )

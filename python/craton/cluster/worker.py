@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import craton.actor as xo
-from craton.cluster.crew import Crew, Job
+from craton.cluster.crew import Crew, Job, packed_error
 from craton.cluster.transfer import Fetcher
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
@@ -142,17 +142,21 @@ class WorkerActor(xo.StatelessActor):
             All bands that get tasks now: they ask again when they have nothing to do.
         """
         self._hungry.difference_update(bands)
+        jobs = await self._jobs(works, [(run, *row) for row in rows])
+        self._crew.add(jobs, {key: Stored(*stored) for key, stored in where.items()})
+        self._feed()
+
+    async def _jobs(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[Job]:
+        """Tasks as they travel, unpickled: run, number of the work, and what :class:`Job` needs; none if that fails."""
         try:
             # In a thread, for it may import what takes long.
             found = await asyncio.to_thread(pickle.loads, works)
         except BaseException as error:
-            from craton.cluster.crew import packed_error
-
-            await self._supervisor().failed.tell(self.band.number, [(run, rows[0][1], *packed_error(error))])
-            return
-        jobs = [Job(run, found[work], *row) for work, *row in rows]
-        self._crew.add(jobs, {key: Stored(*stored) for key, stored in where.items()})
-        self._feed()
+            packed = packed_error(error)
+            failures = {run: (run, key, *packed) for run, _, key, *_ in rows}  # one of each run ends it
+            await self._supervisor().failed.tell(self.band.number, list(failures.values()))
+            return []
+        return [Job(run, found[work], *row) for run, work, *row in rows]
 
     async def cancel(self, run: int) -> bool:
         """Stop a run; return whether its tasks have stopped."""
@@ -220,8 +224,7 @@ class WorkerActor(xo.StatelessActor):
 
     async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
         """Take tasks from another worker."""
-        found = await asyncio.to_thread(pickle.loads, works)
-        self._crew.add([Job(run, found[work], *row) for run, work, *row in rows], where)
+        self._crew.add(await self._jobs(works, rows), where)
 
     # ---- what is told, and what is asked for ----
 

@@ -62,11 +62,13 @@ def _cloud(encoder: Encoder) -> Any:
 
 
 def _memoryview(encoder: Encoder, view: memoryview) -> Any:
-    if len(view.format) == 1 or (view.format[0] == "@" and len(view.format) == 2):
-        flat = view if view.c_contiguous else memoryview(view.tobytes())
-        return _viewed, (PickleBuffer(flat), view.format, view.shape)
     import numpy as np
 
+    if len(view.format) == 1 or (view.format[0] == "@" and len(view.format) == 2):
+        # Of an array, or of bytes: Python before 3.11.8 and 3.12.2 crashes when it collects a buffer of a memoryview.
+        flat = view if view.c_contiguous and view.nbytes else view.tobytes()
+        memory: Any = np.frombuffer(flat, np.uint8) if view.nbytes else flat
+        return _viewed, (PickleBuffer(memory), view.format, view.shape)
     return _of_array, (np.ascontiguousarray(np.asarray(view)),)
 
 

@@ -21,6 +21,8 @@ from pathlib import Path
 MAGIC, SECURED = b"CrAc\x00\x01", b"CrAc\x01\x01"
 """What both sides begin with, without and with TLS; ends with the version."""
 NONCE, MAC = 32, 32
+REFUSED = bytes(MAC)
+"""What a server sends instead of its HMAC to who does not have the key: who hears nothing speaks to one that has died."""
 OPENING = len(MAGIC) + NONCE
 """Bytes of the server's first record, which is sent in the clear in any case."""
 VARIABLE, FILE_VARIABLE = "CRATON_ACTOR_KEY", "CRATON_ACTOR_KEY_FILE"
@@ -124,6 +126,8 @@ class Handshake:
             self.expects = MAC
             return self._magic + self._nonce + self._mac(b"client", self._other, self._nonce)
         self.expects = 0
+        if record == REFUSED:
+            self.refusal = "refuses this process, which does not have its key"
         return b"" if hmac.compare_digest(record, self._mac(b"server", self._nonce, self._other)) else None
 
     def _known(self, record: bytes) -> bool:

@@ -271,7 +271,11 @@ class _Contained:
         self._value = value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return deserialize, (pickle.PickleBuffer(serialize(self._value)),)
+        import numpy as np
+
+        # Of an array: Python before 3.11.8 and 3.12.2 crashes when it collects a buffer of a memoryview.
+        memory: Any = np.frombuffer(serialize(self._value), np.uint8)
+        return deserialize, (pickle.PickleBuffer(memory),)
 
 
 class Undecodable:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import frames, pulse
-from craton.actor.wire.auth import Handshake
+from craton.actor.wire.auth import REFUSED, Handshake
 from craton.actor.wire.frames import HEADER, LENGTH_BYTES
 from craton.actor.wire.shared import Note, Sharing
 
@@ -413,6 +413,9 @@ class Link:
     def _shake(self, record: bytes) -> int:
         answer = self._handshake.answer(record)
         if answer is None:
+            if self._handshake.server:
+                with contextlib.suppress(OSError):
+                    self._sock.send(REFUSED)
             raise NotAuthenticated(f"{self.peer} {self._handshake.refusal}")
         if answer:
             self.write([answer])
@@ -472,7 +475,7 @@ class Link:
             self._drained.set_result(None)
             self._drained = None
         if not self.ready.done():
-            why = error or NotAuthenticated(f"{self.peer} ended the connection instead of introducing itself")
+            why = error or ConnectionResetError(f"{self.peer} ended the connection before it had introduced itself")
             self.ready.set_exception(why)
             self.ready.exception()  # whoever waits is told; nobody else needs to be
         tied, self.tied = self.tied, set()

@@ -2,11 +2,12 @@
 
 Pickle makes an exception by calling its class with its ``args``, which many classes do not accept, or do not take for
 what they are. What would not come back as it is, is made without its class's own ``__init__``; and what it holds that
-cannot be sent arrives as the text that stands for it.
+cannot be sent arrives as the text that stands for it: then it is a `SendMessageFailed` beside what it was.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from craton.actor.errors import SendMessageFailed
@@ -40,17 +41,18 @@ def sendable(error: BaseException) -> Any:
     Returns
     -------
     object
-        To be packed. It is read as an exception of the same class; as a `SendMessageFailed` if that cannot be.
+        To be packed. It is read as an exception of the same class; as a `SendMessageFailed` too if something that it holds
+        cannot be sent, and as that alone if its class cannot.
     """
     if isinstance(error, StopIteration):
         # Nobody could get it: it cannot be raised where something is awaited.
         return RuntimeError(f"a method raised {error!r}")
     if _comes_back(error):
         return error
-    for made in (_Made(error), _Made(error, True)):
+    for made in [_Made(error, True)] if isinstance(error, _Unsent) else [_Made(error), _Made(error, True)]:
         try:
             parts = encode(made)
-            if type(decode(parts.meta, parts.buffers)) is type(error):
+            if isinstance(decode(parts.meta, parts.buffers), _kind(error)):
                 return made
         except Exception:
             continue
@@ -87,7 +89,35 @@ class _Made:
         if self._as_text:
             args = tuple(map(_or_text, args))
             found = {name: _or_text(value) for name, value in found.items()}
+            return _make_unsent, (_kind(error), args, found)
         return _make, (type(error), args, found)
+
+
+class _Unsent:
+    """Of what exceptions are that arrive without something that they held."""
+
+    def __init_subclass__(cls) -> None:
+        """Keep from telling the exception's own class, which may take note of those that are derived from it."""
+
+
+def _kind(error: BaseException) -> type[BaseException]:
+    """The class that an exception had where it was raised."""
+    return type(error).__bases__[1] if isinstance(error, _Unsent) else type(error)
+
+
+@functools.lru_cache(256)
+def _unsent(kind: Any) -> Any:
+    """A class as another, and `SendMessageFailed` too; it looks like the other one in a traceback."""
+    bases = (_Unsent, kind) if issubclass(kind, SendMessageFailed) else (_Unsent, kind, SendMessageFailed)
+    return type(kind)(kind.__name__, bases, {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
+
+
+def _make_unsent(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    try:
+        found: type[BaseException] = _unsent(kind)
+    except TypeError:  # nothing can be derived from it
+        found = kind
+    return _make(found, args, state)
 
 
 def _make(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
@@ -99,7 +129,7 @@ def _make(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any
 
 
 def _native(kind: type[BaseException]) -> Any:
-    return next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    return next(base for base in kind.__mro__ if base.__module__ == "builtins" and issubclass(base, BaseException))
 
 
 def _or_text(value: Any) -> Any:

@@ -1,0 +1,41 @@
+//! Items put together by a small number of each, by counting: stable, in one pass over the items.
+
+/// Where each group starts in a list of all items that has one group after another, and where the last one ends.
+pub(crate) fn starts(of: impl IntoIterator<Item = u32>, groups: usize) -> Vec<u32> {
+    let mut starts = vec![0_u32; groups + 1];
+    for group in of {
+        starts[group as usize + 1] += 1;
+    }
+    for group in 0..groups {
+        starts[group + 1] += starts[group];
+    }
+    starts
+}
+
+/// The items of each group, in one list and in the order in which they come, and where the groups start.
+pub(crate) fn grouped<T: Copy + Default>(
+    items: impl Iterator<Item = (u32, T)> + Clone,
+    groups: usize,
+) -> (Vec<T>, Vec<u32>) {
+    let starts = starts(items.clone().map(|(group, _)| group), groups);
+    let mut next = starts.clone();
+    let mut found = vec![T::default(); starts[groups] as usize];
+    for (group, item) in items {
+        let place = &mut next[group as usize];
+        found[*place as usize] = item;
+        *place += 1;
+    }
+    (found, starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn items_keep_their_order_within_a_group() {
+        let items = [(2, 'a'), (0, 'b'), (2, 'c'), (0, 'd')];
+        assert_eq!(grouped(items.into_iter(), 4), (vec!['b', 'd', 'a', 'c'], vec![0, 2, 2, 4, 4]));
+        assert_eq!(grouped([].into_iter(), 0), (Vec::<char>::new(), vec![0]));
+    }
+}
