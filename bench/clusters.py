@@ -57,10 +57,7 @@ def _entry(name: str, engine: str, options: Mapping[str, Any], threads: int) -> 
 def _benchmark(
     given: argparse.Namespace, cases: Sequence[measure.Case], entries: Sequence[measure.Entry], **more: Any
 ) -> measure.Benchmark:
-    known: dict[str, Any] = {
-        "module": MODULE, "cases": cases, "entries": entries, "repeat": given.repeat, "warm_up": given.warm_up,
-        "timeout": given.timeout, "memory_limit": command.memory_limit(given), "lifetime": given.lifetime,
-    }  # fmt: skip
+    known: dict[str, Any] = {"module": MODULE, "cases": cases, "entries": entries, **command.limits(given)}
     return measure.Benchmark(**{**known, **more})
 
 
