@@ -392,6 +392,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--lifetime", choices=("benchmark", "case"), default="benchmark", help="of a contestant's process"
     )
+    parser.set_defaults(baseline="embedded")
     return parser
 
 
