@@ -119,6 +119,7 @@ def test_files_that_are_only_held_open_are_read_as_a_whole(
     assert not engines
 
 
+@pytest.mark.slow
 def test_rows_of_joins_and_groups_come_in_order(tables: tuple[Path, Path], engines: list[TiledEngine]) -> None:
     pt.assert_frame_equal(materialise(joined(cp, tables)), joined(pandas, tables))
     for sort in (True, False):
@@ -151,6 +152,7 @@ def test_text_is_cut_after_it_was_read(tmp_path: Path, engines: list[TiledEngine
 # ---- sinks ----
 
 
+@pytest.mark.slow
 def test_files_are_written_tile_by_tile(tables: tuple[Path, Path], tmp_path: Path, engines: list[TiledEngine]) -> None:
     ours, theirs = joined(cp, tables), joined(pandas, tables)
     ours.to_parquet(tmp_path / "x.parquet")
@@ -164,6 +166,7 @@ def test_files_are_written_tile_by_tile(tables: tuple[Path, Path], tmp_path: Pat
     assert all(not engine.runner._where for engine in engines)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_file_that_fails_half_way_is_not_there(
     tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: list[TiledEngine]
 ) -> None:
