@@ -28,6 +28,8 @@ from craton.store import close_store
 
 SCALE = 0.01
 LIMIT = 3 << 19
+#: Of a join of two tables.
+ROOM = 6 << 20
 QUICK = {"q01", "q03", "q07", "q18", "q21"}
 
 
@@ -73,15 +75,15 @@ def test_queries(name: str, folder: Path, engines: list[TiledEngine]) -> None:
 
 @pytest.fixture
 def tables(tmp_path: Path) -> tuple[Path, Path]:
-    rows = 60_000
+    rows = 200_000
     numbers = np.random.default_rng(7)
     left = pandas.DataFrame(
         {"k": numbers.permutation(rows), "x": numbers.random(rows), "s": np.arange(rows).astype(str)}
     )
     right = pandas.DataFrame({"k": numbers.permutation(rows), "y": numbers.random(rows)})
     paths = tmp_path / "left.parquet", tmp_path / "right.parquet"
-    left.to_parquet(paths[0], row_group_size=10_000)
-    right.to_parquet(paths[1], row_group_size=10_000)
+    left.to_parquet(paths[0], row_group_size=20_000)
+    right.to_parquet(paths[1], row_group_size=20_000)
     return paths
 
 
@@ -91,7 +93,7 @@ def joined(module: Any, paths: tuple[Path, Path]) -> Any:
 
 def test_what_fits_runs_as_a_whole(tables: tuple[Path, Path], engines: list[TiledEngine]) -> None:
     with craton.option_context(memory_limit=1 << 30):
-        assert len(joined(cp, tables)) == 60_000
+        assert len(joined(cp, tables)) == 200_000
     assert not engines
 
 
@@ -103,7 +105,7 @@ def test_what_holds_nothing_runs_as_a_whole(tables: tuple[Path, Path], engines: 
 
 def test_what_is_in_memory_runs_as_a_whole(tables: tuple[Path, Path], engines: list[TiledEngine]) -> None:
     frame = pandas.read_parquet(tables[0])
-    assert len(cp.DataFrame(frame).merge(cp.DataFrame(frame), on="k")) == 60_000
+    assert len(cp.DataFrame(frame).merge(cp.DataFrame(frame), on="k")) == 200_000
     assert not engines
 
 
@@ -117,6 +119,7 @@ def test_files_that_are_only_held_open_are_read_as_a_whole(
     assert not engines
 
 
+@pytest.mark.slow
 def test_rows_of_joins_and_groups_come_in_order(tables: tuple[Path, Path], engines: list[TiledEngine]) -> None:
     pt.assert_frame_equal(materialise(joined(cp, tables)), joined(pandas, tables))
     for sort in (True, False):
@@ -149,6 +152,7 @@ def test_text_is_cut_after_it_was_read(tmp_path: Path, engines: list[TiledEngine
 # ---- sinks ----
 
 
+@pytest.mark.slow
 def test_files_are_written_tile_by_tile(tables: tuple[Path, Path], tmp_path: Path, engines: list[TiledEngine]) -> None:
     ours, theirs = joined(cp, tables), joined(pandas, tables)
     ours.to_parquet(tmp_path / "x.parquet")
@@ -162,6 +166,7 @@ def test_files_are_written_tile_by_tile(tables: tuple[Path, Path], tmp_path: Pat
     assert all(not engine.runner._where for engine in engines)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_file_that_fails_half_way_is_not_there(
     tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: list[TiledEngine]
 ) -> None:
@@ -177,7 +182,8 @@ def test_a_file_that_fails_half_way_is_not_there(
 
     before = sorted(os.listdir(tmp_path))
     monkeypatch.setattr(Tiling, "frame", failing)
-    with pytest.raises(Exception, match="no room"):
+    close_store()
+    with craton.option_context(memory_limit=ROOM), pytest.raises(Exception, match="no room"):
         joined(cp, tables).to_parquet(tmp_path / "x.parquet")
     assert len(asked) == 3
     assert sorted(os.listdir(tmp_path)) == before

@@ -17,7 +17,6 @@ from craton.kernel.memory import give_back
 from craton.schedule.metering import SMALL_NEED, Meter, projected
 from craton.schedule.pages import (
     FRUGAL_BYTES,
-    FRUGAL_ROWS,
     SMALL_BYTES,
     SMALL_ROWS,
     OutputLost,
@@ -122,7 +121,7 @@ class InlineRunner:
         store = self._store
         inputs = inputs_of(store, task.inputs, self._where)
         frugal = self._kernel_memory > 0
-        small = (FRUGAL_BYTES, FRUGAL_ROWS) if frugal else (SMALL_BYTES, SMALL_ROWS)
+        small = (min(FRUGAL_BYTES, self._kernel_memory >> 13), 1) if frugal else (SMALL_BYTES, SMALL_ROWS)
         sink = PageSink(store, task.parts, small=small)
         need = max(projected(task.memory, sum(one.nbytes for one in inputs), task.nbytes), self._kernel_memory)
         lent: Any = store.reserve(need, at_least=0) if need >= SMALL_NEED else contextlib.nullcontext()

@@ -23,7 +23,7 @@ from craton.store.sets import as_batches, one_batch, one_table
 #: Pieces of fewer bytes, or of fewer rows, share pages.
 SMALL_BYTES, SMALL_ROWS = 256 << 10, 256
 #: Where memory is short and pages go to disk, a page that is shared is read again for each of its parts: pages are smaller.
-FRUGAL_BYTES, FRUGAL_ROWS = 16 << 10, 64
+FRUGAL_BYTES = 16 << 10
 #: Bytes of small pieces that are held in a task's memory before they are written.
 _HELD = 16 << 20
 

@@ -144,8 +144,7 @@ class TiledEngine:
                         if rows == 0:
                             return
                 except Exception as error:
-                    failed.append(error)  # the kernel may take it for the end of the rows
-                    raise
+                    failed.append(error)  # raised behind the kernel's run, which is not kept waiting for rows
 
             yield register_io_source(read, schema=dict(schema(plan)))
             if failed:
