@@ -84,7 +84,7 @@ def test_a_frame_joined_with_itself_by_a_skewed_key() -> None:
         left, right = craton.pandas.DataFrame(frame), craton.pandas.DataFrame(frame)
         result = materialise(left.merge(right, on="k"))
     assert difference(pd.DataFrame(frame).merge(pd.DataFrame(frame), on="k"), result) is None
-    assert any("skewed ones were split" in what for _, what in tiled.last[0].decisions)
+    assert any("skewed ones were cut" in what for _, what in tiled.last[0].decisions)
 
 
 def test_every_operator_has_a_rule() -> None:
