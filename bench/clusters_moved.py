@@ -115,14 +115,14 @@ def moved_in_graph(recorded: Recorded, bands: int, policy: Any) -> int:
 def moved_in_stages(recorded: Recorded, bands: int, policy: Any) -> int:
     """Return the bytes that move if runs are placed one after another, as sessions do it."""
     from craton.cluster.placing import Lies, place
-    from craton.schedule.tasks import Band
+    from craton.schedule.tasks import Band, Part
 
     having = [Band(number, 1, 1 << 40, number) for number in range(bands)]
     where: dict[int, int] = {}
 
     def lies(key: int) -> Lies | None:
         band = where.get(key)
-        return None if band is None else Lies(band, band, sum(size for _, size in recorded.sizes[key]))
+        return None if band is None else Lies(band, band, [Part(*size) for size in recorded.sizes[key]])
 
     moved = 0
     for run in recorded.runs:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from craton.schedule import POLICIES, Graph, PolicyName, assign
-from craton.schedule.tasks import Band, Task
+from craton.schedule.tasks import Band, Part, Task
 
 __all__ = ["POLICIES", "Lies", "PolicyName", "place"]
 
@@ -21,7 +21,11 @@ class Lies(NamedTuple):
 
     band: int
     node: int
-    nbytes: int
+    parts: Sequence[Part]
+
+    def nbytes(self, parts: Sequence[int]) -> int:
+        """Bytes of some of its parts."""
+        return sum(self.parts[part].nbytes for part in parts if part < len(self.parts))
 
 
 def place(
@@ -64,12 +68,13 @@ def place(
                     nbytes.append(max(source.nbytes, source.parts) * len(read.parts) // source.parts)
                     within = True
                 elif (lies := where(key)) is not None:
-                    cost += lies.nbytes
+                    size = lies.nbytes(read.parts)
+                    cost += size
                     if apart:
                         band = places.get(lies.band)
                         if band is None or bands[band].node != lies.node:
                             band = next((number for number, one in enumerate(bands) if one.node == lies.node), -1)
-                        sizes[band] = sizes.get(band, 0) + lies.nbytes
+                        sizes[band] = sizes.get(band, 0) + size
         costs.append(cost)
         if sizes and not within:
             preferred[consumer] = max(sizes, key=lambda band: sizes[band])

@@ -357,7 +357,7 @@ class Supervisor:
         made = self._lineage.get(key)
         if made is None or made.stored is None:
             return None
-        return Lies(made.output.band, made.stored.node, made.output.nbytes)
+        return Lies(made.output.band, made.stored.node, made.output.parts)
 
     def _where(self, key: int) -> Any:
         made = self._lineage._made.get(key)

@@ -1,0 +1,27 @@
+"""Where tasks are run: near what they read, if machines differ."""
+
+from __future__ import annotations
+
+from craton.cluster.placing import Lies, place
+from craton.schedule.tasks import Band, Part, Read, Task
+
+
+class Nothing:
+    def run(self, inputs: object, sink: object) -> None:
+        pass
+
+
+def test_tasks_go_where_most_of_their_parts_lies() -> None:
+    bands = [Band(number, 1, 1 << 30, node=number) for number in range(2)]
+    # Part 0 is large on the first machine, part 1 on the second; as a whole the second output is the larger one.
+    outputs = {
+        1: Lies(0, 0, (Part(100, 100 << 20), Part(1, 8))),
+        2: Lies(1, 1, (Part(1, 8), Part(300, 300 << 20))),
+    }
+    tasks = [Task(10 + part, Nothing(), (Read((1, 2), (part,)),)) for part in (1, 0)]
+    for policy in ("ncs", "bfs"):
+        placed, orders = place(tasks, bands, policy, outputs.get)
+        assert placed == [1, 0]
+        assert sorted(orders) == [0, 1]
+    assert outputs[1].nbytes((0, 1)) == (100 << 20) + 8
+    assert outputs[1].nbytes((7,)) == 0
