@@ -128,6 +128,23 @@ def test_rows_of_joins_and_groups_come_in_order(tables: tuple[Path, Path], engin
     assert len(engines) == 3
 
 
+SHOWN = "tiled in this process, to keep within the memory limit"
+
+
+def test_the_choice_is_shown(tables: tuple[Path, Path]) -> None:
+    assert craton.explain(joined(cp, tables)).startswith(f"{SHOWN}\n")
+    with craton.option_context(memory_limit=1 << 30):
+        assert not craton.explain(joined(cp, tables)).startswith("tiled")
+
+
+@pytest.mark.slow
+def test_what_became_of_it_is_shown(tables: tuple[Path, Path]) -> None:
+    with craton.option_context(memory_limit=ROOM):
+        shown = craton.explain(joined(cp, tables), stage="analyzed")
+    assert shown.startswith(f"{SHOWN}: ")
+    assert "spilled" in shown
+
+
 # ---- sources that one task reads ----
 
 

@@ -7,11 +7,10 @@ from typing import Any
 from craton.lower import lower
 from craton.lower.results import results
 from craton.lower.tiled.report import expected, measured, seen, summary, table
-from craton.lower.tiled.running import TiledEngine, current_engine
 from craton.pandas.execute import planned
 from craton.pandas.lazy import column_identities, view
 from craton.pandas.native import is_lazy
-from craton.pandas.run import Ran, analyze
+from craton.pandas.run import Ran, analyze, expected_engine
 from craton.plan.explain import Notes, explain_svg, explain_text, silent
 from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize
@@ -74,19 +73,20 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     if stage == "analyzed":
         made_of = None if is_lazy(obj) else next((base for base, _ in column_identities(obj)), None)
         return _analyzed(analyze(plan, made_of), format)
-    engine = current_engine() if stage == "optimized" else None
-    head, notes = ("", silent) if engine is None else _engine(engine, plan)
+    head, notes = _engine(plan) if stage == "optimized" else ("", silent)
     plan = optimize(plan, stage)
     if format == "svg":
         return Drawing(explain_svg(plan, notes=notes))
     return head + explain_text(plan, notes=notes)
 
 
-def _engine(engine: TiledEngine, plan: Operator) -> tuple[str, Notes]:
-    """Which engine will run a plan, and what is to be said of its operators."""
+def _engine(plan: Operator) -> tuple[str, Notes]:
+    """Which engine will run a plan, and what is to be said of its operators; nothing where there is no choice."""
+    engine, refusal = expected_engine(results.substitute(plan))
+    if engine is None:
+        return "", silent
     if results.covers(plan, set(schema(plan)), ordered=True):
         return "remembered: it ran before, and nothing has to run\n", silent
-    refusal = engine.refusal([results.substitute(plan)])
     if refusal is not None:
         return f"whole in this process: {refusal}\n", silent
     return f"tiled {engine.where}\n", expected

@@ -282,17 +282,27 @@ def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
             return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()
     optimized = [optimize(plan)]
-    refusal = None if engine is None else engine.refusal([plan])
-    if engine is None or refusal is not None:
-        (frame,) = _as_a_whole(optimized, True, [], [])
-        where = "in this process" if refusal is None else f"in this process: {refusal}"
-        ran = Ran(optimized[0], None, where, time.perf_counter() - started, frame.height)
-    else:
-        (frame,) = _raising(partial(engine.collect, optimized, True, [_rows_of(plan, plan)]), optimized)
+    engine, refusal = expected_engine(plan)
+    frames: list[pl.DataFrame] = []
+    if engine is not None and refusal is None:
+        refusal = "as tiles it did not fit into memory either"
+        with _or_as_a_whole(engine):
+            frames = _raising(partial(engine.collect, optimized, True, [_rows_of(plan, plan)]), optimized)
+    if engine is not None and frames:
         (tiling,) = engine.last
-        ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frame.height)
-    results.put(plan, frame)
+        ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
+    else:
+        frames = _as_a_whole(optimized, True, [], [])
+        where = "in this process" if refusal is None else f"in this process: {refusal}"
+        ran = Ran(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
+    results.put(plan, frames[0])
     return ran
+
+
+def expected_engine(plan: Operator) -> tuple[TiledEngine | None, str | None]:
+    """What will run a plan as tiles, and if that is a session's engine why it does not take it; None: there is nothing but this process."""
+    engine = current_engine() or bounded_engine([plan])
+    return engine, None if engine is None else engine.refusal([plan])
 
 
 def _rows_of(core: Operator, plan: Operator) -> set[bytes]:

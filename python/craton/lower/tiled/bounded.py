@@ -46,7 +46,8 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
         return None  # not worth a closer look
     if sum(held_bytes(optimize(plan), ordered) for plan in plans) <= share:
         return None
-    return TiledEngine(_runner(share), run_here, Settings.within(share), least_bytes=0, bounded=True)
+    where = "in this process, to keep within the memory limit"
+    return TiledEngine(_runner(share), run_here, Settings.within(share), least_bytes=0, where=where, bounded=True)
 
 
 @functools.lru_cache(4)
