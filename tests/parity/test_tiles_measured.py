@@ -23,8 +23,8 @@ ROWS = 1_500
 class _Noting(TiledEngine):
     """An engine that notes what was decided."""
 
-    def collect(self, plans: list[Operator], ordered: bool) -> Any:
-        frames = super().collect(plans, ordered)
+    def collect(self, plans: list[Operator], *args: Any, **kwargs: Any) -> Any:
+        frames = super().collect(plans, *args, **kwargs)
         noted.extend(what for tiling in self.last for _, what in tiling.decisions)
         return frames
 
