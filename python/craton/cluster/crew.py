@@ -22,7 +22,7 @@ import cloudpickle
 
 from craton.cluster.fetching import Near, Wanted
 from craton.cluster.transfer import Place, place_of
-from craton.schedule.metering import SMALL_NEED, Meter, projected
+from craton.schedule.metering import SMALL_NEED, Meter, lent, projected
 from craton.schedule.pages import Chosen, OutputLost, PageInput, PageSink, Piece, Stored, cut, inputs_of
 from craton.schedule.tasks import Read, Work
 from craton.schedule.waiting import Waiting
@@ -358,10 +358,11 @@ class Crew:
         try:
             where = self._places(job)
             inputs = self._inputs(job, where)
-            need = projected(job.memory, sum(one.nbytes for one in inputs), job.nbytes)
+            reads = sum(one.nbytes for one in inputs)
+            need = projected(job.memory, reads, job.nbytes)
             again = not self._admitted(job, need)
             if not again and need >= SMALL_NEED:
-                reserved = self._reserved(job, need)
+                reserved = self._reserved(job, need, reads)
                 again = reserved is None
             if not again:
                 sink = _JobSink(self._store, job.parts, self.node, job)
@@ -473,7 +474,7 @@ class Crew:
             job.need = need
             return True
 
-    def _reserved(self, job: Job, need: int) -> Any:
+    def _reserved(self, job: Job, need: int, reads: int) -> Any:
         """Memory of the store's, as much as is needed; None if there is not and other tasks run, which will give some back."""
         try:
             return self._store.reserve(need)
@@ -482,7 +483,7 @@ class Crew:
                 if len(self._running) > 1:
                     self._full = True
                     return None
-        return self._store.reserve(need, at_least=0)
+        return lent(self._store, need, reads)
 
     def _finish(
         self,

@@ -214,7 +214,11 @@ class ClusterSession(Session):
         pool = await xo.create_actor_pool(reached_at, n_process=0, auto_recover="actor")
         pool.use_key(secrets.token_hex(32).encode())  # workers share it, and refuse everybody else
         self._host.pool = pool
-        supervisor = Supervisor(pool, self._host, self._given["policy"], self._given["compression"])
+        try:
+            supervisor = Supervisor(pool, self._host, self._given["policy"], self._given["compression"])
+        except BaseException:
+            await pool.stop()
+            raise
         try:
             await supervisor.start(spec)
         except BaseException:
@@ -321,6 +325,15 @@ class ClusterSession(Session):
             self._loop.close()
 
 
+def arguments(**given: Any) -> dict[str, Any]:
+    """What a session is made with: what is given, and what is usual; see :func:`init`."""
+    usual: dict[str, Any] = {
+        "workers": None, "threads": None, "memory_limit": None, "address": None, "policy": "ncs", "compression": "none",
+        "options": {},
+    }  # fmt: skip
+    return usual | given
+
+
 # ---- the session of the process ----
 
 _lock = threading.RLock()
@@ -393,10 +406,10 @@ def init(
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise ValueError(f"{name} is a whole number, 1 or more, not {number!r}")
     limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit
-    given = {
-        "workers": workers, "threads": threads, "memory_limit": limit, "address": address, "policy": policy,
-        "compression": compression, "options": more,
-    }  # fmt: skip
+    given = arguments(
+        workers=workers, threads=threads, memory_limit=limit, address=address, policy=policy, compression=compression,
+        options=more,
+    )  # fmt: skip
     with _lock:
         if _current is not None and not _current.closed:
             if (_current.host, _current._given) == (host, given):

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from craton.cluster.sessions import ClusterSession, current
+from craton.cluster.sessions import ClusterSession, arguments, current
 from craton.cluster.sessions import Session as ClusterOrNot
 from craton.schedule.tasks import Runner, Task, new_key
 
@@ -136,8 +136,7 @@ def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> 
         if make is not None:
             found = make()
         else:
-            given = {"workers": _cores(), "threads": 1, "memory_limit": None, "address": None, "policy": "ncs"}
-            hidden.session = ClusterSession("local", {**given, "options": {}})
+            hidden.session = ClusterSession("local", arguments(workers=_cores(), threads=1))
             atexit.register(_end, hidden)  # now, to come before what ends processes by force
             found = _done(hidden.session).result()
             found.submit(_prepared(found.runner, module)).result()

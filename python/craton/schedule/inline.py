@@ -14,7 +14,7 @@ import pyarrow as pa
 from craton import events
 from craton.config import options
 from craton.kernel.memory import give_back
-from craton.schedule.metering import SMALL_NEED, Meter, projected
+from craton.schedule.metering import SMALL_NEED, Meter, lent, projected
 from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
@@ -123,14 +123,15 @@ class InlineRunner:
         frugal = self._kernel_memory > 0
         small = (min(FRUGAL_BYTES, self._kernel_memory >> 13), 1) if frugal else (SMALL_BYTES, SMALL_ROWS)
         sink = PageSink(store, task.parts, small=small)
-        need = max(projected(task.memory, sum(one.nbytes for one in inputs), task.nbytes), self._kernel_memory)
-        lent: Any = store.reserve(need, at_least=0) if need >= SMALL_NEED else contextlib.nullcontext()
+        read = sum(one.nbytes for one in inputs)
+        need = max(projected(task.memory, read, task.nbytes), self._kernel_memory)
+        given: Any = lent(store, need, read) if need >= SMALL_NEED else contextlib.nullcontext()
         memory = 0
         if need:
             self._meter.begin()
         began = time.perf_counter()
         try:
-            with lent:
+            with given:
                 value = task.work.run(inputs, sink)
                 stored = sink.finish()
         except BaseException:
@@ -144,7 +145,6 @@ class InlineRunner:
         seconds = time.perf_counter() - began
         self._keep(task.key, stored, sink)
         band, started = number % len(self._bands), time.time() - seconds
-        read = sum(one.nbytes for one in inputs)
         return Output(task.key, stored.sizes(), value, seconds, memory, band, started, read)
 
     def _keep(self, key: int, stored: Stored, sink: PageSink) -> None:

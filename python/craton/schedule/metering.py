@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from craton.store import Store
 
 #: Seconds between samples.
 INTERVAL = 0.02
@@ -26,6 +30,20 @@ def projected(memory: int | None, reads: int, nbytes: int) -> int:
         Bytes that it reads, of other tasks and from elsewhere.
     """
     return FACTOR * (reads + nbytes) if memory is None else memory
+
+
+def lent(store: Store, need: int, reads: int) -> Any:
+    """Memory of the store's for a task, as much of what it needs as there is beside the pages that it reads and writes.
+
+    Parameters
+    ----------
+    store
+        Lends it.
+    need, reads
+        Bytes that the task needs, and that it reads; the pages of these have others', too.
+    """
+    limit = store.limit
+    return store.reserve(max(min(need, limit // 2, limit - 3 * reads), 0), at_least=0)
 
 
 def own_memory() -> int:
