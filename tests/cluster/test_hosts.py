@@ -218,9 +218,14 @@ def test_an_interrupt_ends_the_run(session: ClusterSession, tmp_path: Path, deep
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run(session, tasks)
+    # It may have been started in the background, and then ignores interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            run(session, tasks)
+    finally:
+        signal.signal(signal.SIGINT, before)
     took = time.monotonic() - at[0]
     thread.join()
     assert took < 1.5
