@@ -20,6 +20,7 @@ from watching import until
 
 from craton.actor.wire.peers import Peers
 from craton.cluster.sessions import ClusterSession
+from craton.memory import clear_memory
 from craton.schedule.inline import InlineRunner
 from craton.schedule.tasks import Output, Read, Task, TaskLost, new_key
 from craton.store import Store, default_store
@@ -75,6 +76,7 @@ def check(session: ClusterSession, tasks: list[Task], outputs: list[Output], sam
 
 def nothing_is_left(session: ClusterSession) -> None:
     assert len(session.runner._lineage) == 0
+    clear_memory()  # results that others have had remembered
     until(lambda: len(default_store().describe()) == 0)
 
 

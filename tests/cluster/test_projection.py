@@ -95,6 +95,7 @@ def test_what_is_expected_covers_what_is_measured(session: ClusterSession, name:
     with craton.option_context(small_rows=0), using(engine):
         result = PROGRAMS[name](*frames(rows))
         assert len(result) > 0
+    clear_memory()
     assert recorder.found
     for stage, need, memory in recorder.found:
         print(f"{name}, {rows:,} rows, {stage}: expected {need / 1e6:.1f} MB, measured {memory / 1e6:.1f} MB")

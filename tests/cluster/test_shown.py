@@ -36,6 +36,7 @@ def engine(session: ClusterSession) -> Iterator[TiledEngine]:
     clear_memory()
     with craton.option_context(small_rows=0), using(made):
         yield made
+    clear_memory()
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from watching import environment, runs, until
 
 import craton
 from craton.cluster.sessions import ClusterSession
+from craton.memory import clear_memory
 from craton.schedule.tasks import Output, Read, Task, new_key
 from craton.store import default_store
 
@@ -149,6 +150,7 @@ def test_kills_during_shuffles(host: str, times: int, tmp_path: Path, monkeypatc
     assert longest < 30
     print(f"\n{times} kills, the longest run {longest:.1f} s")
     assert len(session.runner._lineage) == 0
+    clear_memory()  # results that others have had remembered
     until(lambda: len(default_store().describe()) == 0)
     craton.shutdown()
     until(lambda: children() <= before[0])
@@ -245,5 +247,6 @@ def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
     print(f"\nstopped after {took:.2f} s")
     assert took < 1.5
     assert len(session.runner._lineage) == 0
+    clear_memory()  # results that others have had remembered
     until(lambda: len(default_store().describe()) == 0)
     until(lambda: all(one["held"] == 0 for one in moved(session)))

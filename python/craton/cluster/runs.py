@@ -64,7 +64,7 @@ class Run:
     def underway(self) -> Underway:
         """How far it is."""
         tasks = len(self.wanted)
-        return Underway(self.tasks[self.wanted[0]].stage, max(tasks - self.left, 0), tasks)
+        return Underway(self.tasks[self.wanted[0]].stage, min(len(self.outputs), tasks), tasks)
 
     def assign(self, tasks: Sequence[Task], bands: Sequence[int], orders: Sequence[int]) -> None:
         """Give tasks to bands."""
