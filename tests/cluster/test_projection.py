@@ -16,7 +16,7 @@ from craton.lower.tiled import Settings
 from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.schedule.metering import SMALL_NEED, projected
-from craton.schedule.tasks import Band, Output, Runner, Task
+from craton.schedule.tasks import Band, Output, Runner, Task, Traffic, Underway
 
 SIZES = [30_000, 300_000, pytest.param(3_000_000, marks=pytest.mark.slow)]
 
@@ -58,6 +58,12 @@ class Recorder:
 
     def release(self, keys: Any) -> None:
         self._runner.release(keys)
+
+    def underway(self) -> list[Underway]:
+        return self._runner.underway()
+
+    async def traffic(self) -> Traffic:
+        return await self._runner.traffic()
 
 
 @pytest.fixture(scope="module")
