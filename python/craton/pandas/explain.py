@@ -82,7 +82,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
 
 def _engine(plan: Operator) -> tuple[str, Notes]:
     """Which engine will run a plan, and what is to be said of its operators; nothing where there is no choice."""
-    engine, refusal = expected_engine(results.substitute(plan))
+    engine, refusal = expected_engine([results.substitute(plan)])
     if engine is None:
         return "", silent
     if results.covers(plan, set(schema(plan)), ordered=True):

@@ -133,10 +133,14 @@ def execute(
 
 def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
     """What runs plans as tiles: where tasks run, or where memory is short; None if they run as a whole."""
-    engine = current_engine()
-    if engine is None:
-        return bounded_engine(plans, ordered)
-    return engine if engine.takes(plans) else None
+    engine, refusal = expected_engine(plans, ordered)
+    return engine if refusal is None else None
+
+
+def expected_engine(plans: list[Operator], ordered: bool = True) -> tuple[TiledEngine | None, str | None]:
+    """What runs plans as tiles, and why it does not take them if so; None where there is nothing but this process."""
+    engine = current_engine() or bounded_engine(plans, ordered)
+    return engine, None if engine is None else engine.refusal(plans)
 
 
 @contextlib.contextmanager
@@ -282,7 +286,7 @@ def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
             return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()
     optimized = [optimize(plan)]
-    engine, refusal = expected_engine(plan)
+    engine, refusal = expected_engine([plan])
     frames: list[pl.DataFrame] = []
     if engine is not None and refusal is None:
         refusal = "as tiles it did not fit into memory either"
@@ -297,12 +301,6 @@ def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
         ran = Ran(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
     results.put(plan, frames[0])
     return ran
-
-
-def expected_engine(plan: Operator) -> tuple[TiledEngine | None, str | None]:
-    """What will run a plan as tiles, and if that is a session's engine why it does not take it; None: there is nothing but this process."""
-    engine = current_engine() or bounded_engine([plan])
-    return engine, None if engine is None else engine.refusal([plan])
 
 
 def _rows_of(core: Operator, plan: Operator) -> set[bytes]:

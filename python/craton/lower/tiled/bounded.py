@@ -36,13 +36,14 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
     ordered
         Whether the order of their rows is seen.
     """
-    sources = [op.source for plan in plans for op in topological(plan) if isinstance(op, Scan)]
+    scans = [op for plan in plans for op in topological(plan) if isinstance(op, Scan)]
+    sources = [scan.source for scan in scans]
     if not any(isinstance(source, FileSource) for source in sources):
         return None  # it is in memory, so what is made of it is expected to be
     if any(isinstance(source, SharedSource) for source in sources) or not all(map(_in_place, sources)):
         return None
     share = int(options.memory_limit * KERNEL_SHARE)
-    if sum(scanned_bytes(op) for plan in plans for op in topological(plan) if isinstance(op, Scan)) <= share // 4:
+    if sum(map(scanned_bytes, scans)) <= share // 4:
         return None  # not worth a closer look
     if sum(held_bytes(optimize(plan), ordered) for plan in plans) <= share:
         return None
