@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+import watching
 from jobs import Pid, graph
 from watching import environment, runs, until
 
@@ -142,13 +143,7 @@ def check_that_nothing_survives(host: str, address: str | None, number: signal.S
     program = folder / "driver.py"
     program.write_text(_DRIVER)
     begun = [folder / str(name) for name in range(2)]
-    driver = subprocess.Popen(
-        [sys.executable, str(program), host, repr(address), *map(str, begun)],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    driver = watching.driver(program, host, repr(address), *begun)
     try:
         assert driver.stdout is not None
         line = driver.stdout.readline()

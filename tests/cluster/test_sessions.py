@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import watching
 from jobs import Pid, Sleeps
 from watching import environment, runs, until
 
@@ -166,13 +167,7 @@ def test_nothing_survives_the_driver(tmp_path: Path, number: signal.Signals) -> 
     program.write_text(_DRIVER)
     temporary.mkdir()
     begun = [tmp_path / str(name) for name in range(2)]
-    driver = subprocess.Popen(
-        [sys.executable, str(program), *map(str, begun)],
-        env=environment(TMPDIR=str(temporary)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    driver = watching.driver(program, *begun, TMPDIR=str(temporary))
     try:
         assert driver.stdout is not None
         line = driver.stdout.readline()

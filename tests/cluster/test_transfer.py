@@ -6,8 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -17,8 +15,9 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+import watching
 from jobs import Spread, Summed, shuffle
-from watching import environment, runs, until
+from watching import runs, until
 
 import craton
 from craton.cluster.sessions import ClusterSession
@@ -199,13 +198,7 @@ def test_the_end_of_the_driver_in_the_middle(number: signal.Signals, tmp_path: P
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     memory = segments()
-    driver = subprocess.Popen(
-        [sys.executable, str(program)],
-        env=environment(TMPDIR=str(temporary)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    driver = watching.driver(program, TMPDIR=str(temporary))
     try:
         assert driver.stdout is not None
         driver.stdout.readline()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,3 +33,14 @@ def environment(**more: str) -> dict[str, str]:
     """The environment of a driver that imports Craton and the modules beside this one."""
     path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
     return {**os.environ, "PYTHONPATH": path, **more}
+
+
+def driver(program: Path, *arguments: object, **more: str) -> subprocess.Popen[str]:
+    """Start a driver in a process of its own, whose output is read; with more in its environment."""
+    return subprocess.Popen(
+        [sys.executable, str(program), *map(str, arguments)],
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
