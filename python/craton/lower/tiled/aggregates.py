@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from craton.lower.tiled.phases import Phases, of_one_row, phases_of
+from craton.lower.tiled.phases import Phases, of_one_row, phases_of, without_twins
 from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, hidden_name, keyed, selected, sorted_by
@@ -43,7 +43,7 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
         return await one_row(tiling, op, tiles)
     phases = [phases_of(call) for _, call in op.aggregates]
     found = [phase for phase in phases if phase is not None]
-    if _hashed_by(tiles, op):
+    if _partitioned_by(tiles, op):
         tiling.decide(op, "the rows of a group are in one tile already")
     elif len(found) < len(phases):
         missing = [call.function for (_, call), phase in zip(op.aggregates, phases, strict=True) if phase is None]
@@ -59,6 +59,7 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
 
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[Phases]) -> Tiles:
     """One row a group, of the partial results of the tiles that have the group."""
+    phases = without_twins(phases)
     calls = tuple(part for phase in phases for part in phase.partial)
     first: str | None = None
     if tiling.observed(op) and not op.sort:
@@ -74,7 +75,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
     keys = tuple((name, Column(name, dtype_of(expr))) for name, expr in op.keys)
     made = found.then(lambda plan: combined(op, plan, phases, keys, first))
     if len(found) == 1 and first is None and op.sort:
-        return replace(made, hashed=None)
+        return replace(made, partitioning=None)
     return replace(made, order=_order(tiling, op, first))
 
 
@@ -109,10 +110,10 @@ def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, 
     return tuple(OrderKey(name) for name, _ in op.keys)
 
 
-def _hashed_by(tiles: Tiles, op: Aggregate) -> bool:
+def _partitioned_by(tiles: Tiles, op: Aggregate) -> bool:
     """Whether rows of equal keys are in one tile."""
     plain = {expr.name for _, expr in op.keys if isinstance(expr, Column)}
-    return tiles.hashed is not None and set(tiles.hashed[0]) <= plain
+    return tiles.partitioning is not None and tiles.partitioning.within(plain)
 
 
 # ---- all rows of a group at once ----
@@ -126,7 +127,7 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     if tiling.observed(op) and not op.sort:
         tiles = await tiling.placed(op.input, tiles)
         first = tiles.order[0].name
-    if not _hashed_by(tiles, op):
+    if not _partitioned_by(tiles, op):
         names, tiles = keyed(tiles, [expr for _, expr in op.keys])
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, reads, ordered=by_order)
@@ -144,7 +145,9 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
         return replace(made, aggregates=(*made.aggregates, (f"{first} first", least)))
 
     order = _order(tiling, op, None if first is None else f"{first} first")
-    return replace(tiles.then(build), order=order, hashed=None)
+    plain = [(expr.name, name) for name, expr in op.keys if isinstance(expr, Column)]
+    found = tiles.partitioning.renamed(plain) if tiles.partitioning else None
+    return replace(tiles.then(build), order=order, partitioning=found)
 
 
 # ---- distinct rows ----
@@ -161,7 +164,7 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
     if observed:
         tiles = tiling.spelled(tiles)
     order = tiles.order
-    if tiles.hashed is None or not set(tiles.hashed[0]) <= set(names):
+    if tiles.partitioning is None or not tiles.partitioning.within(names):
         wanted = tuple(dict.fromkeys([*tiling.columns(op.input), *names, *(key.name for key in order)]))
         tiles = tiles.then(lambda plan: selected(plan, [name for name in wanted if name in schema(plan)]))
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))

@@ -36,7 +36,7 @@ async def resting(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
         return tiles
     ordered = tiling.observed(op.input) and not tiles.order
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=ordered)
-    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order, hashed=tiles.hashed)
+    return tiling.resting(dict(tiles.schema), outputs, order=tiles.order, partitioning=tiles.partitioning)
 
 
 def beside(

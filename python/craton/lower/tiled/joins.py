@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +9,20 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
-from craton.lower.tiled.tiles import Leaf, Segment, Tiles, hidden_name, keyed, new_leaf, sliced, sorted_by
+from craton.lower.tiled.tiles import (
+    Leaf,
+    Partitioning,
+    Ranges,
+    Segment,
+    Tiles,
+    hidden_name,
+    keyed,
+    new_leaf,
+    sliced,
+    sorted_by,
+)
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Expr, Literal
+from craton.plan.expr import Column, Expr, Literal
 from craton.plan.operators import Join, Operator, Project, RowNumber, schema
 from craton.schedule.tasks import Output, Part, Read
 
@@ -24,23 +34,21 @@ _LEFT = ("inner", "right", "cross")
 @tiles_of(Join)
 async def _join(tiling: Tiling, op: Join) -> Tiles:
     left, right = await tiling.all(op.inputs)
-    limit = tiling.settings.broadcast_bytes
-    left_bytes, right_bytes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
-    # Estimates may be wrong: what may be small is made, and its exact size decides.
-    may = {side: nbytes <= 4 * limit for side, nbytes in (("left", left_bytes), ("right", right_bytes))}
-    may["left"] &= op.how in _LEFT
-    may["right"] = op.how == "cross" or (may["right"] and op.how in _RIGHT)
-    if may["left"] and may["right"]:
-        left, right = await asyncio.gather(tiling.rest(op.left, left), tiling.rest(op.right, right))
-    elif may["left"]:
-        left = await tiling.rest(op.left, left)
-    elif may["right"]:
-        right = await tiling.rest(op.right, right)
-    if may["left"] and left.nbytes <= limit and not (may["right"] and right.nbytes <= left.nbytes):
-        return _broadcast_left(tiling, op, left, right)
-    if may["right"] and (right.nbytes <= limit or op.how == "cross"):
+    if op.how == "cross":
+        return _broadcast_right(tiling, op, left, await tiling.rest(op.right, right))
+    if _meet(op, left, right):
+        return await _by_keys(tiling, op, left, right)
+    few_left = op.how in _LEFT and _is_small(tiling, left)
+    if op.how in _RIGHT and _is_small(tiling, right) and not (few_left and left.nbytes < right.nbytes):
         return _broadcast_right(tiling, op, left, right)
+    if few_left:
+        return _broadcast_left(tiling, op, left, right)
     return await _by_keys(tiling, op, left, right)
+
+
+def _is_small(tiling: Tiling, tiles: Tiles) -> bool:
+    """Whether tiles are at rest, and few enough to go to each of the other side."""
+    return tiles.sizes is not None and tiles.nbytes <= tiling.settings.broadcast_bytes
 
 
 def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tuple[Operator, Leaf]:
@@ -65,8 +73,8 @@ def _broadcast_right(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Til
         plan = replace(op, left=segment.plan, right=theirs)
         segments.append(replace(segment, plan=plan, leaves=(*segment.leaves, leaf)))
     order = left.order if observed else ()
-    hashed = left.hashed if op.how in ("inner", "left", "semi", "anti") else None
-    return Tiles(tuple(segments), (*order, OrderKey(row)) if numbered else order, hashed)
+    found = _partitioning(op, left, None)
+    return Tiles(tuple(segments), (*order, OrderKey(row)) if numbered else order, found)
 
 
 def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
@@ -87,7 +95,22 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
         order = (*right.order, OrderKey(row)) if op.how == "right" and right.order else ()
         if op.how != "right":
             order = (OrderKey(row), *right.order)
-    return Tiles(tuple(segments), order)
+    return Tiles(tuple(segments), order, _partitioning(op, None, right))
+
+
+def _partitioning(op: Join, left: Tiles | None, right: Tiles | None) -> Partitioning | None:
+    """How a join's tiles are partitions, as those of one side are, of whose rows each is read by one task."""
+    pairs = [
+        (ours.name, theirs.name)
+        for ours, theirs in zip(op.left_on, op.right_on, strict=True)
+        if op.how == "inner" and isinstance(ours, Column) and isinstance(theirs, Column)
+    ]
+    ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if left is not None and left.partitioning is not None and op.how in ("inner", "left", "semi", "anti", "cross"):
+        return left.partitioning.beside(ours, theirs)
+    if right is not None and right.partitioning is not None and op.how in ("inner", "right", "cross"):
+        return right.partitioning.beside(theirs, ours)
+    return None
 
 
 # ---- by the hash of the keys ----
@@ -100,34 +123,45 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
         right = tiling.spelled(right) if op.how not in ("semi", "anti") else right
     ours, left = keyed(left, op.left_on)
     theirs, right = keyed(right, op.right_on)
-    aligned = _aligned(left, right, ours, theirs)
-    if aligned is not None:
-        tiling.decide(op, f"both sides are partitioned by the keys already, into {len(left)} tiles")
-        return _pairs(op, aligned[0], aligned[1], observed)
-    nbytes = tiling.expected_bytes(op.left, left) + tiling.expected_bytes(op.right, right)
-    parts = tiling.parts(nbytes)
-    (left_columns, lefts), (right_columns, rights) = await asyncio.gather(
-        tiling.by_hash(op.left, left, ours, parts, ours), tiling.by_hash(op.right, right, theirs, parts, theirs)
-    )
-    sides = (_Side(left_columns, lefts, left.order), _Side(right_columns, rights, right.order))
-    return _parted(tiling, op, *sides, (ours, parts), observed)
+    if _meet(op, left, right):
+        by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, Ranges)
+        how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
+        tiling.decide(op, f"both sides are {how}, into {len(left)} tiles")
+        return _pairs(op, left, right, observed)
+    sizes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
+    parts = tiling.parts(sum(sizes))
+    # Estimates may be wrong: the smaller side goes first, and if it is small, it goes to all tiles of the other instead.
+    if sizes[0] <= sizes[1]:
+        lefts = await _exchanged(tiling, op.left, left, ours, parts)
+        if op.how in _LEFT and _is_small(tiling, made := lefts.tiles(tiling)):
+            return _broadcast_left(tiling, op, made, right)
+        rights = await _exchanged(tiling, op.right, right, theirs, parts)
+    else:
+        rights = await _exchanged(tiling, op.right, right, theirs, parts)
+        if op.how in _RIGHT and _is_small(tiling, made := rights.tiles(tiling)):
+            return _broadcast_right(tiling, op, left, made)
+        lefts = await _exchanged(tiling, op.left, left, ours, parts)
+    return _parted(tiling, op, lefts, rights, observed)
 
 
-def _aligned(left: Tiles, right: Tiles, ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Tiles, Tiles] | None:
-    """Both sides, if they are partitioned by their keys alike."""
-    if left.hashed is None or right.hashed is None or left.hashed[1] != right.hashed[1]:
-        return None
-    if (left.hashed[0], right.hashed[0]) != (ours, theirs) or len(left) != len(right):
-        return None
-    return (left, right) if len(left.segments) == len(right.segments) == 1 else None
+def _meet(op: Join, left: Tiles, right: Tiles) -> bool:
+    """Whether both sides are partitioned by their keys alike."""
+    if left.partitioning is None or right.partitioning is None or len(left) != len(right):
+        return False
+    pairs = zip(op.left_on, op.right_on, strict=True)
+    plain = [
+        (ours.name, theirs.name) for ours, theirs in pairs if isinstance(ours, Column) and isinstance(theirs, Column)
+    ]
+    ours, theirs = [pair[0] for pair in plain], [pair[1] for pair in plain]
+    return left.partitioning.meets(right.partitioning, ours, theirs) and len(left.segments) == len(right.segments) == 1
 
 
 def _pairs(op: Join, left: Tiles, right: Tiles, observed: bool) -> Tiles:
     (ours,), (theirs,) = left.segments, right.segments
     plan = replace(op, left=ours.plan, right=theirs.plan)
     segment = Segment(plan, (*ours.leaves, *theirs.leaves), {**ours.constants, **theirs.constants})
-    hashed = left.hashed if op.how in ("inner", "left", "semi", "anti") else None
-    return Tiles((segment,), _order(op, left.order, right.order) if observed else (), hashed)
+    order = _order(op, left.order, right.order) if observed else ()
+    return Tiles((segment,), order, _partitioning(op, left, right))
 
 
 def _order(op: Join, left: tuple[OrderKey, ...], right: tuple[OrderKey, ...]) -> tuple[OrderKey, ...]:
@@ -146,22 +180,31 @@ class _Side:
     columns: dict[str, pl.DataType]
     outputs: list[Output]
     order: tuple[OrderKey, ...]
+    names: tuple[str, ...]
 
     def sizes(self, groups: Sequence[tuple[int, ...]]) -> list[Part]:
         """The size of each group of parts."""
         every = part_sizes(self.outputs)
         return [Part(sum(every[i].rows for i in g), sum(every[i].nbytes for i in g)) for g in groups]
 
+    def tiles(self, tiling: Tiling) -> Tiles:
+        """The parts as tiles."""
+        parts = range(len(self.outputs[0].parts))
+        return tiling.partitions(self.columns, self.outputs, [(part,) for part in parts], order=self.order)
+
     def read(self, group: tuple[int, ...]) -> Read:
         """The rows of a group of parts."""
         return Read(tuple(output.key for output in self.outputs), group)
 
 
-def _parted(
-    tiling: Tiling, op: Join, left: _Side, right: _Side, hashed: tuple[tuple[str, ...], int], observed: bool
-) -> Tiles:
+async def _exchanged(tiling: Tiling, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int) -> _Side:
+    columns, outputs = await tiling.by_hash(op, tiles, names, parts, names)
+    return _Side(columns, outputs, tiles.order, names)
+
+
+def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, observed: bool) -> Tiles:
     """The tiles of a join of parts. A part far larger than the others is cut on both sides, and each piece meets each."""
-    groups = tiling.grouped(left.outputs, right.outputs)
+    groups, parts = tiling.grouped(left.outputs, right.outputs), len(left.outputs[0].parts)
     sizes = (left.sizes(groups), right.sizes(groups))
     large = [set(tiling.skewed(of_side)) for of_side in sizes]
     if op.how in ("semi", "anti"):
@@ -172,17 +215,20 @@ def _parted(
         for side, of_side, cut in ((left, sizes[0], large[0]), (right, sizes[1], large[1])):
             size = of_side[number]
             count = -(-size.nbytes // max(tiling.settings.tile_bytes // 2, 1)) if number in cut else 1
-            reads, parts = sliced(side.read(group), size, count) if count > 1 else ([(side.read(group),)], [size])
-            pieces.append([(read, part) for (read,), part in zip(reads, parts, strict=True)])
+            reads, cuts = sliced(side.read(group), size, count) if count > 1 else ([(side.read(group),)], [size])
+            pieces.append([(read, part) for (read,), part in zip(reads, cuts, strict=True)])
         for how, ours, theirs in _meetings(op, *pieces):
             met.setdefault(how, []).extend(itertools.product(ours, theirs))
     segments = [_meeting(op, how, pairs, left, right) for how, pairs in met.items() if pairs]
     count, split = sum(map(len, segments)), large[0] | large[1]
     text = f"; {len(split)} skewed ones were cut" if split else ""
-    tiling.decide(op, f"both sides by the hash of the keys into {hashed[1]} parts, read as {count} tiles{text}")
+    tiling.decide(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
     order = _order(op, left.order, right.order) if observed else ()
-    whole = not split and len(groups) == hashed[1] and op.how in ("inner", "left", "semi", "anti")
-    return Tiles(tuple(segments), order, hashed if whole else None)
+    whole = not split and len(groups) == parts and op.how in ("inner", "left", "semi", "anti")
+    if not whole:
+        return Tiles(tuple(segments), order)
+    found = Partitioning.of(left.names, parts)
+    return Tiles(tuple(segments), order, found.beside(left.names, right.names) if op.how == "inner" else found)
 
 
 Pieces = list[tuple[Read, Part]]

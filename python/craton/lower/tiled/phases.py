@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from craton.lower.tiled.tiles import hidden_name
-from craton.plan.expr import Call, Column, Expr, Literal, Window, dtype_of
+from craton.plan.expr import Call, Column, Expr, Literal, Window, dtype_of, substitute
 from craton.plan.operators import AggregateCall
 
 Named = tuple[str, Expr]
@@ -50,6 +50,27 @@ def phases_of(call: AggregateCall) -> Phases | None:
     """The phases of an aggregate; None if it needs all rows of a group at once."""
     rule = _RULES.get(call.function)
     return None if rule is None else rule(call)
+
+
+def without_twins(phases: Sequence[Phases]) -> list[Phases]:
+    """The same phases, where what several of them compute of each tile's rows is computed once."""
+    known: dict[AggregateCall, Column] = {}
+    found = []
+    for phase in phases:
+        same: dict[str, Expr] = {}
+        partial = []
+        for name, call in phase.partial:
+            if phase.before is None and call in known:
+                same[name] = known[call]
+            else:
+                known.setdefault(call, Column(name, call.dtype))
+                partial.append((name, call))
+        combine = tuple(
+            (name, replace(call, args=tuple(substitute(arg, same) for arg in call.args)))
+            for name, call in phase.combine
+        )
+        found.append(replace(phase, partial=tuple(partial), combine=combine))
+    return found
 
 
 def of_one_row(call: AggregateCall) -> Expr:
@@ -111,7 +132,7 @@ def _mean(call: AggregateCall) -> Phases | None:
     (arg,) = call.args
     if not (dtype_of(arg).is_numeric() or dtype_of(arg) == BOOL) or isinstance(dtype_of(arg), pl.Decimal):
         return None
-    total = _same(AggregateCall("sum", (Call("cast", (arg,), FLOAT),), FLOAT))
+    total = _same(AggregateCall("sum", (_as_float(arg),), FLOAT))
     counted, count = _counted(arg)
     mean = Call("truediv", (total.final, Call("cast", (count.final,), FLOAT)), FLOAT)
     some = Call("gt", (count.final, Literal(0, INT)), BOOL)
@@ -121,12 +142,16 @@ def _mean(call: AggregateCall) -> Phases | None:
     return Phases((*total.partial, *counted), (*total.combine, *count.combine), final)
 
 
+def _as_float(arg: Expr) -> Expr:
+    return arg if dtype_of(arg) == FLOAT else Call("cast", (arg,), FLOAT)
+
+
 def _moments(call: AggregateCall) -> Phases | None:
     """Variance and what is made of it: squares of deviations of each tile's mean from the group's are added (Chan)."""
     (arg,) = call.args
     if not (dtype_of(arg).is_numeric() or dtype_of(arg) == BOOL) or isinstance(dtype_of(arg), pl.Decimal):
         return None
-    value = Call("cast", (arg,), FLOAT)
+    value = _as_float(arg)
     n, mean, var, squares = (hidden_name() for _ in range(4))
     count_, mean_, var_ = Column(n, INT), Column(mean, FLOAT), Column(var, FLOAT)
     rows = Call("cast", (count_,), FLOAT)

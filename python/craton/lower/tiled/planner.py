@@ -22,10 +22,12 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from craton.lower.tiled.ranges import common_ranges
 from craton.lower.tiled.separate import separate_windows
 from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, copy_of, from_arrow
 from craton.lower.tiled.tiles import (
     Leaf,
+    Ranges,
     Segment,
     Tiles,
     at_rest,
@@ -96,7 +98,7 @@ class Settings:
     """
 
     tiles: int | None = None
-    tile_bytes: int = 64 << 20
+    tile_bytes: int = 256 << 20
     broadcast_bytes: int = 16 << 20
     collapse_bytes: int = 4 << 20
     batch_bytes: int = 0
@@ -213,6 +215,7 @@ class Tiling:
         self._moved: Traffic | None = None
         self._observed = observed_order(root, ordered)
         self._needed = needed_columns(root)
+        self._ranges: dict[Scan, tuple[str, Ranges]] | None = None
         self._readers = Counter(child for op in self.notes for child in op.inputs)
         self._running: dict[Operator, asyncio.Task[Tiles]] = {}
         self._keys: set[int] = set()
@@ -298,6 +301,19 @@ class Tiling:
     def ended(self, rows: int) -> None:
         """Take note that the plan has run, and how many rows it has."""
         self.seconds, self.rows = time.perf_counter() - self._began, rows
+
+    @property
+    def ranges(self) -> dict[Scan, tuple[str, Ranges]]:
+        """By which column, and at which values, scans are cut; the others are cut by rows."""
+        if self._ranges is None:
+            self._ranges = common_ranges(
+                self.root,
+                self._observed,
+                least_tiles=self.least_tiles(),
+                tile_bytes=self.settings.tile_bytes,
+                exactly=self.settings.tiles,
+            )
+        return self._ranges
 
     def observed(self, op: Operator) -> bool:
         """Whether somebody sees the order of an operator's rows."""
@@ -420,8 +436,8 @@ class Tiling:
             return tiles
         outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and not tiles.order)
         columns = self._kept(op, tiles)
-        hashed = tiles.hashed if tiles.hashed and set(tiles.hashed[0]) <= columns.keys() else None
-        return self.resting(columns, outputs, order=tiles.order, hashed=hashed)
+        found = tiles.partitioning.of_columns(columns) if tiles.partitioning else None
+        return self.resting(columns, outputs, order=tiles.order, partitioning=found)
 
     def resting(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
         """Outputs of one part each as tiles."""
@@ -573,7 +589,7 @@ class Tiling:
             others = tuple((column, plan.column(column)) for column in schema(segment.plan))
             segments.append(replace(grown, plan=Project(plan, (*others, (name, place)))))
             before += len(segment)
-        return Tiles(tuple(segments), (OrderKey(name),), tiles.hashed)
+        return Tiles(tuple(segments), (OrderKey(name),), tiles.partitioning)
 
     async def placed(self, op: Operator, tiles: Tiles) -> Tiles:
         """The same rows with their order spelled out in one column of ascending numbers."""

@@ -9,9 +9,10 @@ from dataclasses import replace
 import polars as pl
 
 from craton.lower.tiled.planner import Tiling, tiles_of
-from craton.lower.tiled.sources import cut
+from craton.lower.tiled.sources import cut, cut_by_ranges
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
+    Partitioning,
     Segment,
     Tiles,
     at_rest,
@@ -48,6 +49,11 @@ _WRITTEN_BYTES = 4 << 20
 async def _scan(tiling: Tiling, op: Scan) -> Tiles:
     source = op.source
     if isinstance(source, FileSource):
+        if op in tiling.ranges:
+            name, ranges = tiling.ranges[op]
+            found = _of_scans(op, cut_by_ranges(op, name, ranges))
+            tiling.decide(op, f"cut into {len(found)} ranges of {name}, of which a row group has few values")
+            return replace(found, partitioning=Partitioning.of([name], ranges))
         plans = cut(op, tiling.least_tiles(), tiling.settings.tile_bytes)
         if plans is None:
             return await _read_by_one(tiling, op, source)
@@ -144,7 +150,7 @@ async def _project(tiling: Tiling, op: Project) -> Tiles:
     return tiles.then(
         lambda plan: Project(plan, (*columns, *carried)),
         order=tuple(replace(key, name=names[key.name]) for key in order),
-        hashed=_still_hashed(tiles, columns),
+        partitioning=_still_partitioned(tiles, columns),
     )
 
 
@@ -152,12 +158,10 @@ def _as_column(tiles: Tiles, name: str) -> Column:
     return Column(name, tiles.schema[name])
 
 
-def _still_hashed(tiles: Tiles, columns: tuple[tuple[str, Expr], ...]) -> tuple[tuple[str, ...], int] | None:
-    if tiles.hashed is None:
+def _still_partitioned(tiles: Tiles, columns: tuple[tuple[str, Expr], ...]) -> Partitioning | None:
+    if tiles.partitioning is None:
         return None
-    renamed = {expr.name: name for name, expr in columns if isinstance(expr, Column)}
-    names, parts = tiles.hashed
-    return (tuple(renamed[name] for name in names), parts) if renamed.keys() >= set(names) else None
+    return tiles.partitioning.renamed((expr.name, name) for name, expr in columns if isinstance(expr, Column))
 
 
 @tiles_of(Filter)
@@ -232,7 +236,7 @@ def _cut_to(tiles: Tiles, start: int, stop: int) -> Tiles:
         scan, leaf = new_leaf(tiles.schema, reads=(read,), sizes=(size,), kept=tiles.kept)
         whole = (low, high) == (0, size.rows)
         segments.append(Segment(scan if whole else Slice(scan, low, max(high - low, 0)), (leaf,)))
-    return replace(tiles, segments=tuple(segments), hashed=None)
+    return replace(tiles, segments=tuple(segments), partitioning=None)
 
 
 @tiles_of(Union)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
+from craton.lower.tiled.tiles import Ranges
 from craton.plan.expr import Call, Expr, Literal, roots
 from craton.plan.operators import Filter, Operator, Project, Scan, Slice
 from craton.plan.size import value_bytes
-from craton.plan.sources import FileSource
+from craton.plan.sources import FileSource, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,7 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     list of Operator or None
         None if the files cannot be read in pieces.
     """
-    source = scan.source
-    if not isinstance(source, FileSource):
-        return None
-    groups = _row_groups(source)
+    source, groups = scan.source, row_groups(scan.source)
     if groups is None:
         return None
     total = sum(rows for file in groups for rows in file)
@@ -56,6 +56,40 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     return [_piece(scan, piece, groups) for piece in _pieces(groups, total, wanted)]
 
 
+def cut_by_ranges(scan: Scan, name: str, ranges: Ranges) -> list[Operator]:
+    """Plans that read the rows of a scan by ranges of a column that :func:`extremes_of` knows.
+
+    Rows of each plan come in file order.
+    """
+    source, rows = scan.source, row_groups(scan.source)
+    found = extremes_of(source, name)
+    assert rows is not None
+    assert found is not None
+    ends = list(itertools.accumulate((number for file in rows for number in file), initial=0))
+    files = list(itertools.accumulate(map(sum, rows), initial=0))
+    plans: list[Operator] = []
+    for first, last, least, beyond in covers(found, ranges):
+        plan = _piece(scan, _between(ends[first], ends[last], files), rows)
+        column = plan.column(name)
+        if least is not None and any(low < least for low, _ in found[first:last]):
+            plan = Filter(plan, Call("ge", (column, Literal(least, column.dtype)), pl.Boolean()))
+        if beyond is not None and any(high >= beyond for _, high in found[first:last]):
+            plan = Filter(plan, Call("lt", (column, Literal(beyond, column.dtype)), pl.Boolean()))
+        plans.append(plan)
+    return plans
+
+
+def covers(extremes: Sequence[tuple[Any, Any]], ranges: Ranges) -> Iterator[tuple[int, int, Any, Any]]:
+    """For each range the first row group with values in it, the one behind the last; and from where on up to where it goes."""
+    for least, beyond in itertools.pairwise([None, *ranges.starts, None]):
+        there = [
+            i
+            for i, (low, high) in enumerate(extremes)
+            if (least is None or high >= least) and (beyond is None or low < beyond)
+        ]
+        yield (there[0], there[-1] + 1, least, beyond) if there else (0, 0, least, beyond)
+
+
 def _whole(scan: Scan) -> Operator:
     return replace(scan, source=_alone(scan.source))  # type: ignore[arg-type]
 
@@ -65,8 +99,10 @@ def _alone(source: FileSource) -> FileSource:
     return replace(source, held=None, reopen=None)
 
 
-def _row_groups(source: FileSource) -> list[tuple[int, ...]] | None:
-    """Rows of each row group of each file."""
+def row_groups(source: Source) -> list[tuple[int, ...]] | None:
+    """Rows of each row group of each file; None where files cannot be read in pieces."""
+    if not isinstance(source, FileSource):
+        return None
     if source.filesystem is not None or source.storage_options or any("://" in path for path in source.paths):
         return None
     if source.format == "parquet":
@@ -82,11 +118,55 @@ def _versioned(source: FileSource) -> Iterator[tuple[str, object]]:
 
 
 @functools.lru_cache(4096)
-def _groups_of(path: str, _version: str) -> tuple[int, ...]:
+def _groups_of(path: str, version: str) -> tuple[int, ...]:
+    metadata = _metadata(path, version)
+    return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+
+
+@functools.lru_cache(64)
+def _metadata(path: str, _version: str) -> Any:
     import pyarrow.parquet as pq
 
-    metadata = pq.read_metadata(path)
-    return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    return pq.read_metadata(path)
+
+
+def extremes_of(source: Source, name: str) -> list[tuple[Any, Any]] | None:
+    """The least and the greatest value of a column in each row group.
+
+    None where the files do not tell, where values are missing, and for other columns than of integers and dates.
+    """
+    if not isinstance(source, FileSource) or source.format != "parquet" or row_groups(source) is None:
+        return None
+    if not (dict(source.columns)[name].is_integer() or dict(source.columns)[name] == pl.Date):
+        return None
+    found: list[tuple[Any, Any]] = []
+    for path, version in _versioned(source):
+        of_file = _extremes(path, str(version), name)
+        if of_file is None:
+            return None
+        found += of_file
+    kind = datetime.date if dict(source.columns)[name] == pl.Date else int
+    if not all(type(value) is kind for pair in found for value in pair):
+        return None  # the files have another type than the plan
+    return found
+
+
+@functools.lru_cache(4096)
+def _extremes(path: str, version: str, name: str) -> list[tuple[Any, Any]] | None:
+    metadata = _metadata(path, version)
+    numbers = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name]
+    if len(numbers) != 1:
+        return None
+    found = []
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        known = group.column(numbers[0]).statistics
+        if not group.num_rows:
+            continue
+        if known is None or not known.has_min_max or not known.has_null_count or known.null_count:
+            return None
+        found.append((known.min, known.max))
+    return found if len(found) == metadata.num_row_groups else None
 
 
 def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Iterator[Piece]:
@@ -107,11 +187,16 @@ def _pieces(groups: Sequence[tuple[int, ...]], total: int, wanted: int) -> Itera
             cuts.append(place)
     cuts.append(total)
     for start, stop in itertools.pairwise(cuts):
-        first = max(i for i, begin in enumerate(file_starts[:-1]) if begin <= start)
-        last = min(i for i, begin in enumerate(file_starts) if begin >= stop)
-        begin, end = file_starts[first], file_starts[last]
-        rows = None if (start, stop) == (begin, end) else (start - begin, stop - start)
-        yield Piece((first, last), rows, start)
+        yield _between(start, stop, file_starts)
+
+
+def _between(start: int, stop: int, file_starts: Sequence[int]) -> Piece:
+    """The rows from one number up to another, given the number of the first row of each file, and of all."""
+    first = max(i for i, begin in enumerate(file_starts[:-1]) if begin <= start)
+    last = max(min(i for i, begin in enumerate(file_starts) if begin >= stop), first + 1)
+    begin, end = file_starts[first], file_starts[last]
+    rows = None if (start, stop) == (begin, end) else (start - begin, stop - start)
+    return Piece((first, last), rows, start)
 
 
 def _piece(scan: Scan, piece: Piece, groups: Sequence[tuple[int, ...]]) -> Operator:

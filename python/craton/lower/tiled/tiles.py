@@ -7,7 +7,7 @@ operators that need no exchange only grow the plan, and run in one task with wha
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -142,6 +142,67 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of one column, one a tile.
+
+    Parameters
+    ----------
+    starts
+        The least value of each but the first, ascending.
+    """
+
+    starts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """That rows of equal keys are in one tile, and in which.
+
+    Parameters
+    ----------
+    keys
+        For each key the columns that have its value: any of them tells it.
+    by
+        As many partitions by the hash of the keys; or ranges of the only one.
+    """
+
+    keys: tuple[frozenset[str], ...]
+    by: int | Ranges
+
+    @classmethod
+    def of(cls, names: Iterable[str], by: int | Ranges) -> Partitioning:
+        """By columns."""
+        return cls(tuple(frozenset([name]) for name in names), by)
+
+    def within(self, names: Collection[str]) -> bool:
+        """Whether rows that agree in these columns are in one tile."""
+        return all(not key.isdisjoint(names) for key in self.keys)
+
+    def renamed(self, names: Iterable[tuple[str, str]]) -> Partitioning | None:
+        """With columns called otherwise, by pairs of the old and the new name; None if a key is not among them."""
+        pairs = list(names)
+        keys = tuple(frozenset(new for old, new in pairs if old in key) for key in self.keys)
+        return replace(self, keys=keys) if all(keys) else None
+
+    def of_columns(self, names: Iterable[str]) -> Partitioning | None:
+        """Where there are only these columns; None if a key is not among them."""
+        return self.renamed((name, name) for name in names)
+
+    def beside(self, ours: Sequence[str], theirs: Sequence[str]) -> Partitioning:
+        """Where each row has the values of `ours` in the columns `theirs`, too."""
+        more = [{new for old, new in zip(ours, theirs, strict=True) if old in key} for key in self.keys]
+        return replace(self, keys=tuple(key | found for key, found in zip(self.keys, more, strict=True)))
+
+    def meets(self, other: Partitioning, ours: Sequence[str], theirs: Sequence[str]) -> bool:
+        """Whether rows of another dataset, whose columns `theirs` are equal to `ours` here, are in the tile of the same number."""
+        pairs = list(zip(ours, theirs, strict=True))
+        return (self.by, len(self.keys)) == (other.by, len(other.keys)) and all(
+            any(left in mine and right in yours for left, right in pairs)
+            for mine, yours in zip(self.keys, other.keys, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Tiles:
     """A dataset.
 
@@ -151,13 +212,13 @@ class Tiles:
         Its tiles, one after another.
     order
         The columns by which its rows are in logical order; empty if tile after tile they are, or if nobody sees it.
-    hashed
-        If its tiles are the partitions by a hash: the names of the columns, and the number of partitions.
+    partitioning
+        How its tiles are partitions, if they are.
     """
 
     segments: tuple[Segment, ...]
     order: tuple[OrderKey, ...] = ()
-    hashed: tuple[tuple[str, ...], int] | None = None
+    partitioning: Partitioning | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))

@@ -133,7 +133,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     phases = [found for _, call in op.aggregates if (found := phases_of(call)) is not None]
     rows = hidden_name()
     calls = (*(part for phase in phases for part in phase.partial), (rows, AggregateCall("len", (), INT)))
-    tiles = tiles.then(lambda plan: Aggregate(plan, (), calls), order=(), hashed=None)
+    tiles = tiles.then(lambda plan: Aggregate(plan, (), calls), order=(), partitioning=None)
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
     one = tiling.gathered(tiling.resting(dict(tiles.schema), outputs))
     some = Call("gt", (Column(rows, INT), Literal(0, INT)), pl.Boolean())
@@ -169,12 +169,12 @@ async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     (arg,) = op.aggregates[0][1].args
     value = hidden_name()
     column = Column(value, dtype_of(arg))
-    tiles = tiles.then(lambda plan: Project(plan, ((value, arg),)), order=(), hashed=None)
+    tiles = tiles.then(lambda plan: Project(plan, ((value, arg),)), order=(), partitioning=None)
     if len(tiles) > 1:
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         tiles = await exchanged(tiling, op, tiles, ByHash((value,), parts), one_each((value,), "any"), ordered=False)
     calls = tuple((name, replace(call, args=(column,))) for name, call in op.aggregates)
-    counts = tiles.then(lambda plan: Aggregate(plan, (), calls), hashed=None)
+    counts = tiles.then(lambda plan: Aggregate(plan, (), calls), partitioning=None)
     outputs = await tiling.run_all(op, counts, Keep(), ordered=False)
     one = tiling.gathered(tiling.resting(dict(counts.schema), outputs))
     sums = tuple((name, AggregateCall("sum", (Column(name, call.dtype),), call.dtype)) for name, call in calls)
@@ -213,7 +213,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     value = hidden_name()
     column = Column(value, dtype_of(arg))
     some = Call("not", (Call("is_null", (column,), pl.Boolean()),), pl.Boolean())
-    tiles = tiles.then(lambda plan: Filter(Project(plan, ((value, arg),)), some), order=(), hashed=None)
+    tiles = tiles.then(lambda plan: Filter(Project(plan, ((value, arg),)), some), order=(), partitioning=None)
     ranged = await tiling.by_range(op.input, tiles, (OrderKey(value),))
     calls = [(name, replace(call, args=(column,))) for name, call in op.aggregates]
     if len(ranged) == 1 or not ranged.rows:

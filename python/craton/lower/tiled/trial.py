@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from craton.lower.tiled.planner import SKEWED, Tiling
 from craton.lower.tiled.stage import ByHash, Counted
-from craton.lower.tiled.tiles import Segment, Tiles, hidden_name, selected
+from craton.lower.tiled.tiles import Partitioning, Segment, Tiles, hidden_name, selected
 from craton.plan.operators import Operator, Union
 
 #: From this share of a tile's rows on, what is left of them is not worth the work.
@@ -48,7 +48,7 @@ async def exchanged(
     ordered
         Whether rows of one key stay in order where they are exchanged as they are; few are of one tile each.
     """
-    few = tiles.then(lambda plan: way.few(plan, None), order=(), hashed=None)
+    few = tiles.then(lambda plan: way.few(plan, None), order=(), partitioning=None)
     first, others = tiles.parted(_tried(tiling, op, tiles))
     if not len(first):
         outputs = await tiling.run_all(op, few, exchange, ordered=False)
@@ -73,7 +73,7 @@ async def exchanged(
         tiling.release(tiles)
         groups = tiling.grouped(outputs)
         return _collapsed(tiling, op, tiling.partitions(dict(few.schema), outputs, groups), (), exchange)
-    plain = others.then(way.plain, order=(), hashed=None)
+    plain = others.then(way.plain, order=(), partitioning=None)
     rest = await tiling.run_all(op, plain, exchange, ordered=ordered)
     tiling.release(tiles)
     groups = tiling.grouped(outputs, rest)
@@ -103,10 +103,10 @@ def _collapsed(
     if len(made) > 1 and sum(tiles.nbytes for tiles in every) <= tiling.settings.collapse_bytes:
         tiling.decide(op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task")
         every = [tiling.gathered(tiles) for tiles in every]
-    hashed = (exchange.names, exchange.parts) if len(every[0]) == exchange.parts else None
+    found = Partitioning.of(exchange.names, exchange.parts) if len(every[0]) == exchange.parts else None
     if not plain:
-        return replace(every[0], hashed=hashed)
+        return replace(every[0], partitioning=found)
     (ours,), (theirs,) = every[0].segments, every[1].segments
     columns = tuple(every[0].schema)
     plan = Union((selected(ours.plan, columns), selected(plain[1].single(theirs.plan), columns)))
-    return Tiles((Segment(plan, (*ours.leaves, *theirs.leaves)),), hashed=hashed)
+    return Tiles((Segment(plan, (*ours.leaves, *theirs.leaves)),), partitioning=found)

@@ -31,6 +31,7 @@ from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
     Leaf,
+    Partitioning,
     Segment,
     Tiles,
     at_rest,
@@ -142,12 +143,12 @@ async def _by_keys(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Name
     if tiling.observed(op):
         tiles = tiling.spelled(tiles)
     names, tiles = keyed(tiles, keys)
-    if tiles.hashed is None or not set(tiles.hashed[0]) <= set(names):
+    if tiles.partitioning is None or not tiles.partitioning.within(names):
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, tuple(tiles.schema))
         groups = tiling.grouped(outputs)
-        hashed = (names, parts) if len(groups) == parts else None
-        tiles = tiling.partitions(columns, outputs, groups, order=tiles.order, hashed=hashed)
+        found = Partitioning.of(names, parts) if len(groups) == parts else None
+        tiles = tiling.partitions(columns, outputs, groups, order=tiles.order, partitioning=found)
         skewed = tiling.skewed(tiles.sizes or ())
         if skewed and all(_is_combined(w) or (in_place and _is_running(w)) for _, w in windows):
             parted = await _without_skew(tiling, op, tiles, windows, names, skewed)

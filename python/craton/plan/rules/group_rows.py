@@ -8,8 +8,9 @@ from dataclasses import replace
 import polars as pl
 
 from craton.plan.expr import Column, Expr, dtype_of, roots, substitute
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan, schema
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
 from craton.plan.order import topological
+from craton.plan.origin import origin
 from craton.plan.size import estimate
 
 #: Smaller tables are left alone: their values are few, and quickly hashed.
@@ -103,30 +104,12 @@ def _table_of_texts(base: Operator, keys: tuple[tuple[str, Expr], ...]) -> Scan 
 
 def _origins(op: Operator, expr: Expr) -> set[Scan | None]:
     """The scans that an expression's columns come from; ``None`` for a column that is computed on the way."""
-    return {found[0] if (found := _origin(op, name)) else None for name in roots(expr)}
-
-
-def _origin(op: Operator, name: str) -> tuple[Scan, str] | None:
-    """The scan that a column comes from through inner joins, and its name there."""
-    while not isinstance(op, Scan):
-        match op:
-            case Project():
-                expr = dict(op.columns)[name]
-                if not isinstance(expr, Column):
-                    return None
-                op, name = op.input, expr.name
-            case Filter():
-                op = op.input
-            case Join(how="inner"):
-                op = op.left if name in schema(op.left) else op.right
-            case _:
-                return None
-    return op, name
+    return {found[0] if (found := origin(op, name)) else None for name in roots(expr)}
 
 
 def _at_table(base: Operator, expr: Expr) -> Expr:
     """An expression over the columns of the scan that they come from."""
-    found = {name: _origin(base, name) for name in roots(expr)}
+    found = {name: origin(base, name) for name in roots(expr)}
     return substitute(expr, {name: at[0].column(at[1]) for name, at in found.items() if at is not None})
 
 
