@@ -332,7 +332,7 @@ class PageInput:
             while at < len(self._chosen) and self._chosen[at][1] is stored:
                 together += self._chosen[at][2]
                 at += 1
-            tables += read_stretches(self._store, key, stored.number, stored.store, together)
+            tables += read_stretches(self._store, key, stored.number, stored.store, list(_merged(together)))
         return self._joined(tables)
 
     def tables(self) -> Iterator[pa.Table]:
@@ -354,6 +354,18 @@ class PageInput:
         if self._schemas:
             return pa.ipc.read_schema(pa.py_buffer(self._schemas[0])).empty_table()
         return pa.table({})
+
+
+def _merged(stretches: Sequence[Stretch]) -> Iterator[Stretch]:
+    """Stretches that follow each other in a page as one."""
+    at, first, rows, nbytes = stretches[0]
+    for page, begin, more, size in stretches[1:]:
+        if page == at and begin == first + rows:
+            rows, nbytes = rows + more, nbytes + size
+        else:
+            yield at, first, rows, nbytes
+            at, first, rows, nbytes = page, begin, more, size
+    yield at, first, rows, nbytes
 
 
 #: What is read of one output: the task's key, where it is, and which stretches.

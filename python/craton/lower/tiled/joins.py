@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
+from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
     Leaf,
     Partitioning,
@@ -29,6 +30,8 @@ from craton.schedule.tasks import Output, Part, Read
 #: Which side each kind of join can have broadcast: then the other's rows are all seen by exactly one task.
 _RIGHT = ("inner", "left", "semi", "anti", "cross")
 _LEFT = ("inner", "right", "cross")
+#: What goes to all tiles of the other side is put together before, if it lies in more pieces.
+_PIECES = 64
 
 
 @tiles_of(Join)
@@ -133,13 +136,13 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
     # Estimates may be wrong: the smaller side goes first, and if it is small, it goes to all tiles of the other instead.
     if sizes[0] <= sizes[1]:
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
-        if op.how in _LEFT and _is_small(tiling, made := lefts.tiles(tiling)):
-            return _broadcast_left(tiling, op, made, right)
+        if op.how in _LEFT and _is_small(tiling, lefts.together(tiling)):
+            return _broadcast_left(tiling, op, await _for_many(tiling, op.left, lefts), right)
         rights = await _exchanged(tiling, op.right, right, theirs, parts)
     else:
         rights = await _exchanged(tiling, op.right, right, theirs, parts)
-        if op.how in _RIGHT and _is_small(tiling, made := rights.tiles(tiling)):
-            return _broadcast_right(tiling, op, left, made)
+        if op.how in _RIGHT and _is_small(tiling, rights.together(tiling)):
+            return _broadcast_right(tiling, op, left, await _for_many(tiling, op.right, rights))
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
     return _parted(tiling, op, lefts, rights, observed)
 
@@ -187,10 +190,10 @@ class _Side:
         every = part_sizes(self.outputs)
         return [Part(sum(every[i].rows for i in g), sum(every[i].nbytes for i in g)) for g in groups]
 
-    def tiles(self, tiling: Tiling) -> Tiles:
-        """The parts as tiles."""
-        parts = range(len(self.outputs[0].parts))
-        return tiling.partitions(self.columns, self.outputs, [(part,) for part in parts], order=self.order)
+    def together(self, tiling: Tiling) -> Tiles:
+        """All parts as one tile."""
+        every = tuple(range(len(self.outputs[0].parts)))
+        return tiling.partitions(self.columns, self.outputs, [every], order=self.order)
 
     def read(self, group: tuple[int, ...]) -> Read:
         """The rows of a group of parts."""
@@ -200,6 +203,15 @@ class _Side:
 async def _exchanged(tiling: Tiling, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int) -> _Side:
     columns, outputs = await tiling.by_hash(op, tiles, names, parts, names)
     return _Side(columns, outputs, tiles.order, names)
+
+
+async def _for_many(tiling: Tiling, op: Operator, side: _Side) -> Tiles:
+    """All parts as one tile that many tasks will read: in one piece, if there are many."""
+    tiles = side.together(tiling)
+    if len(side.outputs) * len(side.outputs[0].parts) <= _PIECES:
+        return tiles
+    outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
+    return tiling.resting(side.columns, outputs, order=side.order)
 
 
 def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, observed: bool) -> Tiles:

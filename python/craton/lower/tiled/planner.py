@@ -46,12 +46,14 @@ from craton.plan.operators import Operator, Project, RowNumber, Scan, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, value_bytes
-from craton.schedule.tasks import Output, Part, Read, Runner, Task, Traffic, new_key
+from craton.schedule.tasks import Band, Output, Part, Read, Runner, Task, Traffic, new_key
 
 #: Rows of a tile are numbered below this bit; the tile's number stands above it.
 _ROW_BITS = 40
 #: Bytes of memory that the kernel has for each of a tile, at the most: what is decoded, hash tables, parts of an exchange.
 KERNEL_FACTOR = 8
+# Of a thread's memory, a tile may have such a part.
+_SHARE = 24
 #: A part is skewed from this many times the median part on.
 SKEWED = 4
 #: Of each tile, so many rows are sampled for each range that a sort makes.
@@ -98,11 +100,17 @@ class Settings:
     """
 
     tiles: int | None = None
-    tile_bytes: int = 256 << 20
+    tile_bytes: int = 64 << 20
     broadcast_bytes: int = 16 << 20
     collapse_bytes: int = 4 << 20
     batch_bytes: int = 0
     pinned_bytes: int | None = None
+
+    @classmethod
+    def of_bands(cls, bands: Sequence[Band]) -> Settings:
+        """Tiles for workers: large ones where there is much memory, as each has its own costs."""
+        least = min((band.memory // band.threads for band in bands), default=0)
+        return cls(tile_bytes=min(max(least // _SHARE, 64 << 20), 256 << 20))
 
     @classmethod
     def within(cls, memory: int) -> Settings:

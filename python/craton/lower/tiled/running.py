@@ -178,7 +178,8 @@ def current_engine() -> TiledEngine | None:
         return None
     engine = _of_session.get(session)
     if engine is None:
-        engine = _of_session[session] = TiledEngine(session.runner, session.call, where=f"on {session.where}")
+        settings = Settings.of_bands(session.runner.bands)
+        engine = _of_session[session] = TiledEngine(session.runner, session.call, settings, where=f"on {session.where}")
     return engine
 
 
