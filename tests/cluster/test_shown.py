@@ -41,10 +41,11 @@ def engine(session: ClusterSession) -> Iterator[TiledEngine]:
 
 @pytest.fixture
 def joined(tmp_path: Path) -> Any:
-    """A join whose sides are exchanged by the hash of their keys."""
+    """A join whose sides are exchanged by the hash of their keys: files that ascend by them would not be."""
     left, right = tmp_path / "left.parquet", tmp_path / "right.parquet"
-    pandas.DataFrame({"k": range(ROWS), "x": range(ROWS)}).to_parquet(left, row_group_size=ROWS // 8)
-    pandas.DataFrame({"k": range(ROWS), "y": range(ROWS)}).to_parquet(right, row_group_size=ROWS // 8)
+    keys = [i * 7 % ROWS for i in range(ROWS)]
+    pandas.DataFrame({"k": keys, "x": range(ROWS)}).to_parquet(left, row_group_size=ROWS // 8)
+    pandas.DataFrame({"k": keys, "y": range(ROWS)}).to_parquet(right, row_group_size=ROWS // 8)
     frame = pd.read_parquet(left).merge(pd.read_parquet(right), on="k")
     return frame.groupby("k")[["x", "y"]].sum()
 
