@@ -11,6 +11,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ import craton
 from craton import fallbacks
 from craton.remote import jobs
 from craton.remote import session as sessions
+from craton.remote.functions import Function
+from craton.remote.items import _Items
+from craton.remote.pieces import Told
+from craton.remote.values import pack
 from craton.schedule.inline import InlineRunner
 
 
@@ -95,6 +100,18 @@ OFFSET = 7
 def scale(row: Any, by: float = 2, *, plus: float = 0) -> Any:
     """A function of a module."""
     return row["b"] * by + plus
+
+
+def labels(group: Any) -> str:
+    """What the labels of a group's rows are."""
+    index = group.index
+    return f"{type(index).__name__} {index.dtype} {index.names} {getattr(index, 'freq', '')} {list(index[:3])}"
+
+
+def attributed(df: Any) -> Any:
+    """A frame that says where it comes from."""
+    df.attrs["source"] = "here"
+    return df
 
 
 class Local:
@@ -209,6 +226,16 @@ GROUPS: dict[str, Callable[[Any, Any], Any]] = {
     "no rows": lambda pd, df: df[df["a"] < 0].groupby("key").apply(lambda group: len(group)),
     "of a series": lambda pd, df: df["b"].groupby(df["key"]).apply(lambda group: group.sum()),
     "columns": lambda pd, df: df.groupby("key").apply(lambda group: list(group.columns)),
+    "labels": lambda pd, df: df.reset_index().groupby(OFFSET - df["a"].to_numpy() // 9).apply(labels),
+    "labels of rows in order": lambda pd, df: df.reset_index().groupby(df["a"].to_numpy() // 9).apply(labels),
+    "labels of times": lambda pd, df: df.set_index("time").groupby(OFFSET - df["a"].to_numpy() // 9)["b"].apply(labels),
+    "labels of times in order": lambda pd, df: df.set_index("time").groupby(df["a"].to_numpy() // 9).apply(labels),
+    "labels of levels": lambda pd, df: df.set_index(["key", "a"]).groupby("text", dropna=False).apply(labels),
+    "ranges": lambda pd, df: df.reset_index().groupby(OFFSET - df["a"].to_numpy() // 9).apply(lambda group: group),
+    "shared": lambda pd, df: (df.groupby("a")[["b"]].apply(lambda group: group.__setitem__("b", 0.0) or group), df),
+    "missing keys": lambda pd, df: df.groupby("text").apply(lambda group: group[["a", "maybe"]]),
+    "all kinds": lambda pd, df: df.groupby("key").apply(lambda group: [str(dtype) for dtype in group.dtypes]),
+    "attributes": lambda pd, df: attributed(df).groupby("key").apply(lambda group: str(group.attrs)),
 }
 
 
@@ -237,6 +264,58 @@ def test_small_functions_are_called_here(program: Callable[[Any, Any], Any], wor
 def test_functions_that_take_long_are_called_by_workers(program: Callable[[Any, Any], Any], parallel: Counted) -> None:
     check(program, DATA, native=True)
     assert parallel.pieces > 0
+
+
+def test_groups_are_put_in_order_when_they_are_called(parallel: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    from craton.pandas.calling_groups import _Sorted
+
+    asked: list[tuple[int, int]] = []
+    rows = _Sorted.rows
+
+    def noted(self: Any, first: int, last: int) -> Any:
+        asked.append((int(first), int(last)))
+        return rows(self, first, last)
+
+    monkeypatch.setattr(_Sorted, "rows", noted)
+    check(GROUPS["numbers"], DATA, native=True)
+    assert [first for first, _ in asked] == [0, *(last for _, last in asked[:-1])]
+    assert asked[-1][1] == N
+    assert len(asked) > 1
+
+
+class Held:
+    """A session of two workers that finishes the first piece last, as late as nothing else can be sent."""
+
+    workers, runner = 2, None
+
+    def __init__(self) -> None:
+        self.sent: list[Future[Any]] = []
+
+    def submit(self, work: Any) -> Future[Any]:
+        """Send a piece; all but the first are done at once."""
+        work.close()
+        self.sent.append(Future())
+        if len(self.sent) > 1:
+            self._finish(len(self.sent) - 1)
+        if len(self.sent) == jobs._KEPT * self.workers:
+            self._finish(0)
+        return self.sent[-1]
+
+    def _finish(self, number: int) -> None:
+        self.sent[number].set_result((Told(0.01), pack([number])))
+
+    def release(self, *keys: int) -> None:
+        """Drop nothing."""
+
+
+def test_others_are_sent_while_the_first_is_underway() -> None:
+    session = Held()
+    run = jobs._Run(_Items(list(range(N)), Function(abs)), "test", 1)
+    run.rate = 0.01
+    piece: Any = None
+    assert run.in_workers(session, piece, 0) is None  # type: ignore[arg-type]
+    assert run.results.to_list() == list(range(N))
+    assert len(session.sent) == N
 
 
 def test_small_frames_too(parallel: Counted) -> None:

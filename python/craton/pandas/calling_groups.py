@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pandas._libs import lib
+from pandas._libs.lib import is_range_indexer
 from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter, _is_indexed_like
 
 from craton.errors import Unsupported
@@ -96,6 +97,31 @@ class _GroupsBody:
         return pack_objects(results)
 
 
+class _Sorted:
+    """The rows of an object sorted by group, of which pandas makes a copy at once: here some are copied when they are asked for.
+
+    So the first groups are called before all rows are in order, and workers already run while the driver sorts the others.
+    The labels are sorted at once, because pandas tells from all of them of which class they are.
+    """
+
+    def __init__(self, splitter: Any) -> None:
+        self._data, self._order = splitter.data, splitter._sort_idx
+        in_order = is_range_indexer(self._order, len(self._data))
+        self._whole = splitter._sorted_data if in_order else None
+        self._labels = None if in_order else self._data.index.take(self._order)
+
+    def rows(self, first: int, last: int) -> Any:
+        """Some of the rows, as a slice of all of them would be."""
+        if self._whole is not None:
+            return self._whole.iloc[first:last]
+        data, labels = self._data, self._labels
+        assert labels is not None
+        manager = data._mgr.reindex_indexer(
+            labels[first:last], self._order[first:last], axis=data._get_block_manager_axis(0), allow_dups=True
+        )
+        return data._constructor_from_mgr(manager, axes=manager.axes).__finalize__(data, method="take")
+
+
 class _Groups:
     """The groups of a group-by, one after another."""
 
@@ -105,7 +131,7 @@ class _Groups:
         self.function = function
         self._keys = grouper.result_index
         splitter = grouper._get_splitter(plain(data))
-        self._data: Callable[[], Any] = lambda: splitter._sorted_data
+        self._sorted = _Sorted(splitter)
         starts, ends = lib.generate_slices(splitter._slabels, splitter.ngroups)
         self._starts, self._ends = np.asarray(starts), np.asarray(ends)
         self.weights = np.cumsum(self._ends - self._starts + _EACH)
@@ -113,18 +139,20 @@ class _Groups:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def here(self, start: int, stop: int, results: list[Any]) -> bool:
-        groups = _chopped(self._data(), self._starts[start:stop].tolist(), self._ends[start:stop].tolist())
-        return _collect(groups, self._keys[start:stop], curried(self.function), results)
-
-    def rows(self, start: int, stop: int) -> pa.Table:
+    def _part(self, start: int, stop: int) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The rows of some groups, and where each group starts and ends there."""
         starts, ends = self._starts[start:stop], self._ends[start:stop]
         full = starts < ends  # a category without rows is none of them, at the start of all
         first, last = (starts[full][0], ends[full][-1]) if full.any() else (0, 0)
-        data = self._data().iloc[first:last]
-        return to_table(
-            (data, np.where(full, starts - first, 0), np.where(full, ends - first, 0), self._keys[start:stop])
-        )
+        return self._sorted.rows(first, last), np.where(full, starts - first, 0), np.where(full, ends - first, 0)
+
+    def here(self, start: int, stop: int, results: list[Any]) -> bool:
+        data, starts, ends = self._part(start, stop)
+        groups = _chopped(data, starts.tolist(), ends.tolist())
+        return _collect(groups, self._keys[start:stop], curried(self.function), results)
+
+    def rows(self, start: int, stop: int) -> pa.Table:
+        return to_table((*self._part(start, stop), self._keys[start:stop]))
 
     def unpack(self, table: pa.Table) -> Values:
         return unpack(table)

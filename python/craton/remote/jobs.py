@@ -12,9 +12,9 @@ import math
 import multiprocessing
 import time
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,9 @@ LARGEST = 64 << 20
 
 _AHEAD = 3
 """Pieces that are on their way for each worker."""
+
+_KEPT = 2 * _AHEAD
+"""Pieces for each worker that are on their way, or done before an earlier one is."""
 
 
 class Job(Protocol):
@@ -108,6 +111,10 @@ class Results:
         if not arrays or any(one is None or one.dtype != arrays[0].dtype for one in arrays):  # type: ignore[union-attr]
             return None
         return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]  # type: ignore[arg-type]
+
+
+_Underway: TypeAlias = deque[tuple[int, int, Future[tuple[Told, pa.Table | None]]]]
+"""Pieces that were sent and are not used yet, in order: where each starts and stops, and what becomes of it."""
 
 
 def run(job: Job, name: str, chunk: int | None = None) -> Results:
@@ -256,12 +263,12 @@ class _Run:
 
     def in_workers(self, session: Session, piece: Piece, held: int) -> str | None:
         """Have the rest done by workers; return why that could not be, with the rest left to do here."""
-        underway: deque[tuple[int, int, Future[tuple[Told, pa.Table | None]]]] = deque()
+        underway: _Underway = deque()
         sent = self.done
         by_bytes = self.weight(self.done, self.total)
         try:
             while self.done < self.total:
-                while sent < self.total and len(underway) < _AHEAD * session.workers:
+                while sent < self.total and _room(underway, session.workers):
                     stop = self.reach(sent, min(self.share(sent, session.workers), by_bytes))
                     if self.chunk is not None:
                         stop = min(sent + self.chunk, self.total)
@@ -277,6 +284,10 @@ class _Run:
                         (sent, stop, session.submit(one_piece(session.runner, piece, rows, held, self.name)))
                     )
                     sent = stop
+                if not underway[0][2].done():
+                    # Whichever is done first makes room for another, so that no worker waits for a slow one.
+                    wait([future for _, _, future in underway if not future.done()], return_when=FIRST_COMPLETED)
+                    continue
                 start, stop, future = underway.popleft()
                 told, table = future.result()
                 if told.refused is not None:
@@ -310,6 +321,13 @@ class _Run:
             self.results.values.append(told.value)
         self.rate = 0.5 * self.rate + 0.5 * told.seconds / max(self.weight(start, stop), 1e-9)
         self.done = stop
+
+
+def _room(underway: _Underway, workers: int) -> bool:
+    """Whether another piece should be sent."""
+    if len(underway) >= _KEPT * workers:
+        return False
+    return sum(not future.done() for _, _, future in underway) < _AHEAD * workers
 
 
 def _general_refusal() -> str | None:
