@@ -187,5 +187,9 @@ def resources() -> dict[str, int]:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Everything in a folder: files, folders, sockets."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    """Everything in a folder: files, folders, sockets. Others may remove some of it meanwhile."""
+    return sorted(
+        os.path.relpath(os.path.join(parent, name), folder)
+        for parent, folders, files in os.walk(folder)  # which passes over a folder that has just gone
+        for name in (*folders, *files)
+    )

@@ -46,23 +46,17 @@ def orders() -> pd.DataFrame:
     return pd.DataFrame({"o": keys, "c": generator.integers(0, 9, len(keys)), "s": ["x", "yz"][0]})
 
 
-def ran(query: Callable[[Any], Any], tiles: int = 5) -> tuple[Any, list[str]]:
-    """What a query gives as tiles, and what was decided."""
+def agrees(query: Callable[[Any], Any], tiles: int = 5, broadcast: int = 1) -> list[str]:
+    """Check what a query gives as tiles; return what was decided."""
     clear_memory()
-    settings = Settings(tiles=tiles, broadcast_bytes=1, collapse_bytes=0)
+    settings = Settings(tiles=tiles, broadcast_bytes=broadcast, collapse_bytes=0)
     with (
         craton.option_context(small_rows=0),
         using(TiledEngine(InlineRunner(), settings=settings, least_bytes=0)) as on,
     ):
-        found = materialise(query(craton.pandas))
+        assert difference(query(pd), materialise(query(craton.pandas))) is None
         assert on is not None
-        return found, [what for tiling in on.last for _, what in tiling.decisions]
-
-
-def agrees(query: Callable[[Any], Any], tiles: int = 5) -> list[str]:
-    found, decided = ran(query, tiles)
-    assert difference(query(pd), found) is None
-    return decided
+        return [what for tiling in on.last for _, what in tiling.decisions]
 
 
 def about(decided: list[str], text: str) -> int:
@@ -164,19 +158,10 @@ def test_where_the_order_of_rows_is_seen_files_are_cut_by_rows(tmp_path, lines, 
 
 def test_a_side_that_proves_to_be_small_goes_to_all_tiles(tmp_path, lines, orders) -> None:
     left, right = written(tmp_path / "l", lines.sample(frac=1, random_state=1)), written(tmp_path / "o", orders, 100)
-    clear_memory()
 
     def query(lib: Any) -> Any:
         few = lib.read_parquet(left).groupby("l", as_index=False)["v"].sum()
         few = few[few["v"] > 520]
         return few.merge(lib.read_parquet(right), left_on="l", right_on="o").groupby("c")[["v"]].sum()
 
-    settings = Settings(tiles=5, broadcast_bytes=2000, collapse_bytes=0)
-    with (
-        craton.option_context(small_rows=0),
-        using(TiledEngine(InlineRunner(), settings=settings, least_bytes=0)) as on,
-    ):
-        assert difference(query(pd), materialise(query(craton.pandas))) is None
-        assert on is not None
-        decided = [what for tiling in on.last for _, what in tiling.decisions]
-    assert about(decided, "goes to each of") == 1
+    assert about(agrees(query, broadcast=2000), "goes to each of") == 1

@@ -20,6 +20,8 @@ use crate::images::{Image, Layout};
 const CHUNK: usize = 256 << 10;
 // Bytes of a direct request: enough to keep a disk busy, and few enough that what is done with them meanwhile does not wait for long.
 const DIRECT: usize = 4 << 20;
+// Images of fewer bytes go through the system's page cache and may stay there: a request to the disk for each takes longer.
+const SMALL: u64 = 64 << 10;
 // Bodies of at least this many bytes are read from the page cache by several threads.
 const PARALLEL: usize = 16 << 20;
 const READERS: usize = 4;
@@ -53,6 +55,13 @@ pub(crate) enum Access<'a> {
     Direct(&'a Bounces),
 }
 
+impl Access<'_> {
+    /// How an image of so many bytes is written or read.
+    fn of(self, length: u64) -> Self {
+        if length < SMALL { Access::Buffered } else { self }
+    }
+}
+
 /// Opens a file past the page cache.
 type Opener = fn(&OpenOptions, &Path) -> io::Result<File>;
 
@@ -62,7 +71,7 @@ fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
 
 /// Write an image to a new file; its folder is made if need be. After an error there is no file.
 pub(crate) fn write(path: &Path, layout: &Layout, buffers: &[PageBuffer], access: Access<'_>) -> Result<Image, Error> {
-    write_with(path, layout, buffers, access, open_direct)
+    write_with(path, layout, buffers, access.of(layout.length()), open_direct)
 }
 
 fn write_with(
@@ -197,7 +206,7 @@ fn write_direct(file: &File, slices: &[&[u8]], layout: &Layout, bounces: &Bounce
 
 /// Read an image's buffers into `extent`, which is as long as they are together, and compare the whole file with what was written.
 pub(crate) fn read(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>) -> Result<(), Fault> {
-    read_with(path, image, extent, access, open_direct)
+    read_with(path, image, extent, access.of(image.total), open_direct)
 }
 
 fn read_with(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, opener: Opener) -> Result<(), Fault> {
@@ -238,7 +247,7 @@ fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, 
     if image.is_compressed() {
         image.decompress(&compressed, memory).map_err(Fault::Damaged)?;
     }
-    if matches!(access, Access::Buffered) {
+    if matches!(access, Access::Buffered) && image.total >= SMALL {
         // The bytes are in memory once now; the system need not keep a second copy.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     }

@@ -112,8 +112,7 @@ def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, 
 
 def _partitioned_by(tiles: Tiles, op: Aggregate) -> bool:
     """Whether rows of equal keys are in one tile."""
-    plain = {expr.name for _, expr in op.keys if isinstance(expr, Column)}
-    return tiles.partitioning is not None and tiles.partitioning.within(plain)
+    return tiles.partitioned_by({expr.name for _, expr in op.keys if isinstance(expr, Column)})
 
 
 # ---- all rows of a group at once ----
@@ -146,8 +145,7 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
 
     order = _order(tiling, op, None if first is None else f"{first} first")
     plain = [(expr.name, name) for name, expr in op.keys if isinstance(expr, Column)]
-    found = tiles.partitioning.renamed(plain) if tiles.partitioning else None
-    return replace(tiles.then(build), order=order, partitioning=found)
+    return tiles.then(build, order=order, partitioning=tiles.partitioning_as(plain))
 
 
 # ---- distinct rows ----
@@ -164,7 +162,7 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
     if observed:
         tiles = tiling.spelled(tiles)
     order = tiles.order
-    if tiles.partitioning is None or not tiles.partitioning.within(names):
+    if not tiles.partitioned_by(names):
         wanted = tuple(dict.fromkeys([*tiling.columns(op.input), *names, *(key.name for key in order)]))
         tiles = tiles.then(lambda plan: selected(plan, [name for name in wanted if name in schema(plan)]))
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))

@@ -40,7 +40,7 @@ async def _join(tiling: Tiling, op: Join) -> Tiles:
     if op.how == "cross":
         return _broadcast_right(tiling, op, left, await tiling.rest(op.right, right))
     if _meet(op, left, right):
-        return await _by_keys(tiling, op, left, right)
+        return _pairs(tiling, op, left, right)
     few_left = op.how in _LEFT and _is_small(tiling, left)
     if op.how in _RIGHT and _is_small(tiling, right) and not (few_left and left.nbytes < right.nbytes):
         return _broadcast_right(tiling, op, left, right)
@@ -103,12 +103,7 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
 
 def _partitioning(op: Join, left: Tiles | None, right: Tiles | None) -> Partitioning | None:
     """How a join's tiles are partitions, as those of one side are, of whose rows each is read by one task."""
-    pairs = [
-        (ours.name, theirs.name)
-        for ours, theirs in zip(op.left_on, op.right_on, strict=True)
-        if op.how == "inner" and isinstance(ours, Column) and isinstance(theirs, Column)
-    ]
-    ours, theirs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    ours, theirs = _plain_keys(op) if op.how == "inner" else ([], [])
     if left is not None and left.partitioning is not None and op.how in ("inner", "left", "semi", "anti", "cross"):
         return left.partitioning.beside(ours, theirs)
     if right is not None and right.partitioning is not None and op.how in ("inner", "right", "cross"):
@@ -116,61 +111,69 @@ def _partitioning(op: Join, left: Tiles | None, right: Tiles | None) -> Partitio
     return None
 
 
-# ---- by the hash of the keys ----
+def _plain_keys(op: Join) -> tuple[list[str], list[str]]:
+    """The columns of both sides that are keys as they are, each beside that of the other side."""
+    keys = zip(op.left_on, op.right_on, strict=True)
+    plain = [
+        (ours.name, theirs.name) for ours, theirs in keys if isinstance(ours, Column) and isinstance(theirs, Column)
+    ]
+    return [ours for ours, _ in plain], [theirs for _, theirs in plain]
 
 
-async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
-    observed = tiling.observed(op)
-    if observed:
-        left = tiling.spelled(left)
-        right = tiling.spelled(right) if op.how not in ("semi", "anti") else right
-    ours, left = keyed(left, op.left_on)
-    theirs, right = keyed(right, op.right_on)
-    if _meet(op, left, right):
-        by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, Ranges)
-        how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
-        tiling.decide(op, f"both sides are {how}, into {len(left)} tiles")
-        return _pairs(op, left, right, observed)
-    sizes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
-    parts = tiling.parts(sum(sizes))
-    # Estimates may be wrong: the smaller side goes first, and if it is small, it goes to all tiles of the other instead.
-    if sizes[0] <= sizes[1]:
-        lefts = await _exchanged(tiling, op.left, left, ours, parts)
-        if op.how in _LEFT and _is_small(tiling, lefts.together(tiling)):
-            return _broadcast_left(tiling, op, await _for_many(tiling, op.left, lefts), right)
-        rights = await _exchanged(tiling, op.right, right, theirs, parts)
-    else:
-        rights = await _exchanged(tiling, op.right, right, theirs, parts)
-        if op.how in _RIGHT and _is_small(tiling, rights.together(tiling)):
-            return _broadcast_right(tiling, op, left, await _for_many(tiling, op.right, rights))
-        lefts = await _exchanged(tiling, op.left, left, ours, parts)
-    return _parted(tiling, op, lefts, rights, observed)
+# ---- tile by tile ----
 
 
 def _meet(op: Join, left: Tiles, right: Tiles) -> bool:
     """Whether both sides are partitioned by their keys alike."""
     if left.partitioning is None or right.partitioning is None or len(left) != len(right):
         return False
-    pairs = zip(op.left_on, op.right_on, strict=True)
-    plain = [
-        (ours.name, theirs.name) for ours, theirs in pairs if isinstance(ours, Column) and isinstance(theirs, Column)
-    ]
-    ours, theirs = [pair[0] for pair in plain], [pair[1] for pair in plain]
-    return left.partitioning.meets(right.partitioning, ours, theirs) and len(left.segments) == len(right.segments) == 1
+    alike = left.partitioning.meets(right.partitioning, *_plain_keys(op))
+    return alike and len(left.segments) == len(right.segments) == 1
 
 
-def _pairs(op: Join, left: Tiles, right: Tiles, observed: bool) -> Tiles:
+def _pairs(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
+    by_ranges = left.partitioning is not None and isinstance(left.partitioning.by, Ranges)
+    how = "cut by ranges of the keys" if by_ranges else "partitioned by the keys already"
+    tiling.decide(op, f"both sides are {how}, into {len(left)} tiles")
+    left, right, order = _spelled(tiling, op, left, right)
     (ours,), (theirs,) = left.segments, right.segments
     plan = replace(op, left=ours.plan, right=theirs.plan)
     segment = Segment(plan, (*ours.leaves, *theirs.leaves), {**ours.constants, **theirs.constants})
-    order = _order(op, left.order, right.order) if observed else ()
     return Tiles((segment,), order, _partitioning(op, left, right))
 
 
-def _order(op: Join, left: tuple[OrderKey, ...], right: tuple[OrderKey, ...]) -> tuple[OrderKey, ...]:
+def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles, Tiles, tuple[OrderKey, ...]]:
+    """Both sides, and the order of what they are joined to: spelled out, if it is seen."""
+    if not tiling.observed(op):
+        return left, right, ()
+    left = tiling.spelled(left)
     if op.how in ("semi", "anti"):
-        return left
-    return right + left if op.how == "right" else left + right
+        return left, right, left.order
+    right = tiling.spelled(right)
+    return left, right, right.order + left.order if op.how == "right" else left.order + right.order
+
+
+# ---- by the hash of the keys ----
+
+
+async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
+    left, right, order = _spelled(tiling, op, left, right)
+    ours, left = keyed(left, op.left_on)
+    theirs, right = keyed(right, op.right_on)
+    sizes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
+    parts = tiling.parts(sum(sizes))
+    # Estimates may be wrong: the smaller side goes first, and if it is small, it goes to all tiles of the other instead.
+    if sizes[0] <= sizes[1]:
+        lefts = await _exchanged(tiling, op.left, left, ours, parts)
+        if op.how in _LEFT and (few := await _few(tiling, op.left, lefts)) is not None:
+            return _broadcast_left(tiling, op, few, right)
+        rights = await _exchanged(tiling, op.right, right, theirs, parts)
+    else:
+        rights = await _exchanged(tiling, op.right, right, theirs, parts)
+        if op.how in _RIGHT and (few := await _few(tiling, op.right, rights)) is not None:
+            return _broadcast_right(tiling, op, left, few)
+        lefts = await _exchanged(tiling, op.left, left, ours, parts)
+    return _parted(tiling, op, lefts, rights, order)
 
 
 # ---- parts far larger than the others ----
@@ -190,11 +193,6 @@ class _Side:
         every = part_sizes(self.outputs)
         return [Part(sum(every[i].rows for i in g), sum(every[i].nbytes for i in g)) for g in groups]
 
-    def together(self, tiling: Tiling) -> Tiles:
-        """All parts as one tile."""
-        every = tuple(range(len(self.outputs[0].parts)))
-        return tiling.partitions(self.columns, self.outputs, [every], order=self.order)
-
     def read(self, group: tuple[int, ...]) -> Read:
         """The rows of a group of parts."""
         return Read(tuple(output.key for output in self.outputs), group)
@@ -205,16 +203,19 @@ async def _exchanged(tiling: Tiling, op: Operator, tiles: Tiles, names: tuple[st
     return _Side(columns, outputs, tiles.order, names)
 
 
-async def _for_many(tiling: Tiling, op: Operator, side: _Side) -> Tiles:
-    """All parts as one tile that many tasks will read: in one piece, if there are many."""
-    tiles = side.together(tiling)
-    if len(side.outputs) * len(side.outputs[0].parts) <= _PIECES:
+async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
+    """All parts as one tile that many tasks will read, if they are few bytes: in one piece, if they lie in many."""
+    every = tuple(range(len(side.outputs[0].parts)))
+    tiles = tiling.partitions(side.columns, side.outputs, [every], order=side.order)
+    if not _is_small(tiling, tiles):
+        return None
+    if len(side.outputs) * len(every) <= _PIECES:
         return tiles
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
     return tiling.resting(side.columns, outputs, order=side.order)
 
 
-def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, observed: bool) -> Tiles:
+def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:
     """The tiles of a join of parts. A part far larger than the others is cut on both sides, and each piece meets each."""
     groups, parts = tiling.grouped(left.outputs, right.outputs), len(left.outputs[0].parts)
     sizes = (left.sizes(groups), right.sizes(groups))
@@ -235,7 +236,6 @@ def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, observed: bool)
     count, split = sum(map(len, segments)), large[0] | large[1]
     text = f"; {len(split)} skewed ones were cut" if split else ""
     tiling.decide(op, f"both sides by the hash of the keys into {parts} parts, read as {count} tiles{text}")
-    order = _order(op, left.order, right.order) if observed else ()
     whole = not split and len(groups) == parts and op.how in ("inner", "left", "semi", "anti")
     if not whole:
         return Tiles(tuple(segments), order)

@@ -54,6 +54,8 @@ _ROW_BITS = 40
 KERNEL_FACTOR = 8
 # Of a thread's memory, a tile may have such a part.
 _SHARE = 24
+#: Tiles are not smaller, whatever the memory: each part of an exchange of each has a page.
+_LEAST_TILE = 128 << 10
 #: A part is skewed from this many times the median part on.
 SKEWED = 4
 #: Of each tile, so many rows are sampled for each range that a sort makes.
@@ -115,7 +117,7 @@ class Settings:
     @classmethod
     def within(cls, memory: int) -> Settings:
         """Tiles of which the kernel can compute one at a time in so many bytes of memory."""
-        tile = min(max(memory // KERNEL_FACTOR, 1 << 16), 64 << 20)
+        tile = min(max(memory // KERNEL_FACTOR, _LEAST_TILE), 64 << 20)
         broadcast, collapse = min(tile // 2, 16 << 20), min(tile // 4, 4 << 20)
         return cls(
             tile_bytes=tile,
@@ -444,7 +446,7 @@ class Tiling:
             return tiles
         outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and not tiles.order)
         columns = self._kept(op, tiles)
-        found = tiles.partitioning.of_columns(columns) if tiles.partitioning else None
+        found = tiles.partitioning_as((name, name) for name in columns)
         return self.resting(columns, outputs, order=tiles.order, partitioning=found)
 
     def resting(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
 from craton.lower.tiled.sources import covers, extremes_of, row_groups
 from craton.lower.tiled.tiles import Ranges
 from craton.plan.expr import Column, Expr
@@ -76,21 +78,19 @@ def _classes(root: Operator, observed: Mapping[Operator, bool]) -> list[list[Key
         if isinstance(op, Join):
             pairs = zip(op.left_on, op.right_on, strict=True)
             met = [[clustered(op.left, ours), clustered(op.right, theirs)] for ours, theirs in pairs]
-            met = [pair for pair in met if None not in pair]
         elif isinstance(op, Aggregate):
             met = [[clustered(op.input, expr)] for _, expr in op.keys]
         elif isinstance(op, Distinct):
             met = [[clustered(op.input, op.input.column(name))] for name in op.subset or tuple(schema(op.input))]
         for keys in met:
             there = [key for key in keys if key is not None]
-            if len({schema_of(key) for key in there}) == 1:
+            if len(there) == len(keys) and len(set(map(_dtype_of, there))) == 1:
                 together = set(there).union(*(same.get(key, ()) for key in there))
                 same |= dict.fromkeys(together, together)
     return [list(keys) for keys in {id(keys): keys for keys in same.values()}.values()]
 
 
-def schema_of(key: Key) -> Any:
-    """The type of a scan's column."""
+def _dtype_of(key: Key) -> pl.DataType:
     return dict(key[0].source.columns)[key[1]]
 
 
@@ -102,7 +102,9 @@ def _ranges(keys: Mapping[Scan, str], wanted: int) -> Ranges | None:
         return None
     # Of the scan whose row groups hold the most values each: then the others are cut near the ends of theirs.
     enough = [scan for scan in keys if len(groups[scan]) >= wanted]
-    pattern = min(enough or keys, key=lambda scan: len(groups[scan]) * (1 if enough else -1))
+    pattern = (
+        min(enough, key=lambda scan: len(groups[scan])) if enough else max(keys, key=lambda scan: len(groups[scan]))
+    )
     heaviest = max(keys, key=scanned_bytes)
     ascending = sorted(zip(groups[heaviest], rows[heaviest], strict=True))
     before = list(itertools.accumulate((number for _, number in ascending), initial=0))
@@ -125,10 +127,7 @@ def _ranges(keys: Mapping[Scan, str], wanted: int) -> Ranges | None:
 
 def _even(candidates: Sequence[Any], rows: Sequence[int], total: int, wanted: int) -> list[Any]:
     """Of values, with so many rows before each, those that cut all rows into parts of about equal size."""
-    found: dict[Any, None] = {}
-    for number in range(1, wanted):
-        ideal = total * number / wanted
-        near = min(range(len(rows)), key=lambda i: abs(rows[i] - ideal), default=None)
-        if near is not None:
-            found[candidates[near]] = None
-    return sorted(found)
+    if not candidates:
+        return []
+    ideals = (total * number / wanted for number in range(1, wanted))
+    return sorted({candidates[min(range(len(rows)), key=lambda i: abs(rows[i] - ideal))] for ideal in ideals})

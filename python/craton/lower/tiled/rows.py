@@ -24,7 +24,7 @@ from craton.lower.tiled.tiles import (
 )
 from craton.lower.tiled.windows import without_windows
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Call, Column, Expr, Literal, roots
+from craton.plan.expr import Call, Column, Literal, roots
 from craton.plan.operators import (
     Attach,
     Filter,
@@ -150,18 +150,12 @@ async def _project(tiling: Tiling, op: Project) -> Tiles:
     return tiles.then(
         lambda plan: Project(plan, (*columns, *carried)),
         order=tuple(replace(key, name=names[key.name]) for key in order),
-        partitioning=_still_partitioned(tiles, columns),
+        partitioning=tiles.partitioning_as((expr.name, name) for name, expr in columns if isinstance(expr, Column)),
     )
 
 
 def _as_column(tiles: Tiles, name: str) -> Column:
     return Column(name, tiles.schema[name])
-
-
-def _still_partitioned(tiles: Tiles, columns: tuple[tuple[str, Expr], ...]) -> Partitioning | None:
-    if tiles.partitioning is None:
-        return None
-    return tiles.partitioning.renamed((expr.name, name) for name, expr in columns if isinstance(expr, Column))
 
 
 @tiles_of(Filter)

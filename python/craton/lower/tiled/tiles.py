@@ -184,10 +184,6 @@ class Partitioning:
         keys = tuple(frozenset(new for old, new in pairs if old in key) for key in self.keys)
         return replace(self, keys=keys) if all(keys) else None
 
-    def of_columns(self, names: Iterable[str]) -> Partitioning | None:
-        """Where there are only these columns; None if a key is not among them."""
-        return self.renamed((name, name) for name in names)
-
     def beside(self, ours: Sequence[str], theirs: Sequence[str]) -> Partitioning:
         """Where each row has the values of `ours` in the columns `theirs`, too."""
         more = [{new for old, new in zip(ours, theirs, strict=True) if old in key} for key in self.keys]
@@ -264,6 +260,14 @@ class Tiles:
             parts[0].extend([segment.some(0, taken)] if taken else [])
             parts[1].extend([segment.some(taken, len(segment))] if taken < len(segment) else [])
         return replace(self, segments=tuple(parts[0])), replace(self, segments=tuple(parts[1]))
+
+    def partitioned_by(self, names: Collection[str]) -> bool:
+        """Whether rows that agree in these columns are in one tile."""
+        return self.partitioning is not None and self.partitioning.within(names)
+
+    def partitioning_as(self, names: Iterable[tuple[str, str]]) -> Partitioning | None:
+        """How the tiles are partitions where columns are called otherwise, by pairs of the old and the new name."""
+        return None if self.partitioning is None else self.partitioning.renamed(names)
 
     def then(self, build: Callable[[Operator], Operator], **changes: Any) -> Tiles:
         """The same tiles with something done to each."""

@@ -143,7 +143,7 @@ async def _by_keys(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Name
     if tiling.observed(op):
         tiles = tiling.spelled(tiles)
     names, tiles = keyed(tiles, keys)
-    if tiles.partitioning is None or not tiles.partitioning.within(names):
+    if not tiles.partitioned_by(names):
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
         columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, tuple(tiles.schema))
         groups = tiling.grouped(outputs)
