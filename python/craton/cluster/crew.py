@@ -475,7 +475,11 @@ class Crew:
             return True
 
     def _reserved(self, job: Job, need: int, reads: int) -> Any:
-        """Memory of the store's, as much as is needed; None if there is not and other tasks run, which will give some back."""
+        """Memory of the store's, as much as is needed; None if there is not and other tasks run, which will give some back.
+
+        Half of the worker's share is left to pages at least, for those of all workers lie in the same memory.
+        """
+        need = min(need, self.memory // 2)
         try:
             return self._store.reserve(need)
         except MemoryError:

@@ -44,7 +44,7 @@ def common_ranges(
     observed
         Whether the order of an operator's rows is seen; scans of which it is are cut by rows.
     least_tiles, tile_bytes
-        How many tiles there are at least, and how many bytes of a scan a tile should have.
+        How many tiles there are at least, and how many bytes a tile should have of all scans that it meets.
     exactly
         How many there are to be instead.
     """
@@ -52,10 +52,10 @@ def common_ranges(
     classes = _classes(root, observed)
     for keys in sorted(classes, key=lambda keys: -sum(scanned_bytes(scan) for scan, _ in keys)):
         free = {scan: name for scan, name in keys if scan not in found}
-        most = max((scanned_bytes(scan) for scan in free), default=0)
-        if exactly is None and most < tile_bytes:
+        nbytes = sum(map(scanned_bytes, free))
+        if not free or (exactly is None and max(map(scanned_bytes, free)) < tile_bytes):
             continue
-        ranges = _ranges(free, exactly or max(least_tiles, -(-most // tile_bytes)))
+        ranges = _ranges(free, exactly or max(least_tiles, -(-nbytes // tile_bytes)))
         if ranges is not None:
             found |= {scan: (name, ranges) for scan, name in free.items()}
     return found
