@@ -22,7 +22,7 @@ import cloudpickle
 
 from craton.cluster.fetching import Near, Wanted
 from craton.cluster.transfer import Place, place_of
-from craton.schedule.metering import SMALL_NEED, Meter, lent, projected
+from craton.schedule.metering import SMALL_NEED, Meter, Remainder, lent, projected
 from craton.schedule.pages import Chosen, OutputLost, PageInput, PageSink, Piece, Stored, cut, inputs_of
 from craton.schedule.tasks import Read, Work
 from craton.schedule.waiting import Waiting
@@ -164,7 +164,7 @@ class Crew:
         self._full = False
         self._told = Told()
         self._quiet = True  # the loop does not know yet that there is something to tell
-        self._meter = Meter()
+        self._meter, self._remainder = Meter(), Remainder(store, memory)
         self.done = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"craton-task-{i}", daemon=True) for i in range(threads)
@@ -361,7 +361,9 @@ class Crew:
             reads = sum(one.nbytes for one in inputs)
             need = projected(job.memory, reads, job.nbytes)
             again = not self._admitted(job, need)
-            if not again and need >= SMALL_NEED:
+            if job.alone:
+                self._remainder.release()  # pages come first now
+            elif not again and need >= SMALL_NEED:
                 reserved = self._reserved(job, need, reads)
                 again = reserved is None
             if not again:
@@ -370,6 +372,7 @@ class Crew:
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
+                    self._remainder.begin()
                     self._meter.begin()
                 try:
                     job.interruptible = True
@@ -391,6 +394,7 @@ class Crew:
             sink.abandon()
         if reserved is not None:
             reserved.release()
+            self._settled()
         lost = where.get(error.key) if isinstance(error, OutputLost) else None
         self._finish(job, sink, stored, value, seconds, memory, error, again, lost)
         if error is not None:
@@ -479,7 +483,7 @@ class Crew:
 
         Half of the worker's share is left to pages at least, for those of all workers lie in the same memory.
         """
-        need = min(need, self.memory // 2)
+        need = min(need, self.memory // 2 - self._remainder.nbytes)
         try:
             return self._store.reserve(need)
         except MemoryError:
@@ -488,6 +492,14 @@ class Crew:
                     self._full = True
                     return None
         return lent(self._store, need, reads)
+
+    def _settled(self) -> None:
+        """See to what this process keeps after a task, if no other runs."""
+        with self._changed:
+            alone = len(self._running) == 1
+        if alone:
+            with contextlib.suppress(ConnectionError, MemoryError):
+                self._remainder.settle()
 
     def _finish(
         self,
@@ -502,8 +514,8 @@ class Crew:
         lost: Stored | None,
     ) -> None:
         failure = None
-        if isinstance(error, MemoryError) and not job.alone and not job.cancelled and self.threads > 1:
-            job.alone = again = True  # it may fit when nothing else runs
+        if isinstance(error, MemoryError) and not job.alone and not job.cancelled:
+            job.alone = again = True  # it may fit when nothing else runs, and nothing is kept free
         elif error is not None and not isinstance(error, OutputLost) and not job.cancelled:
             failure = packed_error(error)
         with self._changed:

@@ -6,6 +6,8 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from craton.kernel.memory import give_back
+
 if TYPE_CHECKING:
     from craton.store import Store
 
@@ -54,6 +56,53 @@ def own_memory() -> int:
     except OSError:
         return 0
     return (int(resident) - int(shared)) * _PAGE
+
+
+class Remainder:
+    """What a process keeps after its tasks, beyond what it had before the first: given back, or else taken from the store's memory.
+
+    Parameters
+    ----------
+    store
+        Pages leave it as much memory as the process keeps.
+    memory
+        Bytes that the process's tasks have: a small part of them is not worth asking for, and more than a quarter is not taken.
+
+    Attributes
+    ----------
+    nbytes : int
+        What was asked for.
+    """
+
+    def __init__(self, store: Store, memory: int) -> None:
+        self._store, self._memory = store, memory
+        self._first: int | None = None
+        self._taken: Any = None
+        self.nbytes = 0
+
+    def begin(self) -> None:
+        """Say that the first task begins; further calls do nothing."""
+        if self._first is None:
+            self._first = own_memory()
+
+    def settle(self) -> None:
+        """Say that no task runs."""
+        little = self._memory // 32
+        kept = own_memory() - (self._first or 0)
+        if kept > 2 * little:
+            give_back()
+            kept = own_memory() - (self._first or 0)
+        wanted = min(max(kept, 0), self._memory // 4)
+        if abs(wanted - self.nbytes) <= little:
+            return
+        self.release()
+        self._taken, self.nbytes = self._store.reserve(wanted, at_least=0), wanted
+
+    def release(self) -> None:
+        """Leave all memory to pages, until the next time that no task runs."""
+        if self._taken is not None:
+            self._taken.release()
+            self._taken, self.nbytes = None, 0
 
 
 class Meter:

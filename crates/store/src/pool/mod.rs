@@ -70,6 +70,9 @@ impl Default for PoolOptions {
     }
 }
 
+// Memory that is free in one client's segments and taken in another's may exceed the limit by its part of this many.
+const SLACK: u64 = 32;
+
 /// What the pool, its I/O threads and the pages that were handed out share.
 struct Shared {
     options: PoolOptions,
@@ -100,7 +103,16 @@ impl Shared {
         let bytes = bytes.unwrap_or(u64::MAX);
         let mut charge = self.room(bytes)?;
         self.write_ahead(bytes);
-        lengths.iter().map(|length| charge.extent(slab, *length)).collect()
+        let extents = lengths.iter().map(|length| charge.extent(slab, *length)).collect();
+        // What was free in another's memory, and stays so, is beyond the limit now.
+        self.give_back(self.memory.limit() / SLACK);
+        extents
+    }
+
+    /// Have no more memory than the limit leaves beside reservations, once it is exceeded by more than `slack` bytes.
+    fn give_back(&self, slack: u64) {
+        let (_, reserved) = self.memory.usage();
+        self.slabs.give_back(self.memory.limit().saturating_sub(reserved), slack);
     }
 
     fn drop_set(&self, set: SetId) -> Result<()> {
@@ -298,8 +310,7 @@ impl Home for Pool {
         let given = shared.seek(wanted, |memory| memory.reserve(wanted, wanted));
         let given = given.or_else(|error| shared.memory.reserve(least, bytes).ok_or(error))?;
         // What pages do not have any more is to be free for others, and not for other pages.
-        let (_, reserved) = shared.memory.usage();
-        shared.slabs.give_back(shared.memory.limit().saturating_sub(reserved));
+        shared.give_back(0);
         let memory = Arc::clone(&shared.memory);
         Ok(Reservation { bytes: given, release: Some(Box::new(move || memory.unreserve(given))) })
     }

@@ -8,8 +8,10 @@ use parking_lot::Mutex;
 
 use crate::remote::ClientId;
 
-/// Bytes of a segment that a client writes to: small ones become empty, and go back to the system, sooner.
-const CLIENT_SEGMENT: u64 = 64 << 20;
+/// Bytes of a segment that a client writes to, at the least and at the most: small ones become empty, which is when they can go back
+/// to the system, sooner. There are about so many within the limit.
+const CLIENT_SEGMENTS: (u64, u64) = (4 << 20, 64 << 20);
+const SEGMENTS_OF_LIMIT: u64 = 64;
 
 /// Up to this part of the limit is kept when it was freed; of large limits, as much as slabs keep of themselves.
 const KEPT_OF_LIMIT: u64 = 4;
@@ -25,6 +27,7 @@ struct Clients {
 pub(crate) struct Slabs {
     own: Arc<Slab>,
     clients: Mutex<Clients>,
+    of_client: SlabOptions,
 }
 
 impl Slabs {
@@ -35,7 +38,14 @@ impl Slabs {
         let usual = SlabOptions { limit: most, segment_bytes, ..SlabOptions::default() };
         let kept = usual.watermark().min(limit / KEPT_OF_LIMIT);
         let options = SlabOptions { keep_free: Some(kept), ..usual };
-        Self { own: Slab::new(options), clients: Mutex::default() }
+        let of_client = SlabOptions {
+            limit: u64::MAX,
+            segment_bytes: (limit / SEGMENTS_OF_LIMIT).clamp(CLIENT_SEGMENTS.0, CLIENT_SEGMENTS.1),
+            keep_free: Some(kept),
+            client: true,
+            ..SlabOptions::default()
+        };
+        Self { own: Slab::new(options), clients: Mutex::default(), of_client }
     }
 
     /// The memory that nobody but this process writes to.
@@ -45,14 +55,7 @@ impl Slabs {
 
     /// The memory that this client writes to.
     pub(crate) fn of_client(&self, client: ClientId) -> Arc<Slab> {
-        let made = || {
-            Slab::new(SlabOptions {
-                limit: u64::MAX,
-                segment_bytes: CLIENT_SEGMENT,
-                client: true,
-                ..SlabOptions::default()
-            })
-        };
+        let made = || Slab::new(self.of_client.clone());
         Arc::clone(self.clients.lock().present.entry(client).or_insert_with(made))
     }
 
@@ -91,9 +94,13 @@ impl Slabs {
     }
 
     /// Have at most `most` bytes of memory in all, beside what is in extents: what is idle beyond that goes back to the system.
-    pub(crate) fn give_back(&self, most: u64) {
+    /// Nothing is done for no more than `slack` bytes.
+    pub(crate) fn give_back(&self, most: u64, slack: u64) {
         let slabs: Vec<_> = std::iter::once(Arc::clone(&self.own)).chain(self.of_clients()).collect();
         let mut touched: u64 = slabs.iter().map(|slab| slab.touched()).sum();
+        if touched <= most.saturating_add(slack) {
+            return;
+        }
         for slab in slabs {
             let excess = touched.saturating_sub(most);
             if excess == 0 {

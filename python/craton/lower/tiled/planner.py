@@ -112,7 +112,7 @@ class Settings:
     def of_bands(cls, bands: Sequence[Band]) -> Settings:
         """Tiles for workers: large ones where there is much memory, as each has its own costs."""
         least = min((band.memory // band.threads for band in bands), default=0)
-        return cls(tile_bytes=min(max(least // _SHARE, 64 << 20), 256 << 20))
+        return cls(tile_bytes=min(max(least // _SHARE, 16 << 20), 256 << 20))
 
     @classmethod
     def within(cls, memory: int) -> Settings:
