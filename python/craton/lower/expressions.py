@@ -6,9 +6,9 @@ exactly one implementation.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
-import pandas as pd
 import polars as pl
 
 from craton.errors import PlanError
@@ -70,11 +70,12 @@ def _apply(spec: Spec, args: list[pl.Expr]) -> pl.Expr:
 
 def _literal(expr: Literal) -> pl.Expr:
     value = expr.value
-    if isinstance(value, pd.Timestamp | pd.Timedelta):
+    pandas = sys.modules.get("pandas")  # not imported, there are no values of its classes
+    if pandas is not None and isinstance(value, pandas.Timestamp | pandas.Timedelta):
         unit = expr.dtype.time_unit  # type: ignore[attr-defined]
         if unit == "ns":
             return pl.lit(value.as_unit("ns").value).cast(expr.dtype)
-        if isinstance(value, pd.Timedelta):
+        if isinstance(value, pandas.Timedelta):
             return pl.lit(value.to_pytimedelta(), dtype=expr.dtype)
         return pl.lit(value.to_pydatetime(), dtype=expr.dtype)
     return pl.lit(value, dtype=expr.dtype)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 import polars as pl
 
 _LINE = "line"
@@ -62,6 +61,8 @@ def number_text(name: str) -> pl.Expr:
 
 
 def _numbers(texts: pl.Series) -> pl.Series:
+    import pandas as pd  # which few workers need, and takes tens of megabytes
+
     listed = ",".join(texts.fill_null("null").to_list())
     values = np.array(pd.io.json.ujson_loads(f"[{listed}]"), dtype="float64")
     return pl.Series(texts.name, values, dtype=pl.Float64, nan_to_null=True)

@@ -15,10 +15,10 @@ import enum
 import hashlib
 import pickle
 import struct
+import sys
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 
 from craton.errors import PlanError
@@ -94,7 +94,7 @@ def encode(value: Any) -> bytes:
         return f"E{type(value).__name__}.{value.name}".encode()
     if value is None or isinstance(value, (bool, np.bool_)):
         return f"b{value}".encode()
-    if isinstance(value, np.timedelta64) or value is pd.NA:
+    if isinstance(value, np.timedelta64):
         return f"t{type(value).__name__}{value!r}".encode()
     if isinstance(value, (int, np.integer)):
         return f"i{type(value).__name__}{int(value)}".encode()
@@ -109,8 +109,14 @@ def encode(value: Any) -> bytes:
         return f"t{type(value).__name__}{value!r}{unit}".encode()
     if isinstance(value, pl.DataType) or (isinstance(value, type) and issubclass(value, pl.DataType)):
         return f"d{value!r}".encode()
-    if isinstance(value, pd.CategoricalDtype):  # whose repr leaves categories out
-        return b"c" + hashlib.blake2b(pickle.dumps((value.categories, value.ordered)), digest_size=16).digest()
-    if isinstance(value, (np.dtype, pd.api.extensions.ExtensionDtype)):
+    if isinstance(value, np.dtype):
         return f"p{value!r}".encode()
+    pandas = sys.modules.get("pandas")
+    if pandas is not None:  # else there are no values of its classes
+        if value is pandas.NA:
+            return f"t{type(value).__name__}{value!r}".encode()
+        if isinstance(value, pandas.CategoricalDtype):  # whose repr leaves categories out
+            return b"c" + hashlib.blake2b(pickle.dumps((value.categories, value.ordered)), digest_size=16).digest()
+        if isinstance(value, pandas.api.extensions.ExtensionDtype):
+            return f"p{value!r}".encode()
     raise PlanError(f"a value of type {type(value).__name__} can't stand in a plan: {value!r}")
