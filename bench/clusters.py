@@ -373,7 +373,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--operators", default=",".join(OPERATORS), help="in cylon (default: %(default)s)")
     parser.add_argument("--limit", type=int, default=700, help="MiB, in limit (default: %(default)s)")
     parser.add_argument(
-        "--room", type=int, default=380, help="MiB of it that Craton is not told of (default: %(default)s)"
+        "--room", type=int, default=440, help="MiB of it that Craton is not told of (default: %(default)s)"
     )
     parser.add_argument(
         "--times", type=float, default=4, help="the limit, the tables of limit; 0 for none (default: %(default)g)"

@@ -24,8 +24,8 @@ from craton.store.sets import as_batches, one_batch, one_table
 SMALL_BYTES, SMALL_ROWS = 256 << 10, 256
 #: Where memory is short and pages go to disk, a page that is shared is read again for each of its parts: pages are smaller.
 FRUGAL_BYTES = 16 << 10
-#: Bytes of small pieces that are held in a task's memory before they are written, and of those that are read.
-_HELD, _COPIED = 16 << 20, 1 << 20
+#: Bytes of small pieces that are held in a task's memory before they are written.
+_HELD = 16 << 20
 
 
 #: Some rows of a page: its number, the first row, how many, and their bytes.
@@ -324,8 +324,7 @@ class PageInput:
             If they do not fit into the store's memory together.
         """
         tables: list[pa.Table] = []
-        few: list[pa.Table] = []
-        at = held = 0
+        at = 0
         while at < len(self._chosen):  # what follows each other in one set is asked for together
             key, stored, stretches = self._chosen[at]
             at += 1
@@ -333,19 +332,10 @@ class PageInput:
             while at < len(self._chosen) and self._chosen[at][1] is stored:
                 together += self._chosen[at][2]
                 at += 1
-            merged = list(_merged(together))
-            read = read_stretches(self._store, key, stored.number, stored.store, merged)
-            for table, (*_, nbytes) in zip(read, merged, strict=True):
-                if nbytes >= SMALL_BYTES:
-                    tables += *_copied(few), table
-                    few, held = [], 0
-                    continue
-                few.append(table)
-                held += nbytes
-                if held >= _COPIED:
-                    tables += _copied(few)
-                    few, held = [], 0
-        return self._joined([*tables, *_copied(few)])
+            read = read_stretches(self._store, key, stored.number, stored.store, list(_merged(together)))
+            of_pages = sum(table.get_total_buffer_size() for table in read)
+            tables += _copied(read) if of_pages > 2 * sum(table.nbytes for table in read) else read
+        return self._joined(tables)
 
     def tables(self) -> Iterator[pa.Table]:
         """Part after part, those without rows left out; one table without rows if there are none at all.
@@ -369,11 +359,9 @@ class PageInput:
 
 
 def _copied(tables: list[pa.Table]) -> list[pa.Table]:
-    """Small tables as one, in memory of its own; as they are where their types cannot be joined."""
-    if len(tables) < 2 or any(not table.schema.equals(tables[0].schema) for table in tables):
-        return tables
+    """Tables as one, in memory of its own; as they are where their types cannot be joined."""
     try:
-        return [pa.concat_tables(tables).combine_chunks()]
+        return [pa.concat_tables([*tables, tables[0].slice(0, 0)]).combine_chunks()]  # one chunk would not be copied
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return tables
 

@@ -18,6 +18,8 @@ struct State {
     used: u64,
     // Bytes kept free for others.
     reserved: u64,
+    // Bytes that no extent has, and that are beyond the limit nevertheless.
+    idle: u64,
     // Writes, reads and releases under way that may free memory, or make some evictable, when they are done.
     pending: u64,
     // Counts whatever may have made room; who finds none compares it before he waits.
@@ -50,7 +52,7 @@ pub(crate) enum Waited {
 
 impl Memory {
     pub(crate) fn new(limit: u64) -> Arc<Self> {
-        let state = State { used: 0, reserved: 0, pending: 0, events: 0 };
+        let state = State { used: 0, reserved: 0, idle: 0, pending: 0, events: 0 };
         Arc::new(Self { limit, state: Mutex::new(state), changed: Condvar::new(), demand: AtomicU64::new(0) })
     }
 
@@ -64,9 +66,18 @@ impl Memory {
         (state.used, state.reserved)
     }
 
+    /// Note how many bytes are beyond the limit that no extent has.
+    pub(crate) fn set_idle(&self, bytes: u64) {
+        let mut state = self.state.lock();
+        if bytes < state.idle {
+            self.happened(&mut state);
+        }
+        state.idle = bytes;
+    }
+
     pub(crate) fn look(&self) -> Look {
         let state = self.state.lock();
-        let used = state.used + state.reserved;
+        let used = state.used + state.reserved + state.idle;
         Look { free: self.limit.saturating_sub(used), used, events: state.events }
     }
 
@@ -74,7 +85,7 @@ impl Memory {
     pub(crate) fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         let mut state = self.state.lock();
         let used = state.used.checked_add(bytes)?;
-        if used.checked_add(state.reserved)? > self.limit {
+        if used.checked_add(state.reserved + state.idle)? > self.limit {
             return None;
         }
         state.used = used;

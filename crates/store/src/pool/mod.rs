@@ -72,6 +72,8 @@ impl Default for PoolOptions {
 
 // Memory that is free in one client's segments and taken in another's may exceed the limit by its part of this many.
 const SLACK: u64 = 32;
+// What stays beyond the limit nevertheless, for it lies between extents, pages do without, up to this part.
+const MOST_IDLE: u64 = 4;
 
 /// What the pool, its I/O threads and the pages that were handed out share.
 struct Shared {
@@ -112,7 +114,9 @@ impl Shared {
     /// Have no more memory than the limit leaves beside reservations, once it is exceeded by more than `slack` bytes.
     fn give_back(&self, slack: u64) {
         let (_, reserved) = self.memory.usage();
-        self.slabs.give_back(self.memory.limit().saturating_sub(reserved), slack);
+        let limit = self.memory.limit();
+        let beyond = self.slabs.give_back(limit.saturating_sub(reserved), slack);
+        self.memory.set_idle(if beyond <= slack { 0 } else { beyond.min(limit / MOST_IDLE) });
     }
 
     fn drop_set(&self, set: SetId) -> Result<()> {

@@ -94,12 +94,12 @@ impl Slabs {
     }
 
     /// Have at most `most` bytes of memory in all, beside what is in extents: what is idle beyond that goes back to the system.
-    /// Nothing is done for no more than `slack` bytes.
-    pub(crate) fn give_back(&self, most: u64, slack: u64) {
+    /// Nothing is done for no more than `slack` bytes. Returns what is beyond it still: idle memory in segments that are not empty.
+    pub(crate) fn give_back(&self, most: u64, slack: u64) -> u64 {
         let slabs: Vec<_> = std::iter::once(Arc::clone(&self.own)).chain(self.of_clients()).collect();
         let mut touched: u64 = slabs.iter().map(|slab| slab.touched()).sum();
         if touched <= most.saturating_add(slack) {
-            return;
+            return touched.saturating_sub(most);
         }
         for slab in slabs {
             let excess = touched.saturating_sub(most);
@@ -108,6 +108,7 @@ impl Slabs {
             }
             touched -= touched.min(slab.trim(slab.idle().saturating_sub(excess)));
         }
+        touched.saturating_sub(most)
     }
 
     /// What all of them use together.
