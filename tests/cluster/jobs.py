@@ -185,6 +185,20 @@ class Fills:
         time.sleep(0.2)  # until it is sampled, however busy the machine is
 
 
+class ShortOfMemory:
+    """Finds no room the first so many times; a file counts them."""
+
+    def __init__(self, path: Path, times: int) -> None:
+        self.path, self.times = path, times
+
+    def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
+        with self.path.open("a") as file:
+            file.write("x")
+        if self.path.stat().st_size <= self.times:
+            raise MemoryError("no room")
+        return None
+
+
 class Spread:
     """Rows over parts, by what they are modulo the number of parts."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesElsewhere, RaisesOdd, Sleeps, Times, graph
+from jobs import Dies, Fills, Mixed, Pid, Raises, RaisesElsewhere, RaisesOdd, ShortOfMemory, Sleeps, Times, graph
 from watching import until
 
 from craton.actor.wire.peers import Peers
@@ -280,6 +280,16 @@ def test_tasks_wait_for_memory(session: ClusterSession) -> None:
     large = Task(new_key(), Times(0.0), memory=1 << 50)
     run(session, [large])
     release(session, [large])
+    nothing_is_left(session)
+
+
+def test_a_task_without_room_runs_once_more(session: ClusterSession, tmp_path: Path) -> None:
+    task = Task(new_key(), ShortOfMemory(tmp_path / "once", 1))
+    run(session, [task])
+    release(session, [task])
+    with pytest.raises(MemoryError, match="no room"):
+        run(session, [Task(new_key(), ShortOfMemory(tmp_path / "always", 10))])
+    assert [(tmp_path / name).stat().st_size for name in ("once", "always")] == [2, 2]
     nothing_is_left(session)
 
 

@@ -39,3 +39,18 @@ def test_rows_of_parts() -> None:
         assert read(0, 2, rows=(4, 2)) == [6, 4]
         with pytest.raises(IndexError, match="part 3"):
             read(3)
+
+
+def test_few_rows_of_a_page_do_not_keep_it() -> None:
+    with Store.open(1 << 24) as store:
+        sink = PageSink(store, 8)
+        for part in range(8):
+            sink.write(part, pa.table({"n": range(part * 1000, part * 1000 + 1000), "s": [str(part)] * 1000}))
+        place = sink.finish()
+        assert len({page for stretches in place.parts for page, *_ in stretches}) == 1
+        few = PageInput(store, [Piece(1, place, 3)]).table()
+        assert few.equals(pa.table({"n": range(3000, 4000), "s": ["3"] * 1000}))
+        assert not store.describe()["pins"].any()
+        most = PageInput(store, [Piece(1, place, part) for part in range(8)]).table()
+        assert most["n"].to_pylist() == list(range(8000))
+        assert store.describe()["pins"].any()  # over the page's memory

@@ -42,6 +42,9 @@ impl Shared {
                 continue;
             }
             if let Waited::Idle = self.memory.wait(&look) {
+                if self.memory.set_idle(0) {
+                    continue; // rather too much memory than none
+                }
                 break Err(failed.unwrap_or_else(|| full(look.used)));
             }
             if failed.is_none() {

@@ -66,13 +66,15 @@ impl Memory {
         (state.used, state.reserved)
     }
 
-    /// Note how many bytes are beyond the limit that no extent has.
-    pub(crate) fn set_idle(&self, bytes: u64) {
+    /// Note how many bytes are beyond the limit that no extent has; whether they are fewer than before.
+    pub(crate) fn set_idle(&self, bytes: u64) -> bool {
         let mut state = self.state.lock();
-        if bytes < state.idle {
+        let fewer = bytes < state.idle;
+        state.idle = bytes;
+        if fewer {
             self.happened(&mut state);
         }
-        state.idle = bytes;
+        fewer
     }
 
     pub(crate) fn look(&self) -> Look {
@@ -234,6 +236,18 @@ mod tests {
         assert_eq!(memory.usage(), (0, 0));
         assert!(memory.charge(1000).is_some());
         assert!(memory.charge(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn idle_memory_counts_until_it_is_gone() {
+        let memory = Memory::new(1000);
+        assert!(!memory.set_idle(300));
+        assert!(memory.charge(800).is_none());
+        assert_eq!(memory.look().free, 700);
+        let charge = memory.charge(700).unwrap();
+        assert!(memory.set_idle(100));
+        drop(charge);
+        assert!(memory.charge(900).is_some());
     }
 
     #[test]
