@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
     elif isinstance(data, dict):
         batches = pa.table(data).to_batches()
     elif hasattr(data, "__arrow_c_stream__"):
-        table = pa.table(data)
+        table = table_of(data)
         batches = table.to_batches() or [_no_rows(table.schema)]
     else:
         raise TypeError(
@@ -46,8 +47,17 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
     return cut
 
 
+def table_of(data: Any) -> pa.Table:
+    """What gives a stream of Arrow data as a table. Unlike `pyarrow.table`, it imports pandas for nobody else's data."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        return pa.table(data)
+    return pa.RecordBatchReader.from_stream(data).read_all()
+
+
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    columns = [column.combine_chunks() for column in schema.empty_table().columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class LocalitySet:
@@ -242,7 +252,7 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
 
 def one_table(parts: Sequence[_native.ArrowBatches]) -> pa.Table:
     """The pages that were read as one table."""
-    tables = [pa.table(part) for part in parts]
+    tables = [table_of(part) for part in parts]
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
