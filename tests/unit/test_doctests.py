@@ -56,6 +56,7 @@ def test_examples_are_found() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "python" / "craton")))
 def test_examples_of(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    craton.shutdown()  # a session of other tests
     try:
         for test in examples(path):
             test.globs = names(path)
