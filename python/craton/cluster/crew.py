@@ -498,7 +498,8 @@ class Crew:
         with self._changed:
             alone = len(self._running) == 1
         if alone:
-            with contextlib.suppress(ConnectionError, MemoryError):
+            # The store may be gone, as in `_check_store`.
+            with contextlib.suppress(ConnectionError, ValueError, MemoryError):
                 self._remainder.settle()
 
     def _finish(
