@@ -151,7 +151,7 @@ def tpch(given: argparse.Namespace) -> bool:
         title=f"TPC-H on {CORES} cores, scale factor {given.scale:g}, from Parquet", baseline="embedded",
         settings={"scale": given.scale, "cores": CORES, "workers": workers, "threads": 1},
     )  # fmt: skip
-    stem = f"clusters-tpch-sf{given.scale:g}"
+    stem = f"clusters-{'peers' if given.peers else 'tpch'}-sf{given.scale:g}"
     result = measure.measure(benchmark, progress=say, save=_saver(given, stem))
     result["bars"] = []
     count = len(given.queries)
@@ -274,7 +274,8 @@ def limit(given: argparse.Namespace) -> bool:
         result, folder, ROOT / "build" / "bench-limit", queries=given.queries, limit=nbytes, room=given.room * MIB,
         times=given.times, workers=given.limit_workers, timeout=given.timeout, repeat=1,
     )  # fmt: skip
-    store_turns.finish(given, result, f"clusters-limit-{given.limit}-sf{given.scale:g}")
+    where = "" if given.limit_workers else "-embedded"
+    store_turns.finish(given, result, f"clusters-limit-{given.limit}-sf{given.scale:g}{where}")
     return all(line["met"] for line in result["bars"])
 
 

@@ -32,7 +32,7 @@ class Options:
         Whether runs of over a second show a progress line: in a terminal or notebook, always, never.
     memory_limit : int
         Bytes for the pages of this process's store and for what runs beside them; by default 70 % of what the machine or
-        the control group has; set as ``1 << 31`` or ``"2GiB"``. Read when the store is opened.
+        the control group has, or 192 MiB less than that if it has little; set as ``1 << 31`` or ``"2GiB"``. Read when the store is opened.
     decode_cache : {"auto", "on", "off"}
         Whether scans of files leave their decoded columns in the store: when a store is connected to, always, never.
     parallel_functions : bool
@@ -43,7 +43,7 @@ class Options:
     fallback: Literal["silent", "warn", "error"] = "silent"
     result_memory: int = 1 << 30
     progress: Literal["auto", "on", "off"] = "auto"
-    memory_limit: int = dataclasses.field(default_factory=lambda: available_memory() * 7 // 10)
+    memory_limit: int = dataclasses.field(default_factory=lambda: usual_limit(available_memory()))
     decode_cache: Literal["auto", "on", "off"] = "auto"
     parallel_functions: bool = True
 
@@ -58,6 +58,11 @@ _CHOICES = {
     "progress": ("auto", "on", "off"),
     "decode_cache": ("auto", "on", "off"),
 }
+
+
+def usual_limit(available: int) -> int:
+    """The memory limit where so many bytes are available: the interpreter and libraries with their code are beside it."""
+    return max(min(available * 7 // 10, available - (192 << 20)), available // 4)
 
 
 def available_memory() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,7 +33,9 @@ class _Noting(TiledEngine):
 noted: list[str] = []
 
 
-def tiled(program: Callable[..., Any], *data: Any, tiles: int = 5, tile_bytes: int = 1 << 26, **options: Any) -> str:
+def tiled(
+    program: Callable[..., Any], *data: Any, tiles: int | None = 5, tile_bytes: int = 1 << 26, **options: Any
+) -> str:
     """Compare a program's results with pandas', and return what was decided on the way."""
     noted.clear()
     clear_memory()
@@ -81,6 +84,16 @@ def test_a_skewed_key_is_aggregated_before_the_exchange() -> None:
     frame.loc[frame["row"] % 5 == 0, "key"] = 7
     said = tiled(lambda pd, df: df.groupby("key")["value"].sum(), frame, tiles=40)
     assert "and so do the others" in said
+
+
+def test_more_rows_than_were_expected_go_into_more_parts() -> None:
+    def program(pd: Any, df: Any) -> Any:
+        return df.groupby("key", sort=False)[["value", "row"]].sum()
+
+    frame = distinct(40_000).assign(key=lambda df: df["row"])
+    said = tiled(program, frame, tiles=None, tile_bytes=40_000)
+    parts, before = map(int, re.findall(r"(\d+) parts instead of (\d+): more rows are exchanged", said)[0])
+    assert parts >= 2 * before
 
 
 def test_aggregates_of_several_kinds_and_computed_keys() -> None:

@@ -6,12 +6,13 @@ import io
 import os
 import subprocess
 import sys
+import textwrap
 from typing import Any
 
 import pytest
 
 import craton
-from craton.config import Options, available_memory, parse_bytes
+from craton.config import Options, available_memory, parse_bytes, usual_limit
 
 
 @pytest.mark.parametrize(
@@ -121,3 +122,42 @@ def test_the_limits_of_all_groups_count(
     monkeypatch.undo()
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert found == (machine if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("available", "limit"), [(1 << 30, (1 << 30) * 7 // 10), (450 << 20, 258 << 20), (200 << 20, 50 << 20), (0, 0)]
+)
+def test_the_interpreter_and_libraries_are_beside_the_usual_limit(available: int, limit: int) -> None:
+    assert usual_limit(available) == limit
+
+
+@pytest.mark.parametrize(
+    ("given", "conf"),
+    [
+        ({"CRATON_MEMORY_LIMIT": "512MiB"}, "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:2"),
+        ({"CRATON_MEMORY_LIMIT": "512MiB", "_RJEM_MALLOC_CONF": "narenas:1"}, "narenas:1"),
+        ({"CRATON_MEMORY_LIMIT": "2GiB"}, ""),
+    ],
+)
+def test_where_memory_is_short_the_kernel_gives_back_what_it_frees(given: dict[str, str], conf: str) -> None:
+    program = """
+        import os, sys, craton
+        assert "polars" not in sys.modules
+        print(os.environ.get("_RJEM_MALLOC_CONF", ""))
+        import polars as pl
+        def own():
+            resident, shared = map(int, open("/proc/self/statm").read().split()[1:3])
+            return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+        pl.int_range(0, 100, eager=True)
+        before = own()
+        pl.int_range(0, 8_000_000, eager=True)
+        print(own() - before < 32 << 20)
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
+    code = textwrap.dedent(program)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True
+    )
+    said, back = done.stdout.split("\n")[:2]
+    assert said == conf
+    assert back == str("decay" in conf)

@@ -6,8 +6,20 @@ import polars as pl
 import pytest
 
 from craton.plan.expr import Call, Column, Literal
-from craton.plan.memory import OVERHEAD, file_bytes, held_bytes
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan, Slice, Sort, SortKey
+from craton.plan.memory import DISTINCT_ROW, OVERHEAD, TABLE_ROW, file_bytes, held_bytes
+from craton.plan.operators import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    Join,
+    Operator,
+    Project,
+    Scan,
+    Slice,
+    Sort,
+    SortKey,
+)
 from craton.plan.sources import FileSource
 
 INT, TEXT = pl.Int64(), pl.String()
@@ -36,7 +48,6 @@ def join(how: str) -> Join:
         (LARGE, 0),
         (Filter(LARGE, POSITIVE), 0),
         (Slice(LARGE, 3, 5), 0),
-        (TOTAL, 250 * 16),
         (Sort(LARGE, (SortKey(K),)), 1000 * 16),
         (Slice(Sort(LARGE, (SortKey(K),)), 0, 5), 0),
         (Project(Sort(LARGE, (SortKey(K),)), (("k", K),)), 1000 * 8),
@@ -46,18 +57,33 @@ def test_what_is_held(plan: Operator, held: int) -> None:
     assert held_bytes(plan) == OVERHEAD * held
 
 
-@pytest.mark.parametrize("how", ["semi", "anti"])
-def test_of_a_join_that_only_asks_both_sides_are_looked_at(how: str) -> None:
-    assert held_bytes(Project(join(how), (("k", K),)), ordered=False) == OVERHEAD * (10 * 8 + 1000 * 8)
+def table(rows: int, row_bytes: int, more: int = TABLE_ROW) -> int:
+    return rows * (OVERHEAD * row_bytes + more)
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
-def test_the_smaller_side_of_a_join_is_held(how: str) -> None:
-    assert held_bytes(Project(join(how), (("k", K),)), ordered=False) == OVERHEAD * 10 * 8  # of the other only the key
+def test_groups_are_a_table_with_their_keys() -> None:
+    assert held_bytes(TOTAL) == table(250, 16)
+    assert held_bytes(Project(TOTAL, (("x", Column("x", INT)),)), ordered=False) == table(250, 16)
+
+
+def test_distinct_rows_are_a_table_of_all_that_makes_them_so() -> None:
+    distinct = Project(Distinct(LARGE, ("k", "x"), "any"), (("k", K),))
+    assert held_bytes(distinct, ordered=False) == table(250, 16, DISTINCT_ROW)
+
+
+@pytest.mark.parametrize("how", ["semi", "anti", "inner", "left"])
+def test_of_a_join_the_smaller_side_is_a_table_and_both_are_looked_at(how: str) -> None:
+    assert held_bytes(Project(join(how), (("k", K),)), ordered=False) == table(10, 8) + 1000 * 8  # the keys only
 
 
 def test_a_join_whose_order_is_seen_is_sorted() -> None:
-    assert held_bytes(join("inner")) == OVERHEAD * (10 * 16 + 1000 * 32)
+    assert held_bytes(join("inner")) == table(10, 16) + 1000 * 16 + OVERHEAD * 1000 * 32
+
+
+def test_no_more_is_looked_at_of_a_side_than_the_kernel_samples() -> None:
+    large = scan(100_000_000, "k", "x")
+    plan = Project(Join(large, SMALL, "inner", (K,), (Column("j", INT),)), (("k", K),))
+    assert held_bytes(plan, ordered=False) == table(10, 8) + 10_000_000 * 8
 
 
 def test_a_sort_that_nobody_sees_holds_nothing() -> None:

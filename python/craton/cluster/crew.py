@@ -23,7 +23,19 @@ import cloudpickle
 from craton.cluster.fetching import Near, Wanted
 from craton.cluster.transfer import Place, place_of
 from craton.schedule.metering import SMALL_NEED, Meter, Remainder, lent, projected
-from craton.schedule.pages import Chosen, OutputLost, PageInput, PageSink, Piece, Stored, cut, inputs_of
+from craton.schedule.pages import (
+    FRUGAL_BYTES,
+    SMALL_BYTES,
+    SMALL_ROWS,
+    Chosen,
+    OutputLost,
+    PageInput,
+    PageSink,
+    Piece,
+    Stored,
+    cut,
+    inputs_of,
+)
 from craton.schedule.tasks import Read, Work
 from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
@@ -32,6 +44,8 @@ from craton.store import LocalitySet, Store
 _SETTLE = 1.0
 # How a worker's process ends whose store is gone.
 _NO_STORE = 4
+# Where a worker has less memory than this, much goes to disk, and a page is of one part.
+_FRUGAL = 256 << 20
 
 #: A read as it travels: tasks, parts, rows.
 Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
@@ -87,8 +101,8 @@ class Job:
 class _JobSink(PageSink):
     """A sink whose writing is not interrupted: an exception between a set and who holds it would leave the set behind."""
 
-    def __init__(self, store: Store, parts: int, node: int, job: Job) -> None:
-        super().__init__(store, parts, node)
+    def __init__(self, store: Store, parts: int, node: int, job: Job, small: tuple[int, int]) -> None:
+        super().__init__(store, parts, node, small)
         self._job = job
 
     def _to_pages(self, data: Any) -> Any:
@@ -165,6 +179,7 @@ class Crew:
         self._told = Told()
         self._quiet = True  # the loop does not know yet that there is something to tell
         self._meter, self._remainder = Meter(), Remainder(store, memory)
+        self._small = (FRUGAL_BYTES, 1) if memory < _FRUGAL else (SMALL_BYTES, SMALL_ROWS)
         self.done = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"craton-task-{i}", daemon=True) for i in range(threads)
@@ -367,7 +382,7 @@ class Crew:
                 reserved = self._reserved(job, need, reads)
                 again = reserved is None
             if not again:
-                sink = _JobSink(self._store, job.parts, self.node, job)
+                sink = _JobSink(self._store, job.parts, self.node, job, self._small)
                 job.facts = time.time(), *_bytes_of(inputs, self._sets)
                 began = time.perf_counter()
                 measured = need > 0

@@ -5,11 +5,33 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import os
+
+#: Where there is less memory than this, what is freed goes back to the system at once.
+SHORT = 1 << 30
+
+# Of the allocator that the kernel's library comes with; it reads it when it is loaded. Without this it keeps what is freed for half a
+# second, in four arenas a core: longer than a small tile takes, so that a task pays for the memory of those before it.
+_KERNEL_ALLOCATOR = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0,narenas:2")
 
 #: glibc's parameters, and what they are set to: from how many bytes on memory goes back at once, and how many arenas there are.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _THRESHOLD = 1 << 20
 _ARENAS = 2
+
+
+def keep_little(limit: int) -> None:
+    """Have the kernel's allocator give back what is freed, in this process and those that it starts, if memory is short.
+
+    Does nothing where the environment says otherwise already, and has no effect once Polars has been imported.
+
+    Parameters
+    ----------
+    limit
+        Bytes of memory that there are.
+    """
+    if limit < SHORT:
+        os.environ.setdefault(*_KERNEL_ALLOCATOR)
 
 
 @functools.cache

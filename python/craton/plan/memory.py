@@ -16,8 +16,11 @@ from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
 from craton.plan.sources import FileSource
 
-#: Bytes that the kernel has for each that an operator holds: hash tables and indexes, copies, memory that is not given back yet.
+#: Bytes that the kernel has for each that an operator holds: copies, memory that is not given back yet. Measured, as are the others.
 OVERHEAD = 2
+
+#: Bytes that it has for each row of a hash table beside: of joins and groups, and of distinct rows.
+TABLE_ROW, DISTINCT_ROW = 40, 160
 
 #: Rows of a side of a join that the kernel reads to learn how many there are.
 _SAMPLED_ROWS = 10_000_000
@@ -41,40 +44,50 @@ def held_bytes(root: Operator, ordered: bool = True) -> int:
     readers = Counter(child for op in operators for child in op.inputs)
     first_only = {op.input for op in operators if isinstance(op, Slice) and op.length is not None}
 
-    def size(op: Operator) -> int:
-        return _bytes(op, needed[op])
+    def size(op: Operator, keys: Set[str] = frozenset()) -> int:
+        return _bytes(op, needed[op] | keys)
 
     held = 0
     for op in operators:
         if readers[op] > 1:
-            held += size(op)
+            held += OVERHEAD * size(op)
         held += _held(op, size, observed.get(op, False), op in first_only)
-    return OVERHEAD * held
+    return held
 
 
-def _held(op: Operator, size: Callable[[Operator], int], observed: bool, first_only: bool) -> int:
+def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bool) -> int:
     match op:
-        case Join(how="semi" | "anti"):
-            # The kernel reads some of both sides before it decides which it holds.
-            held = size(op.right) + min(size(op.left), size(op.left) * _SAMPLED_ROWS // max(estimated_rows(op.left), 1))
         case Join(how="cross"):
-            held = size(op.right)
-        case Join(how="left"):
-            held = size(op.right) if not observed else min(size(op.left), size(op.right)) + size(op)
+            held = OVERHEAD * size(op.right)
         case Join():
-            held = min(size(op.left), size(op.right)) + (size(op) if observed else 0)
-        case Aggregate():
+            # The kernel reads some of both sides before it decides of which it makes a table.
+            either = op.how == "inner" or (op.how == "left" and observed)
+            table = min(op.left, op.right, key=size) if either else op.right
+            other = op.right if table is op.left else op.left
+            held = _table(table, size(table)) + size(other) * _SAMPLED_ROWS // max(estimated_rows(other), _SAMPLED_ROWS)
+            if observed and op.how not in ("semi", "anti"):
+                held += OVERHEAD * size(op)
+        case Aggregate() if op.keys:
             whole = any(call.function in _OF_ALL_VALUES for _, call in op.aggregates)
-            held = size(op.input) if whole or (observed and not op.sort) else size(op) if op.keys else 0
+            keys = {name for name, _ in op.keys}
+            held = OVERHEAD * size(op.input) if whole or (observed and not op.sort) else _table(op, size(op, keys))
+        case Aggregate():
+            held = OVERHEAD * size(op.input) if any(call.function in _OF_ALL_VALUES for _, call in op.aggregates) else 0
         case Distinct():
-            held = size(op)
+            keys = set(op.subset or schema(op.input))
+            held = _table(op, size(op, keys), DISTINCT_ROW)
         case Sort():
-            held = size(op) if observed and not first_only else 0
+            held = OVERHEAD * size(op) if observed and not first_only else 0
         case Project() if any(has_window(expr) for _, expr in op.columns):
-            held = size(op.input) + size(op)
+            held = OVERHEAD * (size(op.input) + size(op))
         case _:
             held = 0
     return held
+
+
+def _table(op: Operator, nbytes: int, row: int = TABLE_ROW) -> int:
+    """The bytes of a hash table of an operator's rows, which have so many themselves."""
+    return OVERHEAD * nbytes + row * estimated_rows(op)
 
 
 def _bytes(op: Operator, needed: Set[str]) -> int:

@@ -48,7 +48,9 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
     if sum(held_bytes(optimize(plan), ordered) for plan in plans) <= share:
         return None
     where = "in this process, to keep within the memory limit"
-    return TiledEngine(_runner(share), run_here, Settings.within(share), least_bytes=0, where=where, bounded=True)
+    return TiledEngine(
+        _runner(share), run_here, Settings.within(share), least_bytes=0, where=where, bounded=True, spared=share
+    )
 
 
 @functools.lru_cache(4)

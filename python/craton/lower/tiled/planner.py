@@ -437,8 +437,12 @@ class Tiling:
             for read in tile
             for key in read.tasks
         }
-        self.runner.release(done)
-        self._keys -= done
+        self.drop(done)
+
+    def drop(self, keys: set[int]) -> None:
+        """Drop the outputs of some tasks: nothing reads them any more."""
+        self.runner.release(keys)
+        self._keys -= keys
 
     async def rest(self, op: Operator, tiles: Tiles) -> Tiles:
         """Run what is pending; the result is outputs, of known sizes."""

@@ -21,6 +21,7 @@ from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import SharedSource
 from craton.schedule.tasks import Runner
+from craton.store import default_store
 
 Call = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -49,6 +50,8 @@ class TiledEngine:
         How often plans were run.
     bounded
         Whether it runs them in this process because memory is short: then no frame is kept that need not be.
+    spared
+        Bytes that the store keeps free of pages while rows are read.
     """
 
     runner: Runner
@@ -60,6 +63,7 @@ class TiledEngine:
     asked: list[set[bytes]] = field(default_factory=list)
     runs: int = 0
     bounded: bool = False
+    spared: int = 0
 
     def takes(self, plans: list[Operator]) -> bool:
         """Whether plans are worth it."""
@@ -146,7 +150,8 @@ class TiledEngine:
                 except Exception as error:
                     failed.append(error)  # raised behind the kernel's run, which is not kept waiting for rows
 
-            yield register_io_source(read, schema=dict(schema(plan)))
+            with default_store().reserve(self.spared, at_least=0) if self.spared else contextlib.nullcontext():
+                yield register_io_source(read, schema=dict(schema(plan)))
             if failed:
                 raise failed[0]
         finally:

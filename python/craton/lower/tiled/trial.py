@@ -73,6 +73,13 @@ async def exchanged(
         tiling.release(tiles)
         groups = tiling.grouped(outputs)
         return _collapsed(tiling, op, tiling.partitions(dict(few.schema), outputs, groups), (), exchange)
+    nbytes = sum(output.nbytes for output in outputs) * rows // max(left, 1) * len(tiles) // len(first)
+    parts = tiling.parts(nbytes)
+    if parts >= 2 * exchange.parts:
+        tiling.decide(op, f"{parts} parts instead of {exchange.parts}: more rows are exchanged than was expected")
+        tiling.drop({output.key for output in outputs})
+        exchange = replace(exchange, parts=parts)
+        outputs = await tiling.run_all(op, first.then(lambda plan: way.few(plan, None)), exchange, ordered=False)
     plain = others.then(way.plain, order=(), partitioning=None)
     rest = await tiling.run_all(op, plain, exchange, ordered=ordered)
     tiling.release(tiles)
