@@ -6,12 +6,12 @@ exactly one implementation.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import polars as pl
 
 from craton.errors import PlanError
+from craton.imported import imported_pandas
 from craton.plan.expr import Call, Column, Expr, Literal, Values, Window
 from craton.plan.functions import FUNCTIONS
 from craton.plan.operators import AggregateCall
@@ -70,7 +70,7 @@ def _apply(spec: Spec, args: list[pl.Expr]) -> pl.Expr:
 
 def _literal(expr: Literal) -> pl.Expr:
     value = expr.value
-    pandas = sys.modules.get("pandas")  # not imported, there are no values of its classes
+    pandas = imported_pandas()
     if pandas is not None and isinstance(value, pandas.Timestamp | pandas.Timedelta):
         unit = expr.dtype.time_unit  # type: ignore[attr-defined]
         if unit == "ns":

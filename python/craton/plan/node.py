@@ -15,13 +15,13 @@ import enum
 import hashlib
 import pickle
 import struct
-import sys
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from craton.errors import PlanError
+from craton.imported import imported_pandas
 
 
 class Node:
@@ -111,8 +111,7 @@ def encode(value: Any) -> bytes:
         return f"d{value!r}".encode()
     if isinstance(value, np.dtype):
         return f"p{value!r}".encode()
-    pandas = sys.modules.get("pandas")
-    if pandas is not None:  # else there are no values of its classes
+    if (pandas := imported_pandas()) is not None:
         if value is pandas.NA:
             return f"t{type(value).__name__}{value!r}".encode()
         if isinstance(value, pandas.CategoricalDtype):  # whose repr leaves categories out

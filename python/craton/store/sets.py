@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from craton import _native
+from craton.imported import imported_pandas
 
 if TYPE_CHECKING:
     from craton.store.store import Store
@@ -31,7 +31,7 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
     elif isinstance(data, pa.Table):
         batches = data.to_batches() or [_no_rows(data.schema)]
     elif isinstance(data, dict):
-        batches = pa.table(data).to_batches()
+        batches = table_of(data).to_batches()
     elif hasattr(data, "__arrow_c_stream__"):
         table = table_of(data)
         batches = table.to_batches() or [_no_rows(table.schema)]
@@ -48,9 +48,9 @@ def as_batches(data: Any, page_bytes: int = PAGE_BYTES) -> list[pa.RecordBatch]:
 
 
 def table_of(data: Any) -> pa.Table:
-    """What gives a stream of Arrow data as a table. Unlike `pyarrow.table`, it imports pandas for nobody else's data."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(data, pandas.DataFrame):
+    """A stream of Arrow data, or a dict of columns, as a table. Unlike `pyarrow.table`, it imports pandas for nobody else's data."""
+    pandas = imported_pandas()
+    if isinstance(data, pa.Table | dict) or (pandas is not None and isinstance(data, pandas.DataFrame)):
         return pa.table(data)
     return pa.RecordBatchReader.from_stream(data).read_all()
 
@@ -108,7 +108,7 @@ class LocalitySet:
             If the table does not fit beside what is pinned.
         """
         if key is not None:
-            table = data if isinstance(data, pa.RecordBatch) else pa.table(data)
+            table = data if isinstance(data, pa.RecordBatch) else table_of(data)
             batches = [table if isinstance(table, pa.RecordBatch) else one_batch(table)]
         else:
             batches = as_batches(data)
@@ -192,7 +192,7 @@ class LocalitySet:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         with self.reader() as reader:
             for page in reader:
-                yield from pa.table(page.batch()).to_batches()
+                yield from table_of(page.batch()).to_batches()
 
     def to_arrow(self, columns: Sequence[int] | None = None) -> pa.Table:
         """All pages as one table over the store's memory, or only some of the columns, by position.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from craton import _native
-from craton.store.sets import LocalitySet
+from craton.store.sets import LocalitySet, table_of
 from craton.store.store import Durability, Store
 
 Key = int | str
@@ -213,4 +213,4 @@ def _one_batch(boundaries: Any) -> Any:
     data = _arrow(boundaries)
     if isinstance(data, pa.RecordBatch):
         return data
-    return pa.table(data).combine_chunks()
+    return table_of(data).combine_chunks()
