@@ -151,7 +151,7 @@ def tpch(given: argparse.Namespace) -> bool:
         title=f"TPC-H on {CORES} cores, scale factor {given.scale:g}, from Parquet", baseline="embedded",
         settings={"scale": given.scale, "cores": CORES, "workers": workers, "threads": 1},
     )  # fmt: skip
-    stem = f"clusters-{'peers' if given.peers else 'tpch'}-sf{given.scale:g}"
+    stem = f"clusters-{'-'.join(given.peers) or 'tpch'}-sf{given.scale:g}"
     result = measure.measure(benchmark, progress=say, save=_saver(given, stem))
     result["bars"] = []
     count = len(given.queries)
