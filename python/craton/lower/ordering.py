@@ -2,7 +2,8 @@
 
 The kernel's joins give their rows in any order, and restoring it takes a second sort. Where the key is a number, a join
 map that is probed in order takes half the time of both together, and a radix sort of keys packed into 64 bits half of the
-kernel's sort (5 million rows, two cores). What can't be packed is left to the kernel.
+kernel's sort (5 million rows, two cores). What needs more bits is sorted by one number after another, the last first; what
+is no number is left to the kernel.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def is_whole_number(dtype: pl.DataType) -> bool:
 
 def is_number(dtype: pl.DataType) -> bool:
     """Whether a :class:`RowSort` may have a faster way for a column of this type."""
-    return is_whole_number(dtype) or dtype == pl.Float64
+    return is_whole_number(dtype) or dtype in (pl.Float64, pl.UInt64)
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class RowSort:
     def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort a frame."""
         frame = frame.rechunk()
-        keys = _packed(frame, self) if FEWEST_ROWS <= frame.height < 2**32 - 1 else None
-        if keys is None:
+        words = _words(frame, self) if FEWEST_ROWS <= frame.height < 2**32 - 1 else None
+        if words is None:
             numbered = frame if self.numbered is None else frame.with_row_index(self.numbered)
             return numbered.sort(
                 self.names,
@@ -81,16 +82,16 @@ class RowSort:
         key = self.names[0]
         if key in self.kept and self._is_sorted_by_values_of(frame.get_column(key)):
             ordered = np.empty(frame.height, dtype=np.int64)
-            _native.argsort(keys, False, rows, ordered)
+            _native.argsort(words[0], False, rows, ordered)
             made[key] = ordered
         else:
-            _native.argsort(keys, False, rows)
+            _argsort(words, rows)
         gathered = _gather(frame, tuple(name for name in self.kept if name not in made), rows)
         columns = (pl.Series(name, values).cast(frame.schema.get(name, pl.UInt32)) for name, values in made.items())
         return gathered.with_columns(columns).select(self.kept)
 
     def _is_sorted_by_values_of(self, key: pl.Series) -> bool:
-        """Whether what is sorted are the values of one column, as :func:`_packed` hands them on."""
+        """Whether what is sorted are the values of one column, as :func:`_words` hands them on."""
         plain = is_whole_number(key.dtype) and key.null_count() == 0
         return plain and len(self.names) == 1 and not self.descending[0]
 
@@ -98,34 +99,60 @@ class RowSort:
 row_sort = lru_cache(maxsize=256)(RowSort)
 
 
-def _packed(frame: pl.DataFrame, order: RowSort) -> Keys | None:
-    """The columns to sort by as one whole number a row whose order is theirs, if they have one."""
-    packed: Keys | None = None
-    room = _WORD
+def _words(frame: pl.DataFrame, order: RowSort) -> list[Keys] | None:
+    """The columns to sort by as whole numbers, the most significant first, some of them together in one; if they are numbers."""
+    words: list[Keys] = []
+    room = 0
     for name, descending, nulls_last in zip(order.names, order.descending, order.nulls_last, strict=True):
         column = frame.get_column(name)
-        if not is_number(column.dtype) or (column.dtype == pl.Float64 and len(order.names) > 1):
+        if not is_number(column.dtype):
             return None
         numbers = _numbers(column)
-        if len(order.names) == 1 and not descending and column.null_count() == 0:
-            return numbers
+        missing = column.is_null().to_numpy() if column.null_count() else None
+        if len(order.names) == 1 and not descending and missing is None:
+            return [numbers]
         least, most = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
         width = (most - least + 1).bit_length()
-        room -= width
-        if room < 0:
-            return None
-        # Counted from 1, so that 0 or the greatest number is left for missing values.
-        digits = (most - numbers if descending else numbers - least) + (0 if nulls_last else 1)
-        if column.null_count():
-            digits[column.is_null().to_numpy()] = most - least + 1 if nulls_last else 0
-        packed = digits if packed is None else (packed << width) | digits
-    return packed
+        if width <= _WORD:
+            # Counted from 1, so that 0 or the greatest number is left for missing values.
+            digits = (most - numbers if descending else numbers - least) + (0 if nulls_last else 1)
+            if missing is not None:
+                digits[missing] = most - least + 1 if nulls_last else 0
+            room = _append(words, digits, width, room)
+            continue
+        if missing is not None:
+            _append(words, (missing if nulls_last else ~missing).astype(np.int64), 1, room)
+        words.append(~numbers if descending else numbers)
+        room = 0
+    return words
+
+
+def _append(words: list[Keys], digits: Keys, width: int, room: int) -> int:
+    """Put digits of some width into the last word if it has room for them, else into a new one; return the room there is then."""
+    if width > room:
+        words.append(digits)
+        return _WORD - width
+    words[-1] = (words[-1] << width) | digits
+    return room - width
+
+
+def _argsort(words: list[Keys], rows: Rows) -> None:
+    """Write the row numbers of rows that are sorted by words: by the last, and stably by the one before, and so on."""
+    _native.argsort(words[-1], False, rows)
+    for word in reversed(words[:-1]):
+        keys, places = np.empty_like(word), np.empty_like(rows)
+        _native.gather(word.view(np.uint64), rows, keys.view(np.uint64))
+        _native.argsort(keys, False, places)
+        before = rows.copy()
+        _native.gather(before, places, rows)
 
 
 def _numbers(column: pl.Series) -> Keys:
     """A column's values as whole numbers in the same order; where they are missing, some number among the others."""
     if column.dtype == pl.Float64:
         return _float_numbers(column)
+    if column.dtype == pl.UInt64:
+        return column.fill_null(0).to_numpy().view(np.int64) ^ np.int64(-(2**63))
     whole = column.to_physical().cast(pl.Int64)
     if whole.null_count():
         least: Any = whole.min()
