@@ -4,7 +4,7 @@
 a number of tiles in one process. ``dask`` is Dask's data frames on a cluster of processes, ``modin`` Modin on Ray,
 ``pyspark`` Spark's pandas API, and ``spark`` its SQL or its own data frames.
 
-Dask's and Spark's results of CylonFlow's operators stay with their workers; Craton's are pandas data at the end.
+Results of CylonFlow's operators stay where they are made: with Dask's and Spark's workers, and in Craton's store.
 """
 
 from __future__ import annotations
@@ -48,14 +48,21 @@ class OnSession(Craton):
         How many, and of each.
     least : int or None
         Bytes that a plan must read to run on the session; None leaves what Craton says.
+    persists : bool
+        Whether results stay in the session's store.
     """
 
-    def __init__(self, host: str, workers: int, threads: int, least: int | None) -> None:
+    def __init__(self, host: str, workers: int, threads: int, least: int | None, *, persists: bool = False) -> None:
         super().__init__()
         importlib.import_module("craton").init(host, workers=workers, threads=threads)
         self.tiled: Any = importlib.import_module("craton.lower.tiled.running").current_engine()
         if least is not None:
             self.tiled.least_bytes = least
+        self._persists = persists
+
+    def materialise(self, result: Any) -> Any:
+        """Run the plan: the result is pandas' own kind of data afterwards, or stays in the store."""
+        return result.persist() if self._persists else super().materialise(result)
 
 
 class InTiles(Craton):
@@ -163,6 +170,23 @@ class DaskCluster(Dask):
         self.client: Any = distributed.Client(cluster)
         self.wait: Any = distributed.wait
         super().__init__()
+
+
+class SessionOperators(PandasOperators):
+    """CylonFlow's operators on a session, in whose store frames and results stay, as they do with other clusters' workers."""
+
+    def __init__(self, engine: OnSession, folder: str, source: str) -> None:
+        super().__init__(engine, folder, "parquet")
+        self._result: Any = None
+        if source == "memory":
+            self._frames = {side: self._frame(side).persist() for side in ("left", "right")}
+
+    def run(self, case: str) -> Any:
+        """Run an operator to a result in the store."""
+        if self._result is not None:
+            self._result.unpersist()
+        self._result = super().run(case)
+        return self._result
 
 
 class DaskOperators(PandasOperators):
@@ -310,12 +334,15 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
         return Queries(like, folder, exact=bool(options.get("exact")), every=bool(options.get("every")))
     if isinstance(like, DaskCluster):
         return DaskOperators(like, folder, source, 4 * cores())
+    if isinstance(like, OnSession):
+        return SessionOperators(like, folder, source)
     return PandasOperators(like, folder, source)
 
 
 def _like(engine: str, options: dict[str, Any]) -> PandasLike:
     if engine in HOSTS:
-        return OnSession(HOSTS[engine], options["workers"], options["threads"], options.get("least"))
+        persists = options["work"] == "cylon"
+        return OnSession(HOSTS[engine], options["workers"], options["threads"], options.get("least"), persists=persists)
     if engine == "tiles":
         return InTiles(options["tiles"], options.get("broadcast"))
     if engine == "dask":

@@ -69,7 +69,10 @@ class Recorder:
 @pytest.fixture(scope="module")
 def session() -> Iterator[ClusterSession]:
     craton.shutdown()
-    begun = craton.init("local", workers=1, threads=1)
+    with pytest.MonkeyPatch.context() as patch:
+        # What the kernel keeps of earlier tasks would hide what a task needs.
+        patch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+        begun = craton.init("local", workers=1, threads=1)
     assert isinstance(begun, ClusterSession)
     yield begun
     craton.shutdown()

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::radix::{Element, bits, distance, extent, row_number, sort_rows};
+use crate::huge;
+use crate::radix::{Element, bits, distance, extent, passes, row_number, sort_rows};
 
 /// Stands for the row that an unmatched row has none of.
 pub const NO_ROW: u32 = u32::MAX;
@@ -31,9 +32,10 @@ pub struct JoinMap {
     buckets: Buckets,
     /// Where each bucket's rows start; one more than there are buckets.
     starts: Vec<u32>,
+    /// The rows of each bucket, where a bucket has the rows of one key.
     rows: Vec<u32>,
-    /// The keys of `rows`, where different keys share buckets.
-    keys: Vec<i64>,
+    /// The keys and rows of each bucket, where different keys share buckets.
+    entries: Vec<(i64, u32)>,
 }
 
 #[derive(Clone, Copy)]
@@ -72,25 +74,30 @@ impl JoinMap {
         let (buckets, range) = if distance(least, most) / DENSE <= count {
             (Buckets::Dense { least, most }, distance(least, most))
         } else {
+            // Half as many buckets, where that saves a pass of sorting: their rows lie side by side.
             let width = bits(count).max(1);
+            let width = if passes(width - 1) < passes(width) { (width - 1).max(1) } else { width };
             (Buckets::Hashed { shift: u64::BITS - width }, (1 << width) - 1)
         };
         // Bucket and row always fit into one word: there are at most DENSE buckets for each row of 32 bits.
         let row_bits = bits(count.max(1) - 1);
         let sorted: Vec<u64> =
             sort_rows(keys.len(), range, false, |row| buckets.of(keys[row]).map_or(0, |bucket| bucket as u64));
-        let mut starts = vec![0; range as usize + 2];
+        let mut starts = huge::filled(range as usize + 2, 0);
         fill_starts(&sorted, row_bits, &mut starts);
-        let mut rows = vec![0; keys.len()];
-        rows.par_iter_mut()
-            .with_min_len(PIECE)
-            .zip(&sorted)
-            .for_each(|(row, &element)| *row = Element::row(element, row_bits));
-        let ordered = match buckets {
-            Buckets::Dense { .. } => Vec::new(),
-            Buckets::Hashed { .. } => rows.par_iter().with_min_len(PIECE).map(|&row| keys[row as usize]).collect(),
-        };
-        Self { buckets, starts, rows, keys: ordered }
+        let found = sorted.par_iter().with_min_len(PIECE).map(|&element| Element::row(element, row_bits));
+        let (mut rows, mut entries) = (Vec::new(), Vec::new());
+        match buckets {
+            Buckets::Dense { .. } => {
+                rows = huge::with_room(keys.len());
+                found.collect_into_vec(&mut rows);
+            }
+            Buckets::Hashed { .. } => {
+                entries = huge::with_room(keys.len());
+                found.map(|row| (keys[row as usize], row)).collect_into_vec(&mut entries);
+            }
+        }
+        Self { buckets, starts, rows, entries }
     }
 
     /// Finds the matches of the other side's rows, in the order of these rows, each one's in their order.
@@ -113,6 +120,24 @@ impl JoinMap {
     }
 
     fn probe_piece(&self, keys: &[i64], first: u32, keep: bool) -> (Vec<u32>, Vec<u32>) {
+        match self.buckets {
+            Buckets::Dense { .. } => self.probe_entries(keys, first, keep, &self.rows, |&row, _| Some(row)),
+            Buckets::Hashed { .. } => {
+                let matching = |&(found, row): &(i64, u32), key| (found == key).then_some(row);
+                self.probe_entries(keys, first, keep, &self.entries, matching)
+            }
+        }
+    }
+
+    /// Buckets of a batch are looked up, then their entries are asked for, then they are compared: misses of caches overlap.
+    fn probe_entries<T>(
+        &self,
+        keys: &[i64],
+        first: u32,
+        keep: bool,
+        entries: &[T],
+        matching: impl Fn(&T, i64) -> Option<u32>,
+    ) -> (Vec<u32>, Vec<u32>) {
         let mut ours = Vec::with_capacity(keys.len() + keys.len() / 4);
         let mut theirs = Vec::with_capacity(keys.len() + keys.len() / 4);
         let mut spans = [const { 0..0 }; AHEAD];
@@ -121,13 +146,14 @@ impl JoinMap {
             for (span, &key) in spans.iter_mut().zip(batch) {
                 *span = self.span(key);
             }
+            for span in &spans[..batch.len()] {
+                fetch_ahead(&entries[span.clone()]);
+            }
             for (span, &key) in spans.iter().zip(batch) {
                 let before = ours.len();
-                for place in span.clone() {
-                    if self.keys.is_empty() || self.keys[place] == key {
-                        ours.push(row);
-                        theirs.push(self.rows[place]);
-                    }
+                for found in entries[span.clone()].iter().filter_map(|entry| matching(entry, key)) {
+                    ours.push(row);
+                    theirs.push(found);
                 }
                 if keep && ours.len() == before {
                     ours.push(row);
@@ -143,6 +169,19 @@ impl JoinMap {
     fn span(&self, key: i64) -> Range<usize> {
         self.buckets.of(key).map_or(0..0, |bucket| self.starts[bucket] as usize..self.starts[bucket + 1] as usize)
     }
+}
+
+/// Have the first and the last item in the cache soon.
+fn fetch_ahead<T>(items: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for item in [items.first(), items.last()].into_iter().flatten() {
+        // SAFETY: this reads nothing; every processor of this architecture has the instruction.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(item).cast());
+        };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = items;
 }
 
 /// Puts into each bucket's place where its first element is in `sorted`.

@@ -11,8 +11,10 @@
 //! caller's. Work is spread over rayon's threads.
 
 mod gather;
+mod huge;
 mod join;
 mod radix;
+mod runs;
 
 pub use gather::gather;
 pub use join::{JoinMap, Matches, NO_ROW};

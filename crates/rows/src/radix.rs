@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::MOST_ROWS;
+use crate::{MOST_ROWS, huge, runs};
 
 /// Digits are at most this wide, so that the write positions of a pass stay in the second-level cache.
 const DIGIT_BITS: u32 = 11;
@@ -80,6 +80,13 @@ pub fn sort(keys: &[i64], descending: bool, rows: &mut [u32], ordered: Option<&m
         return;
     }
     let range = distance(least, most);
+    if !descending
+        && runs::is_dense(keys.len(), range)
+        && let Some(starts) = runs::runs(keys)
+    {
+        runs::merge(keys, &starts, (least, most), rows, ordered);
+        return;
+    }
     let offset = |row: usize| {
         if descending { distance(keys[row], most) } else { distance(least, keys[row]) }
     };
@@ -140,6 +147,11 @@ pub(crate) fn row_number(row: usize) -> u32 {
     row as u32
 }
 
+/// How many passes it takes to sort by so many bits.
+pub(crate) fn passes(bits: u32) -> u32 {
+    bits.div_ceil(DIGIT_BITS).max(1)
+}
+
 /// How keys are cut into digits.
 struct Digits {
     passes: u32,
@@ -149,7 +161,7 @@ struct Digits {
 impl Digits {
     /// The fewest digits for keys up to `range`, all as narrow as may be.
     fn of(range: u64) -> Self {
-        let passes = bits(range).div_ceil(DIGIT_BITS).max(1);
+        let passes = passes(bits(range));
         Self { passes, width: bits(range).div_ceil(passes).max(1) }
     }
 }
@@ -168,14 +180,14 @@ pub(crate) fn sort_rows<E: Element>(
     let Digits { passes, width } = Digits::of(range);
     let dropped = if drop_first { width } else { 0 };
     let mut from: Vec<E> = Vec::new();
-    let mut to: Vec<E> = vec![E::default(); count];
+    let mut to: Vec<E> = huge::filled(count, E::default());
     for pass in 0..passes {
         if pass == 0 {
             scatter(count, Digit { shift: 0, bits: width }, &mut to, |row| {
                 let offset = offset(row);
                 (offset, E::new(offset >> dropped, row_number(row), row_bits))
             });
-            from = if passes > 1 { vec![E::default(); count] } else { Vec::new() };
+            from = if passes > 1 { huge::filled(count, E::default()) } else { Vec::new() };
         } else {
             let digit = Digit { shift: pass * width - dropped, bits: width };
             let input = &from;

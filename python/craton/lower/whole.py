@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 import polars as pl
@@ -56,12 +56,23 @@ MANY_GROUPS = 0.8
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """A column to sort by to get the logical order; ``number`` if its type is one of numbers."""
+    """A column to sort by to get the logical order.
+
+    Parameters
+    ----------
+    name, descending, nulls_last
+        The column, and how it is sorted by.
+    number
+        Whether its type is one of numbers.
+    cuts
+        Values, ascending, between which there are about equally many rows, if they are known without looking.
+    """
 
     name: str
     descending: bool = False
     nulls_last: bool = True
     number: bool = True
+    cuts: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +246,7 @@ class _Lowering:
         left, right = self(op.left), self(op.right)
         observed = self._observed.get(op, False)
         in_memory = all(map(_is_in_memory, op.inputs))
-        if (observed or in_memory) and _joins_in_order(op) and not left.order and not right.order:
+        if (observed or in_memory) and joins_in_order(op) and not left.order and not right.order:
             return Lowered(self._join_in_order(op, left.frame, right.frame))
         if observed:
             left = self._spelled(left)
@@ -321,7 +332,7 @@ class _Lowering:
             first = self._hidden()
             exprs.append(pl.col(row).min().alias(first))  # type: ignore[arg-type]
             order = (OrderKey(first),)
-        if observed and not by_order and _groups_by_sorting(op):
+        if observed and not by_order and groups_by_sorting(op):
             return Lowered(self._group_by_sorting(op, frame, exprs))
         keys = [lower_expr(expr).alias(name) for name, expr in op.keys]
         return Lowered(frame.group_by(keys).agg(exprs), order)
@@ -419,7 +430,7 @@ class _Lowering:
         )
 
 
-def _joins_in_order(op: Join) -> bool:
+def joins_in_order(op: Join) -> bool:
     """Whether a join is made in order from the start: on one whole number, of sides that are not far larger than it."""
     if op.how not in ("inner", "left", "right") or len(op.left_on) != 1:
         return False
@@ -463,7 +474,7 @@ def _is_in_memory(op: Operator) -> bool:
     return isinstance(op, Scan) and isinstance(op.source, (KeptSource, MemorySource)) and op.predicate is None
 
 
-def _groups_by_sorting(op: Aggregate) -> bool:
+def groups_by_sorting(op: Aggregate) -> bool:
     """Whether rows are sorted to be grouped: groups that are wanted in order are so small that hashing does not pay."""
     if not op.sort or len(op.keys) != 1:
         return False

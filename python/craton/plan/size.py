@@ -28,7 +28,7 @@ from craton.plan.operators import (
     Unpivot,
     schema,
 )
-from craton.plan.sources import MemorySource
+from craton.plan.sources import KeptSource, MemorySource
 
 UNKNOWN_ROWS = 1_000_000
 #: Bytes of a value of a column of text, about: a view, and the text beside it.
@@ -87,7 +87,7 @@ def distinct_share(op: Operator, key: Expr) -> float | None:
     """
     while isinstance(key, Column):
         match op:
-            case Scan(source=MemorySource()):
+            case Scan(source=MemorySource() | KeptSource()):
                 return _sampled(op.source, key.name)  # type: ignore[arg-type]
             case Project():
                 key = dict(op.columns)[key.name]  # type: ignore[attr-defined]
@@ -103,13 +103,14 @@ def distinct_share(op: Operator, key: Expr) -> float | None:
     return None
 
 
-_samples: WeakKeyDictionary[MemorySource, dict[str, float]] = WeakKeyDictionary()
+_samples: WeakKeyDictionary[MemorySource | KeptSource, dict[str, float]] = WeakKeyDictionary()
 
 
-def _sampled(source: MemorySource, name: str) -> float:
+def _sampled(source: MemorySource | KeptSource, name: str) -> float:
     known = _samples.setdefault(source, {})
     if name not in known:
-        column = source.frame.get_column(name)
+        frame = source.frame if isinstance(source, MemorySource) else source.kept.read()
+        column = frame.get_column(name)
         rows = column.gather_every(max(1, len(column) // SAMPLED_ROWS))
         known[name] = rows.n_unique() / max(1, len(rows))
     return known[name]

@@ -13,7 +13,7 @@ from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, hidden_name, keyed, selected, sorted_by
 from craton.lower.tiled.totals import combined, needs_rows, one_each, one_row
 from craton.lower.tiled.trial import Lessening, exchanged
-from craton.lower.whole import OrderKey
+from craton.lower.whole import OrderKey, groups_by_sorting
 from craton.plan.expr import Column, dtype_of, roots, substitute
 from craton.plan.operators import Aggregate, AggregateCall, Distinct, Operator, Project, schema
 
@@ -45,6 +45,8 @@ async def aggregated(tiling: Tiling, op: Aggregate, tiles: Tiles, *, ordered: bo
     found = [phase for phase in phases if phase is not None]
     if _partitioned_by(tiles, op):
         tiling.decide(op, "the rows of a group are in one tile already")
+    elif tiling.observed(op) and groups_by_sorting(op) and not (by_order and tiles.order):
+        return await _by_ranges(tiling, op, tiles)
     elif len(found) < len(phases):
         missing = [call.function for (_, call), phase in zip(op.aggregates, phases, strict=True) if phase is None]
         tiling.decide(op, f"rows are exchanged as they are: {needs_rows(missing)}")
@@ -108,6 +110,15 @@ def _order(tiling: Tiling, op: Aggregate, first: str | None) -> tuple[OrderKey, 
     if first is not None:
         return (OrderKey(first),)
     return tuple(OrderKey(name) for name, _ in op.keys)
+
+
+async def _by_ranges(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
+    """Groups that are wanted in order, of few rows each: rows go by ranges of the key, so that groups are where they stay."""
+    (name,), tiles = keyed(tiles, [expr for _, expr in op.keys])
+    reads = set().union({name}, *(roots(arg) for _, call in op.aggregates for arg in call.args))
+    found = await tiling.by_range(op.input, tiles, (OrderKey(name),), reads)
+    tiling.decide(op, f"few rows share a key: all go by ranges of it into {len(found)} tiles")
+    return found.then(lambda plan: replace(op, input=plan), order=())
 
 
 def _partitioned_by(tiles: Tiles, op: Aggregate) -> bool:

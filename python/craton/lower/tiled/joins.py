@@ -22,7 +22,7 @@ from craton.lower.tiled.tiles import (
     sliced,
     sorted_by,
 )
-from craton.lower.whole import OrderKey
+from craton.lower.whole import OrderKey, joins_in_order
 from craton.plan.expr import Column, Expr, Literal
 from craton.plan.operators import Join, Operator, Project, RowNumber, schema
 from craton.schedule.tasks import Output, Part, Read
@@ -157,11 +157,22 @@ def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles
 
 
 async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles:
+    before = (left, right)
     left, right, order = _spelled(tiling, op, left, right)
     ours, left = keyed(left, op.left_on)
     theirs, right = keyed(right, op.right_on)
     sizes = tiling.expected_bytes(op.left, left), tiling.expected_bytes(op.right, right)
     parts = tiling.parts(sum(sizes))
+    # Where tiles are joined in order, the order of the side that leads is enough: its rows' matches come in theirs. The side
+    # that is exchanged first may go to all tiles after all, and then has to tell its order.
+    leads, follows = (1, 0) if op.how == "right" else (0, 1)
+    tied = tiling.observed(op) and joins_in_order(op) and before[follows].in_place
+    if tied:
+        order = (left, right)[leads].order
+        if follows == 1 and sizes[0] <= sizes[1]:
+            theirs, right = keyed(before[1], op.right_on)
+        elif follows == 0 and sizes[0] > sizes[1]:
+            ours, left = keyed(before[0], op.left_on)
     # Estimates may be wrong: the smaller side goes first, and if it is small, it goes to all tiles of the other instead.
     if sizes[0] <= sizes[1]:
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
@@ -173,7 +184,7 @@ async def _by_keys(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tiles
         if op.how in _RIGHT and (few := await _few(tiling, op.right, rights)) is not None:
             return _broadcast_right(tiling, op, left, few)
         lefts = await _exchanged(tiling, op.left, left, ours, parts)
-    return _parted(tiling, op, lefts, rights, order)
+    return replace(_parted(tiling, op, lefts, rights, order), tied=tied)
 
 
 # ---- parts far larger than the others ----

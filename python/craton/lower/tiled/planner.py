@@ -60,6 +60,8 @@ _LEAST_TILE = 128 << 10
 SKEWED = 4
 #: Of each tile, so many rows are sampled for each range that a sort makes.
 _SAMPLES = 64
+#: Rows at rest that are numbered are cut into ranges of their numbers at some of so many places.
+_CUTS = 240
 
 _plans = itertools.count(1)
 
@@ -255,7 +257,7 @@ class Tiling:
 
     async def run_to_rest(self) -> Tiles:
         """Run the plan; its rows at rest, tile after tile in order, until :meth:`close`."""
-        tiles = await self(self.root)
+        tiles = await self.tied(self.root)
         if tiles.order and not self._small(tiles):
             tiles = await self.in_order(self.root, tiles)
         tiles = await self.rest(self.root, tiles)
@@ -287,7 +289,12 @@ class Tiling:
         return frame if read.rows is None else frame.slice(*read.rows)
 
     async def __call__(self, op: Operator) -> Tiles:
-        """The tiles of an operator; those that several read are made once."""
+        """The tiles of an operator, with columns that tell the order of any two rows, if they have an order."""
+        tiles = await self.tied(op)
+        return self.spelled(tiles) if tiles.tied else tiles
+
+    async def tied(self, op: Operator) -> Tiles:
+        """The tiles of an operator, for who keeps ties as they are; those that several read are made once."""
         task = self._running.get(op)
         if task is None:
             task = self._running[op] = asyncio.ensure_future(self._made(op))
@@ -346,8 +353,11 @@ class Tiling:
         """How many parts an exchange of that many bytes has."""
         if self.settings.tiles is not None:
             return self.settings.tiles
-        least = 2 * sum(band.threads for band in self.runner.bands)
-        return min(max(-(-nbytes // (self.settings.tile_bytes // 2)), least), 1024)
+        threads = sum(band.threads for band in self.runner.bands)
+        wanted = max(-(-nbytes // (self.settings.tile_bytes // 2)), 2 * threads)
+        if wanted < 8 * threads:
+            wanted = -(-wanted // threads) * threads  # few parts are as many for each thread
+        return min(wanted, 1024)
 
     def least_tiles(self) -> int:
         """How many tiles a large scan has at least."""
@@ -448,10 +458,10 @@ class Tiling:
         """Run what is pending; the result is outputs, of known sizes."""
         if tiles.sizes is not None:
             return tiles
-        outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and not tiles.order)
+        outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.in_place)
         columns = self._kept(op, tiles)
         found = tiles.partitioning_as((name, name) for name in columns)
-        return self.resting(columns, outputs, order=tiles.order, partitioning=found)
+        return self.resting(columns, outputs, order=tiles.order, tied=tiles.tied, partitioning=found)
 
     def resting(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], **changes: Any) -> Tiles:
         """Outputs of one part each as tiles."""
@@ -477,7 +487,7 @@ class Tiling:
             sizes=(Part(tiles.rows, tiles.nbytes),),
             kept=tiles.kept,
         )
-        return Tiles((Segment(scan, (leaf,)),), tiles.order)
+        return Tiles((Segment(scan, (leaf,)),), tiles.order, tied=tiles.tied)
 
     def sorted_within(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
         """Each tile put in the order that its columns spell out; it need not be carried further.
@@ -489,7 +499,7 @@ class Tiling:
         keys = tiles.order
         dropped = set(order_columns(keys)).difference(schema(op), extra)
         names = [name for name in tiles.schema if name not in dropped]
-        return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=())
+        return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=(), tied=False)
 
     async def by_hash(
         self,
@@ -503,7 +513,7 @@ class Tiling:
     ) -> tuple[dict[str, pl.DataType], list[Output]]:
         """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
         columns = self._kept(op, tiles, (*extra, *names))
-        ordered = (self.observed(op) if ordered is None else ordered) and not tiles.order
+        ordered = (self.observed(op) if ordered is None else ordered) and tiles.in_place
         exchange = ByHash(names, parts)
         outputs = await self.run_all(op, tiles.then(lambda p: selected(p, columns)), exchange, ordered=ordered)
         return columns, outputs
@@ -571,31 +581,49 @@ class Tiling:
         """Tiles by ranges of some columns, one after another; rows of equal keys are in one tile and keep their order."""
         by = tuple(key.name for key in keys)
         columns = self._kept(op, tiles, (*extra, *by))
-        parts = self.parts(self.expected_bytes(op, tiles))
         wanted = tiles.then(lambda plan: selected(plan, columns))
-        outputs = await self.run_all(
-            op, wanted, Sampled(by, _SAMPLES * parts), ordered=self.observed(op) and not tiles.order
-        )
-        found = self.resting(columns, outputs, order=tiles.order)
-        if found.nbytes <= self.settings.collapse_bytes:
-            return self.gathered(found)
-        boundaries = _boundaries([output.value for output in outputs], outputs, keys, parts)
-        if not boundaries.height:
-            return self.gathered(found)
-        exchange = ByRange(keys, boundaries)
-        ranged = await self.run_all(op, found, exchange, ordered=self.observed(op) and not tiles.order)
-        groups = self.grouped(ranged)
-        return self.partitions(columns, ranged, groups, order=tiles.order)
+        ordered = self.observed(op) and tiles.in_place
+        nbytes = sum(size.nbytes for size in tiles.read) if tiles.read else self.expected_bytes(op, tiles)
+        parts = self.parts(nbytes)
+        boundaries = None if self.settings.batch_bytes else _known_boundaries(tiles, keys[0], parts)
+        if boundaries is not None:
+            keys = keys[:1]
+        elif tiles.read and nbytes > self.settings.collapse_bytes:
+            # What only renames and numbers rows is computed again, rather than written twice.
+            sampled = Sampled(by, _SAMPLES * parts, kept=False)
+            outputs = await self.run_all(
+                op, kept(tiles.then(lambda plan: selected(plan, by))), sampled, ordered=ordered
+            )
+            boundaries = _boundaries(
+                [output.value for output in outputs], [size.rows for size in tiles.read], keys, parts
+            )
+        else:
+            outputs = await self.run_all(op, wanted, Sampled(by, _SAMPLES * parts), ordered=ordered)
+            wanted = self.resting(columns, outputs, order=tiles.order, tied=tiles.tied)
+            if wanted.nbytes <= self.settings.collapse_bytes:
+                return self.gathered(wanted)
+            boundaries = _boundaries(
+                [output.value for output in outputs], [output.rows for output in outputs], keys, parts
+            )
+            if not boundaries.height:
+                return self.gathered(wanted)
+        ranged = await self.run_all(op, wanted, ByRange(keys, boundaries), ordered=ordered)
+        few = sum(output.nbytes for output in ranged) <= self.settings.collapse_bytes
+        groups = [tuple(range(boundaries.height + 1))] if few else self.grouped(ranged)
+        return self.partitions(columns, ranged, groups, order=tiles.order, tied=tiles.tied)
 
     # ---- order ----
 
     def spelled(self, tiles: Tiles) -> Tiles:
-        """The same rows with their order spelled out in columns."""
-        if tiles.order:
+        """The same rows with their order spelled out in columns, which tell it of any two rows."""
+        if not tiles.in_place:
             return tiles
         name, segments, before = hidden_name(), [], 0
+        sizes = tiles.sizes
+        rows = None if sizes is None else list(itertools.accumulate((size.rows for size in sizes), initial=0))
         for segment in tiles.segments:
-            numbers = ((before + i) << _ROW_BITS for i in range(len(segment)))
+            at = range(before, before + len(segment))
+            numbers = [i << _ROW_BITS if rows is None else rows[i] for i in at]
             grown, number = segment.with_constant(pl.UInt64(), numbers)
             row = hidden_name()
             plan = RowNumber(segment.plan, row)
@@ -603,11 +631,17 @@ class Tiling:
             others = tuple((column, plan.column(column)) for column in schema(segment.plan))
             segments.append(replace(grown, plan=Project(plan, (*others, (name, place)))))
             before += len(segment)
-        return Tiles(tuple(segments), (OrderKey(name),), tiles.partitioning)
+        last = rows[-1] if rows else 0
+        cuts = (
+            [i << _ROW_BITS for i in range(1, before)] if rows is None else [last * i // _CUTS for i in range(1, _CUTS)]
+        )
+        key = OrderKey(name, cuts=() if tiles.order else tuple(dict.fromkeys(cuts)))
+        return Tiles(tuple(segments), (*tiles.order, key), tiles.partitioning)
 
     async def placed(self, op: Operator, tiles: Tiles) -> Tiles:
         """The same rows with their order spelled out in one column of ascending numbers."""
-        if len(tiles.order) == 1 and not tiles.order[0].descending and tiles.schema[tiles.order[0].name] == pl.UInt64():
+        unique = len(tiles.order) == 1 and not tiles.tied
+        if unique and not tiles.order[0].descending and tiles.schema[tiles.order[0].name] == pl.UInt64():
             return tiles
         return self.spelled(await self.in_order(op, tiles))
 
@@ -620,11 +654,20 @@ def part_sizes(outputs: Sequence[Output]) -> list[Part]:
     ]
 
 
+def _known_boundaries(tiles: Tiles, key: OrderKey, parts: int) -> pl.DataFrame | None:
+    """Values of a key that cut tiles into that many parts of about equal size, if they are known."""
+    if not tiles.order or tiles.order[0] is not key or len(key.cuts) + 1 < parts:
+        return None
+    count = len(key.cuts) + 1
+    picked = [key.cuts[count * i // parts - 1] for i in range(1, parts)]
+    return pl.DataFrame({key.name: picked}, schema={key.name: tiles.schema[key.name]})
+
+
 def _boundaries(
-    samples: Sequence[pl.DataFrame], outputs: Sequence[Output], keys: tuple[OrderKey, ...], parts: int
+    samples: Sequence[pl.DataFrame], rows: Sequence[int], keys: tuple[OrderKey, ...], parts: int
 ) -> pl.DataFrame:
-    """Rows that cut what was sampled into parts of about equal size."""
-    weights = [output.rows / max(sample.height, 1) for sample, output in zip(samples, outputs, strict=True)]
+    """Rows that cut what was sampled, of so many rows each, into parts of about equal size."""
+    weights = [number / max(sample.height, 1) for sample, number in zip(samples, rows, strict=True)]
     heaviest = max(statistics.median(weights), 1.0) if weights else 1.0
     found = [
         sample.with_columns(pl.lit(weight / heaviest).alias("\x01weight"))

@@ -133,7 +133,7 @@ def _numbered(tiles: Tiles, name: str) -> Tiles:
 
 @tiles_of(Project)
 async def _project(tiling: Tiling, op: Project) -> Tiles:
-    tiles = await tiling(op.input)
+    tiles = await (tiling(op.input) if op.windowed else tiling.tied(op.input))
     if op.windowed:
         columns, tiles = await without_windows(tiling, op, tiles)
     else:
@@ -150,6 +150,7 @@ async def _project(tiling: Tiling, op: Project) -> Tiles:
     return tiles.then(
         lambda plan: Project(plan, (*columns, *carried)),
         order=tuple(replace(key, name=names[key.name]) for key in order),
+        tied=tiles.tied and bool(order),
         partitioning=tiles.partitioning_as((expr.name, name) for name, expr in columns if isinstance(expr, Column)),
     )
 
@@ -160,19 +161,19 @@ def _as_column(tiles: Tiles, name: str) -> Column:
 
 @tiles_of(Filter)
 async def _filter(tiling: Tiling, op: Filter) -> Tiles:
-    tiles = await tiling(op.input)
+    tiles = await tiling.tied(op.input)
     return tiles.then(lambda plan: Filter(plan, op.predicate))
 
 
 @tiles_of(RowNumber)
 async def _row_number(tiling: Tiling, op: RowNumber) -> Tiles:
-    tiles = await tiling.in_order(op.input, await tiling(op.input))
+    tiles = await tiling.in_order(op.input, await tiling.tied(op.input))
     return _numbered(await tiling.rest(op.input, tiles), op.name)
 
 
 @tiles_of(Attach)
 async def _attach(tiling: Tiling, op: Attach) -> Tiles:
-    tiles = await tiling.in_order(op.input, await tiling(op.input))
+    tiles = await tiling.in_order(op.input, await tiling.tied(op.input))
     tiles = await tiling.rest(op.input, tiles)
     assert isinstance(op.source, MemorySource)
     names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
@@ -267,7 +268,7 @@ def _one_after_another(parts: Sequence[Tiles], names: Sequence[str]) -> Tiles:
 
 @tiles_of(Unpivot)
 async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
-    tiles = await tiling(op.input)
+    tiles = await tiling.tied(op.input)
     observed = tiling.observed(op)
     if observed:
         tiles = await tiling.in_order(op.input, tiles)

@@ -13,11 +13,10 @@ from craton.plan.operators import Sort
 @tiles_of(Sort)
 async def _sort(tiling: Tiling, op: Sort) -> Tiles:
     """The rows, with the keys as what spells their order out: who sees the order puts them in it."""
-    tiles = await tiling(op.input)
+    tiles = await tiling.tied(op.input)
     if not tiling.observed(op):
         return tiles
-    tiles = tiling.spelled(tiles)
     names, tiles = keyed(tiles, [key.expr for key in op.keys])
     keys = [OrderKey(name, key.descending, key.nulls_last) for name, key in zip(names, op.keys, strict=True)]
     rest = tuple(key for key in tiles.order if key.name not in names)
-    return replace(tiles, order=(*keys, *rest))
+    return replace(tiles, order=(*keys, *rest), tied=tiles.in_place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,13 +68,16 @@ class Sampled:
         The columns.
     most
         How many rows are sampled at the most, evenly.
+    kept
+        Whether the rows are written, too.
     """
 
     names: tuple[str, ...]
     most: int
+    kept: bool = True
 
     def __str__(self) -> str:
-        return f"none, sampled by {_listed(self.names)}"
+        return f"none, sampled by {_listed(self.names)}" if self.kept else f"a sample of {_listed(self.names)}"
 
     @property
     def parts(self) -> int:
@@ -82,7 +86,8 @@ class Sampled:
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> pl.DataFrame:
         """Write the rows as they are, and return the sample."""
-        Keep().write(frame, sink)
+        if self.kept:
+            Keep().write(frame, sink)
         return frame.select(self.names).gather_every(max(1, -(-frame.height // self.most)))
 
 
@@ -136,7 +141,13 @@ class ByRange:
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> None:
         """Distribute the rows."""
-        if frame.height:
+        if not frame.height:
+            return
+        if (cuts := self._cuts(frame)) is not None:
+            for number, (start, stop) in enumerate(itertools.pairwise(cuts)):
+                if start < stop:
+                    sink.write(number, to_arrow(frame.slice(start, stop - start)))
+        else:
             found = _native.partition_by_ranges(
                 to_arrow(frame),
                 [key.name for key in self.keys],
@@ -146,6 +157,15 @@ class ByRange:
                 threads=pl.thread_pool_size(),
             )
             _write_all(found, sink)
+
+    def _cuts(self, frame: pl.DataFrame) -> list[int] | None:
+        """Where the rows of each range begin, and where the last ends, if rows come in order of the only key, a number."""
+        (key, *others) = self.keys
+        column = frame.get_column(key.name)
+        if others or key.descending or not column.dtype.is_integer() or column.null_count() or not column.is_sorted():
+            return None
+        starts = column.search_sorted(self.boundaries.get_column(key.name), side="left")
+        return [0, *starts.to_list(), frame.height]
 
 
 def _listed(names: Sequence[str]) -> str:

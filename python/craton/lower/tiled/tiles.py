@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Column, Expr, Literal, rebuild
-from craton.plan.operators import Attach, Join, Operator, Project, Scan, Sort, SortKey, schema
+from craton.plan.expr import Call, Column, Expr, Literal, rebuild
+from craton.plan.operators import Attach, Join, Operator, Project, RowNumber, Scan, Sort, SortKey, schema
 from craton.plan.sources import Source
 from craton.schedule.tasks import Part, Read
 
@@ -210,11 +210,15 @@ class Tiles:
         The columns by which its rows are in logical order; empty if tile after tile they are, or if nobody sees it.
     partitioning
         How its tiles are partitions, if they are.
+    tied
+        Whether rows may agree in all columns of the order: those are in logical order tile after tile, as all rows are where
+        there is no order.
     """
 
     segments: tuple[Segment, ...]
     order: tuple[OrderKey, ...] = ()
     partitioning: Partitioning | None = None
+    tied: bool = False
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
@@ -225,10 +229,22 @@ class Tiles:
         return schema(self.segments[0].plan)
 
     @property
+    def in_place(self) -> bool:
+        """Whether the logical order is seen in where rows are: it must not change when they are computed or exchanged."""
+        return self.tied or not self.order
+
+    @property
     def sizes(self) -> tuple[Part, ...] | None:
         """The size of each tile, if they are outputs as they are."""
         if not all(segment.at_rest for segment in self.segments):
             return None
+        return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
+
+    @property
+    def read(self) -> tuple[Part, ...]:
+        """The size of what each tile reads, if that are outputs whose rows are only renamed, picked and numbered."""
+        if not all(_only_named(segment.plan) and segment.leaves[0].sizes for segment in self.segments):
+            return ()
         return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
 
     @property
@@ -272,6 +288,21 @@ class Tiles:
     def then(self, build: Callable[[Operator], Operator], **changes: Any) -> Tiles:
         """The same tiles with something done to each."""
         return replace(self, segments=tuple(segment.then(build) for segment in self.segments), **changes)
+
+
+def _only_named(plan: Operator) -> bool:
+    """Whether a plan has the rows of its one leaf, with nothing computed but sums of numbers."""
+    while isinstance(plan, Project | RowNumber):
+        if isinstance(plan, Project) and not all(_is_light(expr) for _, expr in plan.columns):
+            return False
+        plan = plan.input
+    return isinstance(plan, Scan) and isinstance(plan.source, TileSource)
+
+
+def _is_light(expr: Expr) -> bool:
+    if isinstance(expr, Call):
+        return expr.function in ("add", "cast") and expr.dtype.is_numeric() and all(map(_is_light, expr.args))
+    return isinstance(expr, Column | Literal | TileConstant)
 
 
 def kept(tiles: Tiles) -> Tiles:

@@ -1,0 +1,132 @@
+"""Rows that agree in what they are ordered by keep their order through exchanges: nothing else spells it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from support import check
+
+from craton.lower.tiled import Settings
+from craton.lower.tiled.running import TiledEngine, using
+from craton.memory import clear_memory
+from craton.schedule.inline import InlineRunner
+
+ROWS = 3_000
+
+Program = Callable[..., Any]
+
+
+def tables(seed: int = 1, keys: int = 400) -> tuple[pandas.DataFrame, pandas.DataFrame]:
+    """Two tables with many rows a key, some keys in one of them only."""
+    rng = np.random.default_rng(seed)
+    left = {"key": rng.integers(0, keys, ROWS), "few": rng.integers(0, 5, ROWS), "row": np.arange(ROWS)}
+    right = {"key": rng.integers(keys // 4, keys + 50, ROWS // 2), "other": rng.permutation(ROWS // 2)}
+    return pandas.DataFrame(left), pandas.DataFrame(right)
+
+
+def tiled(
+    program: Program, *data: Any, tiles: int | None = 5, native: bool | None = None, **settings: Any
+) -> list[str]:
+    """Compare a program's results in tiles with pandas', and return the stages' exchanges."""
+    clear_memory()
+    given = Settings(tiles=tiles, **{"broadcast_bytes": 1, "collapse_bytes": 0, **settings})
+    engine = TiledEngine(InlineRunner(), settings=given, least_bytes=0)
+    with using(engine):
+        check(program, *data, native=native)
+    return [stage.exchange for tiling in engine.last for stage in tiling.stages]
+
+
+SORTS: dict[str, Program] = {
+    "one key": lambda pd, df: df.sort_values("few", kind="stable"),
+    "descending": lambda pd, df: df.sort_values("few", ascending=False, kind="stable"),
+    "twice": lambda pd, df: df.sort_values("key", kind="stable").sort_values("few", kind="stable"),
+    "filtered": lambda pd, df: (lambda s: s[s["key"] % 3 == 0])(df.sort_values("few", kind="stable")),
+    "of what is filtered": lambda pd, df: df[df["key"] % 3 == 0].sort_values("few", kind="stable"),
+    "first rows": lambda pd, df: df.sort_values("few", kind="stable").head(40),
+    "last rows": lambda pd, df: df.sort_values("few", kind="stable").tail(40),
+    "shifted": lambda pd, df: df.sort_values("few", kind="stable").assign(before=lambda d: d["row"].shift(1)),
+    "running sum": lambda pd, df: df.sort_values("few", kind="stable")["row"].cumsum(),
+    "first of groups": lambda pd, df: df.sort_values("few", kind="stable").groupby("key")["row"].first(),
+    "groups as they come": lambda pd, df: df.sort_values("few", kind="stable").groupby("key", sort=False)["row"].last(),
+    "without duplicates": lambda pd, df: df.sort_values("few", kind="stable").drop_duplicates("key"),
+    "concatenated": lambda pd, df: pd.concat(
+        [df.sort_values("few", kind="stable"), df.sort_values("key", kind="stable")]
+    ),
+    "ranks in groups": lambda pd, df: df.sort_values("few", kind="stable").groupby("key").cumcount(),
+    "numbered anew": lambda pd, df: df.sort_values("few", kind="stable").reset_index(drop=True),
+}
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 5, 40, None])
+@pytest.mark.parametrize("name", SORTS)
+def test_rows_of_equal_keys_keep_their_order(name: str, tiles: int | None) -> None:
+    tiled(SORTS[name], tables()[0], tiles=tiles)
+
+
+JOINS: dict[str, Program] = {
+    "as it is": lambda pd, left, right: left.merge(right, on="key"),
+    "left": lambda pd, left, right: left.merge(right, on="key", how="left"),
+    "right": lambda pd, left, right: left.merge(right, on="key", how="right"),
+    "small left": lambda pd, left, right: left.head(700).merge(right, on="key"),
+    "small left kept": lambda pd, left, right: left.head(700).merge(right, on="key", how="left"),
+    "small left, right": lambda pd, left, right: left.head(700).merge(right, on="key", how="right"),
+    "of a join": lambda pd, left, right: left.merge(right, on="key").merge(left, on="few").head(5_000),
+    "with a join": lambda pd, left, right: left.head(300).merge(left.merge(right, on="key"), on="row", how="left"),
+    "of sorted rows": lambda pd, left, right: left.sort_values("few", kind="stable").merge(right, on="key"),
+    "with sorted rows": lambda pd, left, right: left.merge(right.sort_values("other", kind="stable"), on="key"),
+    "sorted": lambda pd, left, right: left.merge(right, on="key").sort_values("few", kind="stable"),
+    "filtered": lambda pd, left, right: (lambda j: j[j["other"] % 3 > 0])(left.merge(right, on="key")),
+    "first of groups": lambda pd, left, right: left.merge(right, on="key").groupby("few")["other"].first(),
+    "groups as they come": lambda pd, left, right: (
+        left.merge(right, on="key").groupby("other", sort=False)["row"].sum()
+    ),
+    "running sum": lambda pd, left, right: left.merge(right, on="key")["other"].cumsum(),
+    "without duplicates": lambda pd, left, right: left.merge(right, on="key").drop_duplicates("other"),
+    "concatenated": lambda pd, left, right: pd.concat([left.merge(right, on="key"), left.merge(right, on="key")]),
+    "last rows": lambda pd, left, right: left.merge(right, on="key").tail(30),
+}
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 5, 40, None])
+@pytest.mark.parametrize("name", JOINS)
+def test_matches_come_in_the_order_of_both_sides(name: str, tiles: int | None) -> None:
+    tiled(JOINS[name], *tables(), tiles=tiles)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right"])
+def test_matches_of_a_key_that_is_cut_come_in_order(how: str) -> None:
+    left, right = tables(3)
+    left.loc[left["row"] % 3 == 0, "key"] = 7
+    right.loc[right["other"] % 11 == 0, "key"] = 7
+    tiled(lambda pd, a, b: a.merge(b, on="key", how=how), left, right, tiles=None, tile_bytes=8 << 10)
+
+
+def test_joins_in_batches_come_in_order() -> None:
+    tiled(JOINS["as it is"], *tables(4), tiles=None, tile_bytes=8 << 10, batch_bytes=8 << 10)
+
+
+def test_numbers_of_rows_at_rest_need_no_sample() -> None:
+    exchanges = tiled(JOINS["as it is"], *tables())
+    assert sorted(exchanges[:2]) == ["by the hash of key into 5", "by the hash of key@2 into 5"]
+    assert exchanges[2:] == ["by ranges of the order into 5", "none"]
+
+
+def test_rows_at_rest_are_not_written_twice_to_be_sorted() -> None:
+    assert tiled(SORTS["one key"], tables()[0])[0] == "a sample of few"
+
+
+def test_groups_of_few_rows_go_by_ranges() -> None:
+    rng = np.random.default_rng(2)
+    rows = 120_000
+    frame = pandas.DataFrame({"key": rng.permutation(rows) - rows // 2, "value": rng.integers(0, 99, rows)})
+    frame.loc[::50, "key"] = frame["key"].iloc[7]
+    program = lambda pd, df: df.groupby("key").agg(s=("value", "sum"), f=("value", "first"), n=("value", "nunique"))  # noqa: E731
+    exchanges = tiled(program, frame)
+    assert exchanges == ["a sample of key", "by ranges of key into 5", "none"]
+    missing = frame.assign(key=frame["key"].astype("Int64").mask(frame["value"] == 3))
+    for dropna in (True, False):
+        tiled(lambda pd, df, dropna=dropna: df.groupby("key", dropna=dropna)["value"].sum(), missing)
