@@ -36,6 +36,22 @@ def test_what_a_process_keeps_is_reserved(monkeypatch: pytest.MonkeyPatch) -> No
         assert (reserved(), remainder.nbytes) == (0, 0)
 
 
+def test_where_there_is_much_memory_only_what_cannot_be_reserved_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [0]
+    given: list[int] = []
+    monkeypatch.setattr(metering, "own_memory", lambda: own[0])
+    monkeypatch.setattr(metering, "give_back", lambda: given.append(own[0]))
+    with Store.open(8192 * MIB) as store:
+        remainder = Remainder(store, 4096 * MIB)
+        remainder.begin()
+        for now, expected in ((800, 800), (1200, 1024), (700, 700)):
+            own[0] = now * MIB
+            remainder.settle()
+            assert remainder.nbytes == expected * MIB
+        assert given == [1200 * MIB]
+        remainder.release()
+
+
 def test_what_a_process_keeps_may_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [0]
     monkeypatch.setattr(metering, "own_memory", lambda: own[0])

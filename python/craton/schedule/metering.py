@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from craton.kernel.memory import give_back
+from craton.kernel.memory import AMPLE, give_back
 
 if TYPE_CHECKING:
     from craton.store import Store
@@ -61,6 +61,9 @@ def own_memory() -> int:
 class Remainder:
     """What a process keeps after its tasks, beyond what it had before the first: given back, or else taken from the store's memory.
 
+    Where there is little memory, more than a sixteenth is given back; where there is much, what is kept is worth more than the
+    pages that it takes the place of.
+
     Parameters
     ----------
     store
@@ -89,7 +92,7 @@ class Remainder:
         """Say that no task runs."""
         little = self._memory // 32
         kept = own_memory() - (self._first or 0)
-        if kept > 2 * little:
+        if kept > (self._memory // 4 if self._memory >= AMPLE else 2 * little):
             give_back()
             kept = own_memory() - (self._first or 0)
         wanted = min(max(kept, 0), self._memory // 4)

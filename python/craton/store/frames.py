@@ -12,6 +12,15 @@ import pyarrow as pa
 from craton.store.sets import LocalitySet
 from craton.store.store import Store
 
+#: Rows of a chunk from which on chunks stay apart.
+_LARGE_CHUNK = 1 << 16
+
+
+def frame_of(table: pa.Table) -> pl.DataFrame:
+    """A table as a frame: over the same memory, but many small chunks are copied into one."""
+    chunks = max((column.num_chunks for column in table.columns), default=1)
+    return pl.DataFrame(pl.from_arrow(table, rechunk=chunks > 1 and table.num_rows < chunks * _LARGE_CHUNK))
+
 
 class StoredFrame:
     """A frame in a store.
@@ -69,7 +78,7 @@ class StoredFrame:
         seen = None if self._seen is None else self._seen()
         if seen is None:
             table: pa.Table = self._pages.to_arrow()
-            seen = pl.DataFrame(table)
+            seen = frame_of(table)
             self._seen = weakref.ref(seen)
         return seen
 

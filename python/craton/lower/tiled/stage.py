@@ -21,6 +21,7 @@ from craton.plan.order import topological
 from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.schedule.tasks import Input, Sink
+from craton.store.frames import frame_of
 
 #: Rows of a batch at least, where rows are distributed while they are computed.
 _FEWEST_ROWS = 1 << 10
@@ -299,7 +300,7 @@ def _one_frame(frames: list[pl.DataFrame], columns: tuple[tuple[str, pl.DataType
 
 def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame:
     """A table as a frame with these columns and types."""
-    frame = pl.DataFrame(table).select(list(columns))
+    frame = frame_of(table).select(list(columns))
     changed = [name for name, dtype in columns.items() if frame.schema[name] != dtype]
     return frame.with_columns(pl.col(name).cast(columns[name]) for name in changed) if changed else frame
 
