@@ -24,7 +24,7 @@ import polars as pl
 
 from craton.lower.tiled.ranges import common_ranges
 from craton.lower.tiled.separate import separate_windows
-from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, copy_of, from_arrow
+from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, copy_of, from_arrow, to_arrow
 from craton.lower.tiled.tiles import (
     Leaf,
     Ranges,
@@ -470,8 +470,8 @@ class Tiling:
         )
 
     async def put(self, frame: pl.DataFrame) -> Output:
-        """Rows that are in this process as an output."""
-        output = await self.runner.put(frame)
+        """Rows that are in this process as an output; those in pages are shared."""
+        output = await self.runner.put(to_arrow(frame))
         self._keys.add(output.key)
         return output
 
