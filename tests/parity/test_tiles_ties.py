@@ -115,6 +115,15 @@ def test_numbers_of_rows_at_rest_need_no_sample() -> None:
     assert exchanges[2:] == ["by ranges of the order into 5", "none"]
 
 
+def test_ranges_with_far_more_rows_than_others_are_cut_by_samples() -> None:
+    left, right = tables(5)
+    left["key"] = np.where(left["row"] < 200, left["row"] % 10, 10_000 + left["row"])
+    right["key"] = right["other"] % 10
+    exchanges = tiled(JOINS["as it is"], left, right, tiles=None, tile_bytes=16 << 10)
+    assert "a sample of the order" in exchanges[2:]
+    assert exchanges[-1] == "none"
+
+
 def test_rows_at_rest_are_not_written_twice_to_be_sorted() -> None:
     assert tiled(SORTS["one key"], tables()[0])[0] == "a sample of few"
 

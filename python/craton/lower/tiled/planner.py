@@ -587,8 +587,16 @@ class Tiling:
         parts = self.parts(nbytes)
         boundaries = None if self.settings.batch_bytes else _known_boundaries(tiles, keys[0], parts)
         if boundaries is not None:
-            keys = keys[:1]
-        elif tiles.read and nbytes > self.settings.collapse_bytes:
+            ranged = await self.run_all(op, wanted, ByRange(keys[:1], boundaries), ordered=ordered)
+            found = self._ranged(columns, ranged, tiles)
+            if not self.skewed(part_sizes(ranged)):
+                return found
+            self.decide(op, "some ranges of the order have far more rows than others: it is sampled after all")
+            keys = tuple(replace(key, cuts=()) for key in keys)
+            return await self.by_range(
+                op, replace(found, order=tuple(replace(key, cuts=()) for key in tiles.order)), keys, extra
+            )
+        if tiles.read and nbytes > self.settings.collapse_bytes:
             # What only renames and numbers rows is computed again, rather than written twice.
             sampled = Sampled(by, _SAMPLES * parts, kept=False)
             outputs = await self.run_all(
@@ -608,9 +616,13 @@ class Tiling:
             if not boundaries.height:
                 return self.gathered(wanted)
         ranged = await self.run_all(op, wanted, ByRange(keys, boundaries), ordered=ordered)
-        few = sum(output.nbytes for output in ranged) <= self.settings.collapse_bytes
-        groups = [tuple(range(boundaries.height + 1))] if few else self.grouped(ranged)
-        return self.partitions(columns, ranged, groups, order=tiles.order, tied=tiles.tied)
+        return self._ranged(columns, ranged, tiles)
+
+    def _ranged(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], tiles: Tiles) -> Tiles:
+        """Parts of some tiles by ranges as tiles, in the same order."""
+        few = sum(output.nbytes for output in outputs) <= self.settings.collapse_bytes
+        groups = [tuple(range(len(outputs[0].parts)))] if few else self.grouped(outputs)
+        return self.partitions(columns, outputs, groups, order=tiles.order, tied=tiles.tied)
 
     # ---- order ----
 
