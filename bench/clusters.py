@@ -185,9 +185,8 @@ def cylon(given: argparse.Namespace) -> bool:
             title=f"CylonFlow's operators, {given.rows / 1e6:g} million rows, {workers} workers, from {given.source}",
             baseline="local", settings={"rows": given.rows, "workers": workers, "threads": 1, "source": given.source},
         )  # fmt: skip
-        stem = f"clusters-cylon-{given.rows / 1e6:g}m-{workers}" + (
-            "" if given.source == "memory" else f"-{given.source}"
-        )
+        source = "" if given.source == "memory" else f"-{given.source}"
+        stem = f"clusters-cylon-{'-'.join(peers) or 'alone'}-{given.rows / 1e6:g}m-{workers}{source}"
         result = measure.measure(benchmark, progress=say, save=_saver(given, stem))
         result["bars"] = []
         for peer, least in (("dask", 5.0), ("spark", 2.0)):
