@@ -583,28 +583,26 @@ class Tiling:
         columns = self._kept(op, tiles, (*extra, *by))
         wanted = tiles.then(lambda plan: selected(plan, columns))
         ordered = self.observed(op) and tiles.in_place
-        nbytes = sum(size.nbytes for size in tiles.read) if tiles.read else self.expected_bytes(op, tiles)
+        read = tiles.read
+        nbytes = sum(size.nbytes for size in read) if read else self.expected_bytes(op, tiles)
         parts = self.parts(nbytes)
-        boundaries = None if self.settings.batch_bytes else _known_boundaries(tiles, keys[0], parts)
+        known = keys == tiles.order and not self.settings.batch_bytes
+        boundaries = _known_boundaries(tiles, parts) if known else None
         if boundaries is not None:
             ranged = await self.run_all(op, wanted, ByRange(keys[:1], boundaries), ordered=ordered)
             found = self._ranged(columns, ranged, tiles)
             if not self.skewed(part_sizes(ranged)):
                 return found
             self.decide(op, "some ranges of the order have far more rows than others: it is sampled after all")
-            keys = tuple(replace(key, cuts=()) for key in keys)
-            return await self.by_range(
-                op, replace(found, order=tuple(replace(key, cuts=()) for key in tiles.order)), keys, extra
-            )
-        if tiles.read and nbytes > self.settings.collapse_bytes:
+            order = tuple(replace(key, cuts=()) for key in tiles.order)
+            return await self.by_range(op, replace(found, order=order), order, extra)
+        if read and nbytes > self.settings.collapse_bytes:
             # What only renames and numbers rows is computed again, rather than written twice.
             sampled = Sampled(by, _SAMPLES * parts, kept=False)
             outputs = await self.run_all(
                 op, kept(tiles.then(lambda plan: selected(plan, by))), sampled, ordered=ordered
             )
-            boundaries = _boundaries(
-                [output.value for output in outputs], [size.rows for size in tiles.read], keys, parts
-            )
+            boundaries = _boundaries([output.value for output in outputs], [size.rows for size in read], keys, parts)
         else:
             outputs = await self.run_all(op, wanted, Sampled(by, _SAMPLES * parts), ordered=ordered)
             wanted = self.resting(columns, outputs, order=tiles.order, tied=tiles.tied)
@@ -666,9 +664,10 @@ def part_sizes(outputs: Sequence[Output]) -> list[Part]:
     ]
 
 
-def _known_boundaries(tiles: Tiles, key: OrderKey, parts: int) -> pl.DataFrame | None:
-    """Values of a key that cut tiles into that many parts of about equal size, if they are known."""
-    if not tiles.order or tiles.order[0] is not key or len(key.cuts) + 1 < parts:
+def _known_boundaries(tiles: Tiles, parts: int) -> pl.DataFrame | None:
+    """Values of the order's first column that cut tiles into that many parts of about equal size, if they are known."""
+    key = tiles.order[0]
+    if len(key.cuts) + 1 < parts:
         return None
     count = len(key.cuts) + 1
     picked = [key.cuts[count * i // parts - 1] for i in range(1, parts)]

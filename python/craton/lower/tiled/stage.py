@@ -86,7 +86,7 @@ class Sampled:
         return 1
 
     def write(self, frame: pl.DataFrame, sink: Sink) -> pl.DataFrame:
-        """Write the rows as they are, and return the sample."""
+        """Write the rows as they are, if they are kept, and return the sample."""
         if self.kept:
             Keep().write(frame, sink)
         return frame.select(self.names).gather_every(max(1, -(-frame.height // self.most)))
