@@ -23,7 +23,7 @@ from bench.pandas_likes import PANDAS_LIKES, PandasLike
 __all__ = ["CASES", "main", "open_contestant"]
 
 CONTESTANTS = ("craton", "pandas", "modin")
-_ROWS_A_GROUP = 100
+ROWS_A_GROUP = 100
 
 
 def _of_row(row: Any) -> float:
@@ -49,7 +49,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
 class Functions:
     """The cases under one engine."""
 
-    def __init__(self, engine: PandasLike, rows: int) -> None:
+    def __init__(self, engine: PandasLike, rows: int, rows_a_group: int) -> None:
         np = importlib.import_module("numpy")
         random = np.random.default_rng(7)
         self._engine = engine
@@ -58,7 +58,7 @@ class Functions:
                 "a": random.random(rows),
                 "b": random.random(rows),
                 "c": random.integers(1, 100, rows),
-                "key": random.integers(0, max(rows // _ROWS_A_GROUP, 1), rows),
+                "key": random.integers(0, max(rows // rows_a_group, 1), rows),
             }
         )
         self.versions = engine.versions
@@ -74,29 +74,34 @@ class Functions:
 
 
 def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
-    """Return a contestant; ``options`` has the number of ``rows``."""
-    return Functions(PANDAS_LIKES[name](), options["rows"])
+    """Return a contestant; ``options`` has the number of ``rows``, and of ``rows_a_group``."""
+    return Functions(PANDAS_LIKES[name](), options["rows"], options["rows_a_group"])
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.functions", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the frame (default: %(default)s)")
+    parser.add_argument("--rows-a-group", type=int, default=ROWS_A_GROUP, help="on average (default: %(default)s)")
+    parser.add_argument("--cases", default=",".join(CASES), help="(default: %(default)s)")
     command.add_options(parser, contestants=("craton", "pandas"), repeat=3)
     parser.set_defaults(baseline="pandas", warm_memory=0)
     given = parser.parse_args(argv)
     names = command.chosen(parser, given.contestants, CONTESTANTS, "contestant")
+    cases = command.chosen(parser, given.cases, tuple(CASES), "case")
+    options = {"rows": given.rows, "rows_a_group": given.rows_a_group}
     benchmark = Benchmark(
         name="functions",
-        title=f"Python functions over {given.rows:,} rows",
+        title=f"Python functions over {given.rows:,} rows, {given.rows_a_group:,} of them a group",
         module="bench.functions",
-        cases=[Case(case) for case in CASES],
-        entries=command.entries(names, {"rows": given.rows}),
+        cases=[Case(case) for case in cases],
+        entries=command.entries(names, options),
         reference="pandas",
-        settings={"rows": given.rows},
+        settings=options,
         **command.limits(given),
     )
-    report = command.execute(given, benchmark, "functions")
+    stem = "functions" if given.rows_a_group == ROWS_A_GROUP else f"functions-groups-of-{given.rows_a_group}"
+    report = command.execute(given, benchmark, stem)
     ours = report["summary"].get("craton")
     return 1 if ours and ours["right"] < ours["cases"] else 0
 

@@ -54,7 +54,8 @@ def workers() -> Iterator[None]:
 
 @pytest.fixture
 def parallel(workers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
-    """Every function is worth workers, after its first call."""
+    """Every function is worth workers, after its first call, and every piece a round trip."""
+    monkeypatch.setattr(jobs, "PIECE", (1e-9, 0.5))
     monkeypatch.setattr(jobs, "WORTH", -1.0)
     monkeypatch.setattr(jobs, "SAMPLE", 0.0)
     with Counted() as counted:
@@ -227,6 +228,10 @@ GROUPS: dict[str, Callable[[Any, Any], Any]] = {
     "of a series": lambda pd, df: df["b"].groupby(df["key"]).apply(lambda group: group.sum()),
     "columns": lambda pd, df: df.groupby("key").apply(lambda group: list(group.columns)),
     "labels": lambda pd, df: df.reset_index().groupby(OFFSET - df["a"].to_numpy() // 9).apply(labels),
+    "labels of reversed rows": lambda pd, df: df.reset_index().groupby(-np.arange(len(df))).apply(labels),
+    "labels of numbers": lambda pd, df: df.set_index(df["a"] * 3 % 60).groupby("key").apply(labels),
+    "labels of few rows": lambda pd, df: df.reset_index()[:2].groupby(np.array([1, 0])).apply(labels),
+    "labels without missing keys": lambda pd, df: df.reset_index().groupby("text")["b"].apply(labels),
     "labels of rows in order": lambda pd, df: df.reset_index().groupby(df["a"].to_numpy() // 9).apply(labels),
     "labels of times": lambda pd, df: df.set_index("time").groupby(OFFSET - df["a"].to_numpy() // 9)["b"].apply(labels),
     "labels of times in order": lambda pd, df: df.set_index("time").groupby(df["a"].to_numpy() // 9).apply(labels),
@@ -316,6 +321,20 @@ def test_others_are_sent_while_the_first_is_underway() -> None:
     assert run.in_workers(session, piece, 0) is None  # type: ignore[arg-type]
     assert run.results.to_list() == list(range(N))
     assert len(session.sent) == N
+
+
+def test_pieces_are_worth_a_round_trip() -> None:
+    """They grow at first, shrink later, and what is left at the end is not halved for ever."""
+    run = jobs._Run(_Items(list(range(10_000)), Function(abs)), "test", None)
+    run.rate = 1e-3
+    stops = [0]
+    while stops[-1] < run.total:
+        stops.append(run.reach(stops[-1], run.share(stops[-1], 2, len(stops) - 1)))
+    seconds = run.rate * np.diff(stops)
+    assert seconds[:2].max() <= jobs.PIECE[0]
+    assert seconds[2:-2].max() == pytest.approx(jobs.PIECE[1], rel=0.05)
+    assert seconds[:-1].min() > jobs.PIECE[0] / 2
+    assert len(seconds) < 40
 
 
 def test_small_frames_too(parallel: Counted) -> None:

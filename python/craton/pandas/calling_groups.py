@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pandas._libs import lib
 from pandas._libs.lib import is_range_indexer
 from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter, _is_indexed_like
+from pandas.core.indexes.base import maybe_sequence_to_range
 
 from craton.errors import Unsupported
 from craton.pandas.calling import called, curried, plain, refuse_others
@@ -101,25 +101,44 @@ class _Sorted:
     """The rows of an object sorted by group, of which pandas makes a copy at once: here some are copied when they are asked for.
 
     So the first groups are called before all rows are in order, and workers already run while the driver sorts the others.
-    The labels are sorted at once, because pandas tells from all of them of which class they are.
+
+    Parameters
+    ----------
+    data
+        The object.
+    order
+        The places of its rows, sorted by group.
     """
 
-    def __init__(self, splitter: Any) -> None:
-        self._data, self._order = splitter.data, splitter._sort_idx
-        in_order = is_range_indexer(self._order, len(self._data))
-        self._whole = splitter._sorted_data if in_order else None
-        self._labels = None if in_order else self._data.index.take(self._order)
+    def __init__(self, data: Any, order: np.ndarray[Any, Any]) -> None:
+        self._data, self._order = data, order
+        self._whole = data.take(order, axis=0) if is_range_indexer(order, len(data)) else None
+        self._labels = data.index.take(order) if self._whole is None and not _taken_alike(data.index, order) else None
 
     def rows(self, first: int, last: int) -> Any:
         """Some of the rows, as a slice of all of them would be."""
         if self._whole is not None:
             return self._whole.iloc[first:last]
-        data, labels = self._data, self._labels
-        assert labels is not None
-        manager = data._mgr.reindex_indexer(
-            labels[first:last], self._order[first:last], axis=data._get_block_manager_axis(0), allow_dups=True
-        )
+        data, order = self._data, self._order[first:last]
+        labels = _taken(data.index, order) if self._labels is None else self._labels[first:last]
+        manager = data._mgr.reindex_indexer(labels, order, axis=data._get_block_manager_axis(0), allow_dups=True)
         return data._constructor_from_mgr(manager, axes=manager.axes).__finalize__(data, method="take")
+
+
+def _taken_alike(index: Any, order: np.ndarray[Any, Any]) -> bool:
+    """Whether some of the labels in that order are of the class that all of them are of, and can be taken by themselves.
+
+    Of labels of other classes pandas tells only from all of them whether they are a range, or have a frequency.
+    """
+    if type(index) is pd.RangeIndex:
+        return len(order) > 2 and not isinstance(maybe_sequence_to_range(order), range)
+    return type(index) is pd.Index
+
+
+def _taken(index: Any, order: np.ndarray[Any, Any]) -> Any:
+    if type(index) is pd.RangeIndex:
+        return pd.Index(index.start + order * index.step, dtype=np.int64, name=index.name, copy=False)
+    return index.take(order)
 
 
 class _Groups:
@@ -130,11 +149,12 @@ class _Groups:
     def __init__(self, grouper: Any, data: Any, function: Function) -> None:
         self.function = function
         self._keys = grouper.result_index
-        splitter = grouper._get_splitter(plain(data))
-        self._sorted = _Sorted(splitter)
-        starts, ends = lib.generate_slices(splitter._slabels, splitter.ngroups)
-        self._starts, self._ends = np.asarray(starts), np.asarray(ends)
-        self.weights = np.cumsum(self._ends - self._starts + _EACH)
+        self._sorted = _Sorted(plain(data), grouper.result_ilocs)
+        ids = grouper.ids
+        sizes = np.bincount(ids[ids >= 0] if grouper.has_dropped_na else ids, minlength=grouper.ngroups)
+        self._ends = np.cumsum(sizes)
+        self._starts = self._ends - sizes
+        self.weights = np.cumsum(sizes + _EACH)
 
     def __len__(self) -> int:
         return len(self._starts)

@@ -37,14 +37,14 @@ WORTH = 0.5
 SAMPLE = 0.02
 """Seconds of calls that are made here before anything is decided, and between the looks at the clock."""
 
-PIECE = (0.05, 0.5)
+PIECE = (0.08, 0.5)
 """Seconds that a piece should take, at the least and at the most."""
 
 LARGEST = 64 << 20
 """Bytes of rows that a piece should have at the most."""
 
-_AHEAD = 3
-"""Pieces that are on their way for each worker."""
+_AHEAD = 2
+"""Pieces that are on their way for each worker: one that runs, and one that waits."""
 
 _KEPT = 2 * _AHEAD
 """Pieces for each worker that are on their way, or done before an earlier one is."""
@@ -269,7 +269,7 @@ class _Run:
         try:
             while self.done < self.total:
                 while sent < self.total and _room(underway, session.workers):
-                    stop = self.reach(sent, min(self.share(sent, session.workers), by_bytes))
+                    stop = self.reach(sent, min(self.share(sent, session.workers, len(underway)), by_bytes))
                     if self.chunk is not None:
                         stop = min(sent + self.chunk, self.total)
                     try:
@@ -302,13 +302,19 @@ class _Run:
             session.release(held)
         return None
 
-    def share(self, start: int, workers: int) -> float:
-        """How much the next piece should be: some tenths of a second, less at the end."""
+    def share(self, start: int, workers: int, underway: int) -> float:
+        """How much the next piece should be: some tenths of a second, less at the beginning and at the end.
+
+        The first ones are small, so that all workers begin at once. Of what is left, half is cut for the workers, and so on,
+        down to pieces that are worth a round trip.
+        """
         least, most = PIECE
         left = self.weight(start, self.total)
         expected = self.rate * left
-        pieces = math.ceil(expected / min(max(expected / (4 * workers), least), most)) if expected else 1
-        return left / min(max(pieces, workers), max(self.total - start, 1))
+        if not expected:
+            return left / workers
+        wanted = expected / (2 * workers) if underway >= workers else least
+        return left / math.ceil(expected / min(max(wanted, least), most))
 
     def take(self, start: int, stop: int, told: Told, table: pa.Table | None) -> None:
         """Keep the results of a piece."""
