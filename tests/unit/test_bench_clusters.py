@@ -24,7 +24,7 @@ from bench.harness import answers
 from craton.demo import data
 from craton.demo.queries import QUERIES
 from craton.lower.tiled import Settings
-from craton.schedule.tasks import Read
+from craton.schedule.tasks import Read, Task
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,19 @@ def test_what_moves_is_counted(tables: Path) -> None:
         moved = {policy: way(recorded, 2, policy) for policy in clusters_moved.POLICIES}
         assert 0 < min(moved.values()) <= max(moved.values()) < every
         assert way(recorded, 1, "random") == 0
+    graph = clusters_moved.moved_in_graph(recorded, 2, "round-robin")
+    assert clusters_moved.least_found(recorded, 2) <= graph
+    assert clusters_moved.least_found(recorded, 1) == 0
+
+
+def test_what_is_searched_is_found() -> None:
+    """Four tasks that are read by one each, not in their order, lie together; of what all read of all, half moves."""
+    runs = [[Task(key, None) for key in range(4)]]  # type: ignore[arg-type]
+    apart = [Task(4 + key, None, (Read(((key * 3 + 1) % 4,)),)) for key in range(4)]  # type: ignore[arg-type]
+    every = [Task(8 + key, None, (Read((4, 5, 6, 7)),)) for key in range(4)]  # type: ignore[arg-type]
+    sizes = dict.fromkeys(range(8), ((1, 10),))
+    assert clusters_moved.least_found(clusters_moved.Recorded([*runs, apart], sizes), 2) == 0
+    assert clusters_moved.least_found(clusters_moved.Recorded([*runs, apart, every], sizes), 2) == 80
 
 
 def test_the_tables_are_as_they_are_said_to_be(tmp_path: Path) -> None:
