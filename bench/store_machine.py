@@ -10,6 +10,7 @@ import contextlib
 import mmap
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -76,11 +77,14 @@ class ControlGroup:
         return int((self.path / "memory.max_usage_in_bytes").read_text())
 
     def close(self) -> None:
-        """Remove the group; its processes must have ended. What is left of their page cache goes first."""
-        with contextlib.suppress(OSError):
-            self._write("memory.force_empty", 0)
+        """Remove the group. Processes that have not ended are killed; what is left of their page cache goes first."""
         deadline = time.monotonic() + 10
         while True:
+            with contextlib.suppress(OSError):
+                for pid in (self.path / "cgroup.procs").read_text().split():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
+                self._write("memory.force_empty", 0)
             try:
                 self.path.rmdir()
                 return
