@@ -18,10 +18,9 @@ import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bench.store_turns import bar, say
 
@@ -62,10 +61,11 @@ class Recorded:
                     found[key] = found.get(key, 0) + nbytes * taken // rows
         return found
 
-    def edges(self) -> tuple[list[tuple[int, int, int]], list[int]]:
-        """Return what tasks read of others (numbers of the producer and the consumer, bytes), and each task's cost.
+    @cached_property
+    def graph(self) -> tuple[list[tuple[int, int, int]], list[int]]:
+        """What tasks read of others (numbers of the producer and the consumer, bytes), and each task's cost.
 
-        Tasks are numbered through all runs. What the driver has put is nobody's.
+        Tasks are numbered through all runs. What the driver has put is nobody's. To be asked for when all has run.
         """
         tasks = [task for run in self.runs for task in run]
         numbers = {task.key: number for number, task in enumerate(tasks)}
@@ -79,6 +79,10 @@ class Recorded:
                         edges.append((numbers[key], number, size))
             costs.append(cost)
         return edges, costs
+
+    def moved(self, bands: Sequence[int]) -> int:
+        """Return the bytes that move if the tasks, by their numbers, run on these bands."""
+        return sum(size for producer, consumer, size in self.graph[0] if bands[producer] != bands[consumer])
 
 
 def record(bands: int, query: Any, folder: str, settings: Any) -> Recorded:
@@ -121,7 +125,7 @@ def moved_in_graph(recorded: Recorded, bands: int, policy: Any) -> int:
     """Return the bytes that move if all tasks of a query are assigned at once."""
     from craton.schedule import Graph, assign, moved_bytes
 
-    edges, costs = recorded.edges()
+    edges, costs = recorded.graph
     producers, consumers, nbytes = [list(column) for column in zip(*edges, strict=True)] or [[], [], []]
     graph = Graph(len(costs), producers, consumers, nbytes=nbytes, costs=costs)
     return moved_bytes(assign(graph, [1.0] * bands, policy=policy))
@@ -133,12 +137,12 @@ def least_found(recorded: Recorded, bands: int, *, starts: int = 4, rounds: int 
     It starts where each run's tasks are dealt out to the bands, in order and in random orders, and lets two tasks of a run
     change places as long as that makes less move: all bands have as many tasks of each run, but for one.
     """
-    edges, costs = recorded.edges()
+    edges, costs = recorded.graph
     near: list[list[tuple[int, int]]] = [[] for _ in costs]
     for producer, consumer, size in edges:
         near[producer].append((consumer, size))
         near[consumer].append((producer, size))
-    ends = np.cumsum([len(run) for run in recorded.runs]).tolist()
+    ends = itertools.accumulate(map(len, recorded.runs))
     runs = [range(end - len(run), end) for run, end in zip(recorded.runs, ends, strict=True)]
     drawn = random.Random(1)
     found = []
@@ -164,7 +168,7 @@ def least_found(recorded: Recorded, bands: int, *, starts: int = 4, rounds: int 
                         changed = True
             if not changed:
                 break
-        found.append(sum(size for producer, consumer, size in edges if where[producer] != where[consumer]))
+        found.append(recorded.moved(where))
     return min(found)
 
 
@@ -180,15 +184,10 @@ def moved_in_stages(recorded: Recorded, bands: int, policy: Any) -> int:
         band = where.get(key)
         return None if band is None else Lies(band, band, [Part(*size) for size in recorded.sizes[key]])
 
-    moved = 0
     for run in recorded.runs:
         placed, _orders = place(run, having, policy, lies)
         where.update((task.key, band) for task, band in zip(run, placed, strict=True))
-        for task in run:
-            for read in task.inputs:
-                for key, size in recorded.read_bytes(read).items():
-                    moved += size * (key in where and where[key] != where[task.key])
-    return moved
+    return recorded.moved([where[task.key] for run in recorded.runs for task in run])
 
 
 WAYS = {"graph": moved_in_graph, "stages": moved_in_stages}
@@ -223,7 +222,7 @@ def measure(
             found = record(count, QUERIES[query], str(folder), Settings(tiles=tiles))
             for way, of in WAYS.items():
                 moved[way][query] = {policy: of(found, count, policy) for policy in POLICIES}
-            everything = sum(size for _producer, _consumer, size in found.edges()[0])
+            everything = sum(size for _producer, _consumer, size in found.graph[0])
             moved["graph"][query] |= {SEARCHED: least_found(found, count), READ: everything}
             tasks = sum(map(len, found.runs))
             ratios = ", ".join(f"{way} {_ratio(moved[way][query], 'ncs')}" for way in WAYS)

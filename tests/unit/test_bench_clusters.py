@@ -108,12 +108,12 @@ def test_what_moves_is_counted(tables: Path) -> None:
 
 def test_what_is_searched_is_found() -> None:
     """Four tasks that are read by one each, not in their order, lie together; of what all read of all, half moves."""
-    runs = [[Task(key, None) for key in range(4)]]  # type: ignore[arg-type]
+    read = [Task(key, None) for key in range(4)]  # type: ignore[arg-type]
     apart = [Task(4 + key, None, (Read(((key * 3 + 1) % 4,)),)) for key in range(4)]  # type: ignore[arg-type]
     every = [Task(8 + key, None, (Read((4, 5, 6, 7)),)) for key in range(4)]  # type: ignore[arg-type]
     sizes = dict.fromkeys(range(8), ((1, 10),))
-    assert clusters_moved.least_found(clusters_moved.Recorded([*runs, apart], sizes), 2) == 0
-    assert clusters_moved.least_found(clusters_moved.Recorded([*runs, apart, every], sizes), 2) == 80
+    assert clusters_moved.least_found(clusters_moved.Recorded([read, apart], sizes), 2) == 0
+    assert clusters_moved.least_found(clusters_moved.Recorded([read, apart, every], sizes), 2) == 80
 
 
 def test_the_tables_are_as_they_are_said_to_be(tmp_path: Path) -> None:
