@@ -29,6 +29,7 @@ from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.plan import build
 from craton.plan.expr import Call, Literal, WindowCall
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, SortKey, Window
 from craton.plan.visit import topological
 from craton.schedule.inline import InlineRunner
@@ -213,7 +214,7 @@ def test_a_stage_that_is_not_known_is_refused(file: str) -> None:
 
 
 def test_hidden_columns_are_named_shortly() -> None:
-    assert seen("by \x01tiled12 and q") == "by #12 and q"
+    assert seen(f"by {HIDDEN}12 and q") == "by #12 and q"
 
 
 def test_what_a_stage_spills_is_its_own(tmp_path: Path) -> None:

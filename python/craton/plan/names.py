@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Collection
 
 #: What every hidden name begins with.
-HIDDEN = "\x00"
+HIDDEN = "\x01"
 
 _numbers = itertools.count()
 
@@ -51,5 +51,5 @@ def is_hidden(name: str) -> bool:
 
 
 def visible(name: str) -> str:
-    """A plan name for a user's label that cannot be a hidden one."""
-    return repr(name) if is_hidden(name) else name
+    """A plan name for a user's label that cannot be a hidden one, and that Arrow takes (it ends names at a NUL)."""
+    return repr(name) if is_hidden(name) or "\x00" in name else name
