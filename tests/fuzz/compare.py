@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections.abc
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,36 +20,64 @@ _SUBCLASSED = {"LocIndexer", "iLocIndexer", "DataFrameGroupBy", "SeriesGroupBy",
 TOLERANCE = {64: (1e-9, 1e-12), 32: (1e-5, 1e-6)}
 
 
-def difference(expected: Any, got: Any, magnitude: float = 1.0, exact: bool = False) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Closeness:
+    """How close floats must be.
+
+    Parameters
+    ----------
+    magnitude
+        The largest number of the program, to which small differences are relative.
+    bits
+        32 if numbers of 32 bits are among those that it computes from.
+    exact
+        Whether floats are compared bit by bit.
+    """
+
+    magnitude: float = 1.0
+    bits: int = 64
+    exact: bool = False
+
+    def __call__(self, one: float, other: float, bits: int) -> bool:
+        if one == other or (one != one and other != other):
+            return True
+        if self.exact or not (math.isfinite(one) and math.isfinite(other)):
+            return False
+        relative, absolute = TOLERANCE[min(bits, self.bits)]
+        return abs(one - other) <= max(relative * abs(one), absolute * max(self.magnitude, 1.0))
+
+
+USUAL = Closeness()
+
+
+def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
     """What differs, in a few words, starting with its kind; None if nothing does.
 
     Parameters
     ----------
     expected, got
         What pandas and Craton gave.
-    magnitude
-        The largest number of the program, to which small differences are relative.
-    exact
-        Whether floats are compared bit by bit.
+    close
+        How close floats must be.
     """
     if expected is got:
         return None
     if isinstance(expected, pandas.DataFrame):
-        return _frames(expected, got, magnitude, exact)
+        return _frames(expected, got, close)
     if isinstance(expected, pandas.Series):
         if not isinstance(got, pandas.Series):
             return f"class: {type(got).__name__}, not Series"
         if not _label_equal(expected.name, got.name):
             return f"name: {got.name!r}, not {expected.name!r}"
-        return _index(expected.index, got.index, "row labels", exact, magnitude) or _arrays(
-            expected._values, got._values, "values", magnitude, exact  # type: ignore[attr-defined]
+        return _index(expected.index, got.index, "row labels", close) or _arrays(
+            expected._values, got._values, "values", close  # type: ignore[attr-defined]
         )
     if isinstance(expected, pandas.Index):
-        return _index(expected, got, "index", exact, magnitude)
+        return _index(expected, got, "index", close)
     if isinstance(expected, np.ndarray) or isinstance(expected, pandas.api.extensions.ExtensionArray):
         if type(expected).__name__ != type(got).__name__:
             return f"class: {type(got).__name__}, not {type(expected).__name__}"
-        return _arrays(expected, got, "array", magnitude, exact)
+        return _arrays(expected, got, "array", close)
     if isinstance(expected, tuple) and hasattr(expected, "_fields"):
         expected, got = tuple(expected), tuple(got) if isinstance(got, tuple) else got
     if type(expected) is not type(got):
@@ -59,14 +88,14 @@ def difference(expected: Any, got: Any, magnitude: float = 1.0, exact: bool = Fa
         if len(expected) != len(got):
             return f"length: {len(got)}, not {len(expected)}"
         for one, other in zip(expected, got, strict=True):
-            if (found := difference(one, other, magnitude, exact)) is not None:
+            if (found := difference(one, other, close)) is not None:
                 return found
         return None
     if isinstance(expected, dict):
-        return difference(list(expected.items()), list(got.items()), magnitude, exact)
+        return difference(list(expected.items()), list(got.items()), close)
     if isinstance(expected, (float, np.floating)):
         bits = 32 if isinstance(expected, (np.float32, np.float16)) else 64
-        return None if _close(float(expected), float(got), magnitude, bits, exact) else f"value: {got!r}, not {expected!r}"
+        return None if close(float(expected), float(got), bits) else f"value: {got!r}, not {expected!r}"
     if isinstance(expected, str) and expected != got:
         return None if _same_text(expected, got) else f"text: {_short(got)}, not {_short(expected)}"
     if isinstance(expected, collections.abc.Hashable) and isinstance(
@@ -118,26 +147,26 @@ def _label_equal(one: Any, other: Any) -> bool:
         return False
 
 
-def _frames(expected: pandas.DataFrame, got: Any, magnitude: float, exact: bool) -> str | None:
+def _frames(expected: pandas.DataFrame, got: Any, close: Closeness) -> str | None:
     if not isinstance(got, pandas.DataFrame):
         return f"class: {type(got).__name__}, not DataFrame"
     if expected.shape != got.shape:
         return f"shape: {got.shape}, not {expected.shape}"
-    found = _index(expected.columns, got.columns, "columns", exact, magnitude) or _index(
-        expected.index, got.index, "row labels", exact, magnitude
+    found = _index(expected.columns, got.columns, "columns", close) or _index(
+        expected.index, got.index, "row labels", close
     )
     if found:
         return found
     for i in range(expected.shape[1]):
         one, other = expected._get_column_array(i), got._get_column_array(i)  # type: ignore[attr-defined]
-        if (found := _arrays(one, other, f"column {expected.columns[i]!r}", magnitude, exact)) is not None:
+        if (found := _arrays(one, other, f"column {expected.columns[i]!r}", close)) is not None:
             return found
     if expected.attrs != got.attrs:
         return f"attrs: {got.attrs}, not {expected.attrs}"
     return None
 
 
-def _index(expected: pandas.Index, got: Any, what: str, exact: bool, magnitude: float) -> str | None:
+def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str | None:
     kind = "index"
     if not isinstance(got, pandas.Index):
         return f"class: {type(got).__name__}, not Index"
@@ -154,7 +183,7 @@ def _index(expected: pandas.Index, got: Any, what: str, exact: bool, magnitude: 
             return f"{kind}: {what} have {got.nlevels} levels, not {expected.nlevels}"
         for level in range(expected.nlevels):
             one, other = expected.get_level_values(level), got.get_level_values(level)
-            found = _index(one, other, f"level {level} of {what}", exact, magnitude)
+            found = _index(one, other, f"level {level} of {what}", close)
             if found is not None and not found.startswith("freq"):
                 return found
         return None
@@ -162,7 +191,7 @@ def _index(expected: pandas.Index, got: Any, what: str, exact: bool, magnitude: 
         if expected.equals(got) and len(expected) > 1 and (expected.start, expected.step) != (got.start, got.step):
             return f"{kind}: {what} are {got!r}, not {expected!r}"
         return None if expected.equals(got) else f"{kind}: {what} are {_short(got)}, not {_short(expected)}"
-    found = _arrays(expected._values, got._values, what, magnitude, exact)  # type: ignore[attr-defined]
+    found = _arrays(expected._values, got._values, what, close)  # type: ignore[attr-defined]
     if found is not None:
         return found.replace("values", "index", 1) if found.startswith("values") else found
     if getattr(expected, "freq", None) != getattr(got, "freq", None):
@@ -174,7 +203,7 @@ def _class(index: pandas.Index) -> str:
     return type(index).__name__
 
 
-def _arrays(expected: Any, got: Any, what: str, magnitude: float, exact: bool) -> str | None:
+def _arrays(expected: Any, got: Any, what: str, close: Closeness) -> str | None:
     if expected.dtype != got.dtype or str(expected.dtype) != str(got.dtype):
         return f"dtype: {what} {got.dtype}, not {expected.dtype}"
     if isinstance(expected.dtype, pandas.CategoricalDtype):
@@ -186,7 +215,7 @@ def _arrays(expected: Any, got: Any, what: str, magnitude: float, exact: bool) -
     if expected.shape != got.shape:
         return f"shape: {what} {got.shape}, not {expected.shape}"
     if isinstance(expected, np.ndarray):
-        return _plain(expected, got, what, magnitude, exact)
+        return _plain(expected, got, what, close)
     missing, others = np.asarray(expected.isna()), np.asarray(got.isna())
     if not np.array_equal(missing, others):
         return f"values: {what} {_short(list(got))}, not {_short(list(expected))}"
@@ -197,25 +226,25 @@ def _arrays(expected: Any, got: Any, what: str, magnitude: float, exact: bool) -
     one, other = expected[kept], got[kept]
     if expected.dtype.kind == "f":
         # NaN that is not missing: found as such, not as NA.
-        return _plain(one.to_numpy(dtype=float), other.to_numpy(dtype=float), what, magnitude, exact)
-    return _plain(np.asarray(one, dtype=object), np.asarray(other, dtype=object), what, magnitude, exact)
+        return _plain(one.to_numpy(dtype=float), other.to_numpy(dtype=float), what, close)
+    return _plain(np.asarray(one, dtype=object), np.asarray(other, dtype=object), what, close)
 
 
-def _plain(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], what: str, magnitude: float, exact: bool) -> str | None:
+def _plain(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], what: str, close: Closeness) -> str | None:
     kind = expected.dtype.kind
     if kind == "f":
         if np.array_equal(expected, got, equal_nan=True):
             return None
         bits = 32 if expected.dtype.itemsize <= 4 else 64
         for one, other in zip(expected.ravel().tolist(), got.ravel().tolist(), strict=True):
-            if not _close(one, other, magnitude, bits, exact):
+            if not close(one, other, bits):
                 return f"values: {what} {_numbers(got, expected)}"
         return None
     if kind == "O":
         for one, other in zip(expected.ravel().tolist(), got.ravel().tolist(), strict=True):
             if one is other:
                 continue
-            if type(one) is not type(other) or difference(one, other, magnitude, exact) is not None:
+            if type(one) is not type(other) or difference(one, other, close) is not None:
                 return f"values: {what} {other!r} {type(other).__name__}, not {one!r} {type(one).__name__}"
         return None
     if kind in "mM":
@@ -232,12 +261,3 @@ def _numbers(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> str:
 
 def _equal(one: Any, other: Any) -> bool:
     return bool(one == other) or (one != one and other != other)
-
-
-def _close(one: float, other: float, magnitude: float, bits: int, exact: bool) -> bool:
-    if one == other or (one != one and other != other):
-        return True
-    if exact or not (math.isfinite(one) and math.isfinite(other)):
-        return False
-    relative, absolute = TOLERANCE[bits]
-    return abs(one - other) <= max(relative * abs(one), absolute * max(magnitude, 1.0))

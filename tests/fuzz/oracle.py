@@ -17,7 +17,7 @@ import pandas
 
 import craton
 import craton.pandas
-from tests.fuzz.compare import difference
+from tests.fuzz.compare import Closeness, difference
 from tests.fuzz.explained import explanation
 from tests.fuzz.programs import PRELUDE, Program, Step, compiled
 
@@ -138,9 +138,9 @@ def looked_at(program: Program, found: Outcome, names: list[str]) -> None:
             found.late[name] = error
 
 
-def magnitude_of(values: dict[str, Any], names: list[str]) -> float:
-    """The largest finite number among some variables."""
-    largest = 1.0
+def closeness(values: dict[str, Any], names: list[str]) -> Closeness:
+    """How close floats must be in a program with such variables."""
+    largest, bits = 1.0, 64
     for name in names:
         value = values.get(name)
         if isinstance(value, pandas.Series):
@@ -148,11 +148,13 @@ def magnitude_of(values: dict[str, Any], names: list[str]) -> float:
         if isinstance(value, pandas.DataFrame):
             for i in range(value.shape[1]):
                 array = value.iloc[:, i]
+                if array.dtype.kind == "f" and array.dtype.itemsize == 4:
+                    bits = 32
                 if array.dtype.kind in "fiu" and len(array):
                     numbers = array.to_numpy(dtype=float, na_value=np.nan)
                     finite = np.abs(numbers[np.isfinite(numbers)])
                     largest = max(largest, float(finite.max()) if len(finite) else 1.0)
-    return largest
+    return Closeness(largest, bits)
 
 
 def same_error(expected: BaseException, got: BaseException) -> str | None:
@@ -205,9 +207,9 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
         if name not in expected.values or name not in got.values:
             continue
         with quiet():
-            text = difference(expected.values[name], got.values[name], exact=exact)
+            text = difference(expected.values[name], got.values[name], Closeness(exact=exact))
             if text is not None and not exact:
-                text = difference(expected.values[name], got.values[name], magnitude_of(expected.values, names))
+                text = difference(expected.values[name], got.values[name], closeness(expected.values, names))
         if text is not None:
             found.append(Difference(text.partition(":")[0], where, f"{name}: {text}", number))
     return sorted(found, key=lambda one: (one.lesser, one.step))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -62,6 +63,11 @@ def fewer_steps(program: Program) -> Iterator[Program]:
     for i in reversed(range(count)):
         if count > 1:
             yield replace(program, steps=program.steps[:i] + program.steps[i + 1 :])
+    for i, step in enumerate(program.steps):
+        alias = re.fullmatch(r"(\w+) = (\w+)", step.code)
+        if alias and count > 1:
+            steps = [replace(one, code=re.sub(rf"\b{alias[1]}\b", alias[2], one.code)) for one in program.steps]
+            yield replace(program, steps=(*program.steps[:i], *steps[i + 1 :]))
     for i in range(len(program.tables)):
         if len(program.tables) > 1:
             yield replace(program, tables=program.tables[:i] + program.tables[i + 1 :])
