@@ -1,0 +1,89 @@
+"""The ways in which Craton runs programs: as a whole, in tiles, without memory, on workers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+
+import craton
+from craton.lower.tiled import Settings
+from craton.lower.tiled.running import TiledEngine, using
+from craton.schedule.inline import InlineRunner
+
+
+@functools.lru_cache(1)
+def _runner() -> InlineRunner:
+    return InlineRunner()
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    with craton.option_context(small_rows=0):
+        yield
+
+
+@contextlib.contextmanager
+def _default() -> Iterator[None]:
+    yield
+
+
+@contextlib.contextmanager
+def _no_memory() -> Iterator[None]:
+    with craton.option_context(small_rows=0, result_memory=0):
+        yield
+
+
+def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def mode() -> Iterator[None]:
+        settings = Settings(tiles=count, broadcast_bytes=broadcast, collapse_bytes=0)
+        engine = TiledEngine(_runner(), settings=settings, least_bytes=0)
+        with craton.option_context(small_rows=0), using(engine):
+            yield
+
+    return mode
+
+
+@contextlib.contextmanager
+def _spill() -> Iterator[None]:
+    """The store has room for a few pages only, and everything is exchanged."""
+    from craton.store import close_store
+
+    engine = TiledEngine(_runner(), settings=Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0), least_bytes=0)
+    if craton.options.memory_limit != _SPILL_LIMIT:
+        close_store()
+        craton.options.memory_limit = _SPILL_LIMIT
+    with craton.option_context(small_rows=0), using(engine):
+        yield
+
+
+_SPILL_LIMIT = 3 << 19
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[None]:
+    """Two local workers take every plan, however small."""
+    from craton.cluster.sessions import current
+
+    session = current()
+    if session is None or session.host == "embedded":
+        session = craton.init("local", workers=2, threads=1)
+    settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0)
+    engine = TiledEngine(session.runner, session.call, settings, least_bytes=0, where="on the session")
+    with craton.option_context(small_rows=0), using(engine):
+        yield
+
+
+MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    "whole": _whole,
+    "default": _default,
+    "no-memory": _no_memory,
+    "tiles1": _tiles(1),
+    "tiles2": _tiles(2),
+    "tiles3": _tiles(3),
+    "tiles3-broadcast": _tiles(3, 1 << 20),
+    "tiles17": _tiles(17),
+    "spill": _spill,
+    "session": _session,
+}
