@@ -14,7 +14,7 @@ from pandas.arrays import FloatingArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton.errors import Unsupported
-from craton.pandas.convert import Array, from_array, to_array, to_objects
+from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
@@ -225,7 +225,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Parameters
     ----------
     columns
-        Arrays.
+        Arrays that nobody writes to while the view or a result of it lives: they are not copied.
     index, labels
         Row and column labels.
 
@@ -241,7 +241,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     for name, array in zip(names, [*levels, *columns], strict=True):
         if _tells_nan(array):
             raise Unsupported("NaN that is not missing in a nullable dtype")
-        column, nulls, nans = from_array(name, array)
+        column, nulls, nans = borrowed(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
