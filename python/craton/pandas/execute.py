@@ -238,10 +238,11 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     names = column_names([*index_labels(spec), *labels])
     series: list[pl.Series] = []
     values: list[Value] = []
-    for name, array in zip(names, [*levels, *columns], strict=True):
+    for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
         if _tells_nan(array):
             raise Unsupported("NaN that is not missing in a nullable dtype")
-        column, nulls, nans = borrowed(name, array)
+        own = i >= len(levels) or spec.kind != "labels"
+        column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})

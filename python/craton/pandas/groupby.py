@@ -31,8 +31,9 @@ from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
 from craton.pandas.groupby_template import frozen, remembered
-from craton.pandas.lazy import _fingerprint, lazy, view
+from craton.pandas.lazy import lazy, view
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, is_lazy, plain_pandas
+from craton.pandas.scanning import fingerprint
 from craton.pandas.view import View
 from craton.plan.expr import Expr
 
@@ -158,11 +159,11 @@ def _mutated(frame: Any, held: Any) -> bool:
     if is_lazy(frame):
         return state["_view"] is not held
     scan = state.get("_scan")
-    if scan is not None and scan[2].base is held.base:
-        return bool(_fingerprint(frame._mgr) != scan[0])
+    if scan is not None and scan.view.base is held.base:
+        return not scan.is_of(frame._mgr)
     shared = state.get("_shared")
     return shared is None or bool(
-        _fingerprint(frame._mgr)[: -len(frame.axes)] != _fingerprint(shared)[: -len(frame.axes)]
+        fingerprint(frame._mgr)[: -len(frame.axes)] != fingerprint(shared)[: -len(frame.axes)]
     )
 
 

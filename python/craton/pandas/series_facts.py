@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from craton.pandas.axes import current, row_axis
@@ -12,10 +15,19 @@ from craton.pandas.execute import count_rows
 from craton.pandas.frame_facts import set_row_labels
 from craton.pandas.lazy import lazy
 from craton.pandas.native import is_lazy
+from craton.pandas.scanning import hand_out
 from craton.pandas.view import View, name_index
 
 _index = pd.Series.__dict__["index"]
 _name = pd.Series.__dict__["name"]
+_array = pd.Series.__dict__["array"]
+_values = pd.Series.__dict__["values"]
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether code runs in a frame that is neither pandas' nor Craton's."""
+    module = frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] not in ("pandas", "craton") or module.startswith("pandas.tests")
 
 
 class SeriesFacts:
@@ -92,6 +104,26 @@ class SeriesFacts:
             if value.definite:
                 return value.dtype
         return self._mgr.dtype
+
+    @property
+    def array(self: Any) -> Any:
+        """The array, which can be written to."""
+        if _is_users(sys._getframe(1)):
+            hand_out(self)
+        return _array.__get__(self, type(self))
+
+    @property
+    def values(self: Any) -> Any:
+        """The values: NumPy's can't be written to, others can."""
+        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+            hand_out(self)
+        return _values.__get__(self, type(self))
+
+    def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """The values as a NumPy array: one over a nullable column's memory can be written to."""
+        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+            hand_out(self)
+        return pd.Series.to_numpy(self, *args, **kwargs)
 
     @property
     def dtypes(self: Any) -> Any:
