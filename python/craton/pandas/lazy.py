@@ -42,7 +42,6 @@ class LazyManager:
         del obj.__dict__["_view"]
         obj.__dict__["_origin"] = (fingerprint(manager), _identities(view))
         keep_unchanged(manager)  # the buffers are shared with the result that is remembered
-        obj.__dict__["_shared"] = manager.copy(deep=False)
         if not inside_pandas():
             _report(type(obj).__name__)
         return manager
@@ -189,6 +188,17 @@ def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
     return _identities(scan.view) if scan is not None and scan.is_of(obj._mgr) else []
 
 
+def holds(obj: Any, held: View) -> bool:
+    """Whether an object holds a view that was its own once; running the plan changes nothing, assigning in place does."""
+    state = obj.__dict__
+    if "_view" in state:
+        return current(state) is held
+    manager, scan, origin = obj._mgr, state.get("_scan"), state.get("_origin")
+    if scan is not None and scan.view.base is held.base:
+        return bool(scan.is_of(manager))
+    return origin is not None and origin[1] == _identities(held) and origin[0] == fingerprint(manager)
+
+
 def _identities(held: View) -> list[tuple[bytes, bytes]]:
     return [
         (held.base.digest, (value.expr.column if isinstance(value.expr, Carried) else value.expr).digest)
@@ -199,7 +209,7 @@ def _identities(held: View) -> list[tuple[bytes, bytes]]:
 def replace_state(obj: Any, new: View) -> None:
     """Make an object hold another view: what an assignment in place does."""
     state = obj.__dict__
-    for name in ("_mgr", "_scan", "_shared", "_origin", "_peeks"):
+    for name in ("_mgr", "_scan", "_origin", "_peeks"):
         state.pop(name, None)
     state["_view"] = new
     if isinstance(obj, pd.Series):

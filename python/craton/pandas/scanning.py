@@ -135,8 +135,7 @@ def hand_out(obj: Any) -> None:
     (block,) = manager.blocks
     if not isinstance(block.values, ArrowExtensionArray) and _is_kept(block):
         state = obj.__dict__
-        for name in ("_scan", "_shared"):
-            state.pop(name, None)
+        state.pop("_scan", None)
         state["_mgr"] = manager.copy(deep=True)
 
 
