@@ -144,7 +144,7 @@ def _argument(arg: Any) -> Any:
         encode(arg)
     except PlanError:
         if callable(arg) and not isinstance(arg, type):
-            raise Unsupported("a Python function, whose pickle is its name")
+            raise Unsupported("a Python function, whose pickle is its name") from None
         try:
             content = pickle.dumps(arg)
             held = pickle.loads(content)

@@ -201,7 +201,7 @@ def _fixed_base(array: Any) -> bool:
     """Whether memory is the array's own, or belongs to something that nobody writes to."""
     if not isinstance(array, np.ndarray) or isinstance(array.base, np.ndarray):
         return True
-    base = array.base
+    base: Any = array.base
     if base is None:
         return bool(array.flags.owndata)
     if isinstance(base, memoryview):
