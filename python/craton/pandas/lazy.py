@@ -13,7 +13,7 @@ import pandas as pd
 from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
-from craton import events, fallbacks
+from craton import events, fallbacks, locks
 from craton.errors import Unsupported
 from craton.pandas.axes import current
 from craton.pandas.counterparts import plannable
@@ -30,18 +30,22 @@ class LazyManager:
     def __get__(self, obj: Any, owner: type | None = None) -> Any:
         if obj is None:
             return self
-        if "_view" not in obj.__dict__:
-            raise AttributeError("_mgr")
-        view = current(obj.__dict__)
-        arrays, index = materialise(view)
-        if isinstance(obj, pd.Series):
-            manager = series_manager(arrays[0], index)
-        else:
-            manager = block_manager(arrays, index, view.labels)
-        obj.__dict__["_mgr"] = manager
-        del obj.__dict__["_view"]
-        obj.__dict__["_origin"] = (fingerprint(manager), _identities(view))
-        keep_unchanged(manager)  # the buffers are shared with the result that is remembered
+        state = obj.__dict__
+        with locks.objects.of(id(state)):
+            if "_mgr" in state:  # another thread has just computed it
+                return state["_mgr"]
+            view = current(state)
+            if view is None:
+                raise AttributeError("_mgr")
+            arrays, index = materialise(view)
+            if isinstance(obj, pd.Series):
+                manager = series_manager(arrays[0], index)
+            else:
+                manager = block_manager(arrays, index, view.labels)
+            keep_unchanged(manager)  # the buffers are shared with the result that is remembered
+            state["_origin"] = (fingerprint(manager), _identities(view))
+            state["_mgr"] = manager
+            del state["_view"]
         if not inside_pandas():
             _report(type(obj).__name__)
         return manager
@@ -150,13 +154,20 @@ def view(obj: Any) -> View:
     if not is_nan_na():
         raise Unsupported("future.distinguish_nan_and_na is set")
     state = obj.__dict__
-    if "_view" in state:
-        return current(state)
+    planned = current(state)
+    if planned is not None:
+        return planned
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
         raise Unsupported(f"no view of a {type(obj).__name__}")
     if not plannable(type(obj)):
         raise Unsupported(f"a class of the user's: {type(obj).__name__}")
-    manager = obj._mgr
+    with locks.objects.of(id(state)):
+        return _scanned(obj)
+
+
+def _scanned(obj: Any) -> View:
+    """The view that scans what is in memory: the same until that is changed."""
+    state, manager = obj.__dict__, obj._mgr
     cached: Scanned | None = state.get("_scan")
     if cached is not None and cached.is_of(manager):
         scanned = cached.view
@@ -178,8 +189,9 @@ def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
     That holds whether they have been run since or not; what was written to in place is nothing that is known.
     """
     state = obj.__dict__
-    if "_view" in state:
-        return _identities(current(state))
+    planned = current(state)
+    if planned is not None:
+        return _identities(planned)
     origin, scan = state.get("_origin"), state.get("_scan")
     if origin is None and scan is None:
         return []
@@ -191,8 +203,9 @@ def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
 def holds(obj: Any, held: View) -> bool:
     """Whether an object holds a view that was its own once; running the plan changes nothing, assigning in place does."""
     state = obj.__dict__
-    if "_view" in state:
-        return current(state) is held
+    planned = current(state)
+    if planned is not None:
+        return planned is held
     manager, scan, origin = obj._mgr, state.get("_scan"), state.get("_origin")
     if scan is not None and scan.view.base is held.base:
         return bool(scan.is_of(manager))
@@ -209,8 +222,9 @@ def _identities(held: View) -> list[tuple[bytes, bytes]]:
 def replace_state(obj: Any, new: View) -> None:
     """Make an object hold another view: what an assignment in place does."""
     state = obj.__dict__
-    for name in ("_mgr", "_scan", "_origin", "_peeks"):
-        state.pop(name, None)
-    state["_view"] = new
-    if isinstance(obj, pd.Series):
-        state["_name"] = new.labels[0]
+    with locks.objects.of(id(state)):
+        state["_view"] = new
+        for name in ("_mgr", "_scan", "_origin", "_peeks"):
+            state.pop(name, None)
+        if isinstance(obj, pd.Series):
+            state["_name"] = new.labels[0]

@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import polars as pl
 
-from craton import events
+from craton import events, locks
 from craton.errors import SourceChanged
 from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
 from craton.lower.held import check_held
-from craton.lower.results import results
+from craton.lower.results import reads_memory, results
 from craton.lower.tiled.bounded import bounded_engine
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.running import TiledEngine, current_engine
@@ -88,6 +88,18 @@ def execute(
     remember
         Whether the results are remembered.
     """
+    run = partial(_execute, plans, ordered, beside, remember)
+    new = [plan for plan in plans if not results.covers(plan, set(schema(plan)), ordered)]
+    wanted = [plan.digest for plan in new if not reads_memory(plan)]
+    if not remember or not wanted:
+        return run()
+    with locks.plans.of(*wanted):  # a thread that runs one of them leaves its result
+        return run()
+
+
+def _execute(
+    plans: list[Operator], ordered: bool, beside: tuple[Operator, Operator, int] | None, remember: bool
+) -> list[pl.DataFrame]:
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing:
