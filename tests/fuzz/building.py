@@ -301,7 +301,7 @@ class Builder:
         if on in ("text", "time", "span", "number_series"):
             families = {"text": ("text", "object"), "time": ("time",), "span": ("span",), "number_series": ("number",)}
             return self._series_of(*families[on])
-        if on == "series" and self.chance(0.5) or (on == "series" and self.named("series") is None):
+        if (on == "series" and self.chance(0.5)) or (on == "series" and self.named("series") is None):
             frame = self.named("frame")
             return None if frame is None else self.one(frame)
         return self.named(on)

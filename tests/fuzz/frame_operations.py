@@ -121,10 +121,10 @@ method("DataFrame.to_csv", "frame", "", weight=0.4, index=maybe(FLAG, 0.5), sep=
 for _name in ("shape", "size", "empty", "dtypes", "index", "columns", "ndim", "axes"):
     attribute(f"DataFrame.{_name}", "frame", 0.3)
 
-for _name in "add sub mul div truediv floordiv mod pow radd rsub rmul rtruediv rfloordiv rmod rpow multiply subtract divide rdiv".split():
+for _name in ["add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "multiply", "subtract", "divide", "rdiv"]:
     method(f"DataFrame.{_name}", "frame", "", weight=0.12, through=numeric, other_=lambda g, v: g.pick(["2", "0.5", "3", "-1", v]), fill_value=maybe("0", 0.2))
     method(f"DataFrame.{_name}", "frame", "", weight=0.04, through=numeric, other_=lambda g, v: g.beside(v, "number"), axis_=of("0", '"index"'))
-for _name in "eq ne lt le gt ge".split():
+for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
     method(f"DataFrame.{_name}", "frame", "", weight=0.12, through=numeric, other_=lambda g, v: g.pick(["2", "0.5", v]))
     method(f"DataFrame.{_name}", "frame", "", weight=0.04, through=numeric, other_=lambda g, v: g.beside(v, "number"), axis_=of("0"))
 

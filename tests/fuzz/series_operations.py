@@ -178,11 +178,11 @@ method("Series.to_csv", "series", "", weight=0.3, index=maybe(FLAG, 0.5), header
 method("Series.memory_usage", "number_series", "", weight=0.1, index_=of("False"))
 method("Series.equals", "series", "", weight=0.3, other_=lambda g, v: g.beside(v))
 method("Series.corr", "number_series", "", weight=0.3, other_=lambda g, v: g.beside(v, "number"))
-for _name in "dtype dtypes name size shape empty index axes ndim hasnans is_unique is_monotonic_increasing is_monotonic_decreasing values".split():
+for _name in ["dtype", "dtypes", "name", "size", "shape", "empty", "index", "axes", "ndim", "hasnans", "is_unique", "is_monotonic_increasing", "is_monotonic_decreasing", "values"]:
     attribute(f"Series.{_name}", "series", 0.3)
-for _name in "add sub mul div truediv floordiv mod pow radd rsub rmul rtruediv rfloordiv rmod rpow multiply subtract divide rdiv".split():
+for _name in ["add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "multiply", "subtract", "divide", "rdiv"]:
     method(f"Series.{_name}", "number_series", "", weight=0.2, other_=series_or_number, fill_value=maybe("0", 0.25))
-for _name in "eq ne lt le gt ge".split():
+for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
     method(f"Series.{_name}", "series", "", weight=0.2, other_=series_or_value, fill_value=maybe("0", 0.05))
 
 

@@ -21,10 +21,7 @@ def text(name: str, usual: str = "", weight: float = 0.4, **drawn: object) -> No
     method(f"Series.str.{name}", "text", usual, weight=weight, through=_str, **drawn)  # type: ignore[arg-type]
 
 
-for _name in (
-    "capitalize casefold isalnum isalpha isascii isdecimal isdigit islower isnumeric isspace istitle isupper len lower "
-    "swapcase title upper"
-).split():
+for _name in ["capitalize", "casefold", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "len", "lower", "swapcase", "title", "upper"]:
     text(_name, weight=0.6 if _name in ("upper", "len", "lower") else 0.3)
 text("cat", others=maybe(lambda g, v: g.beside(v.removesuffix(".str"), "text", "object"), 0.7), sep=maybe(of('"-"', '""'), 0.4), na_rep=maybe('"?"', 0.4))  # fmt: skip
 text("center", width_=ints(0, 6), fillchar=FILL)
@@ -94,11 +91,7 @@ time("strftime", date_format_=of('"%Y-%m-%d"', '"%H:%M"', '"%d/%m/%y %A"', '"%j"
 time("tz_convert", tz_=of('"UTC"', '"Europe/Paris"', '"America/New_York"', "None"))
 time("tz_localize", tz_=of('"UTC"', "None", '"Europe/Paris"'))
 time("to_period", weight=0.1, freq_=of('"M"', '"D"'))
-for _name in (
-    "day day_of_week day_of_year dayofweek dayofyear days_in_month daysinmonth hour is_leap_year is_month_end is_month_start "
-    "is_quarter_end is_quarter_start is_year_end is_year_start microsecond minute month nanosecond quarter second tz unit weekday "
-    "year date time"
-).split():
+for _name in ["day", "day_of_week", "day_of_year", "dayofweek", "dayofyear", "days_in_month", "daysinmonth", "hour", "is_leap_year", "is_month_end", "is_month_start", "is_quarter_end", "is_quarter_start", "is_year_end", "is_year_start", "microsecond", "minute", "month", "nanosecond", "quarter", "second", "tz", "unit", "weekday", "year", "date", "time"]:
     attribute(f"Series.dt.{_name}", "time", 0.25, through=_dt)
 for _name in ("days", "microseconds", "nanoseconds", "seconds", "components", "unit"):
     attribute(f"Series.dt.{_name}", "span", 0.4, through=_dt)

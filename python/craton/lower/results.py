@@ -162,7 +162,7 @@ class ResultMemory:
         DataFrame
             The same rows: those in the store if they are there now, so that there is one copy.
         """
-        if not over_memory and _reads_memory(plan):
+        if not over_memory and reads_memory(plan):
             return frame
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
@@ -294,10 +294,11 @@ class ResultMemory:
         return len(self._known)
 
 
-def _reads_memory(plan: Operator) -> bool:
+def reads_memory(plan: Operator) -> bool:
+    """Whether a plan reads data in memory, so that its result is not remembered."""
     return any(
         (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
-        or any(_reads_memory(nested) for nested in nested_plans(op))
+        or any(reads_memory(nested) for nested in nested_plans(op))
         for op in topological(plan)
     )
 

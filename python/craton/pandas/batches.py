@@ -21,7 +21,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import PlanError, Unsupported
-from craton.pandas.convert import from_array, to_array
+from craton.pandas.convert import borrowed, to_array
 from craton.pandas.dtypes import DtypeObj, physical
 from craton.pandas.native import plain_pandas
 from craton.pandas.view import Value
@@ -86,7 +86,7 @@ class Batch(Node):
             if self.pick >= out.shape[1]:
                 return pl.Series([None], dtype=physical(self.result)).new_from_index(0, len(columns[0]))
             out = out.iloc[:, self.pick]
-        return self._physical(from_array("", out.array if isinstance(out, pd.Series) else out)[0])
+        return self._physical(borrowed("", out.array if isinstance(out, pd.Series) else out)[0])
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
@@ -127,7 +127,7 @@ def _finer(one: Any, other: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Opaque(Node):
-    """An argument that has no encoding of its own: identified by its pickle."""
+    """An argument that has no encoding of its own: a copy of the user's, identified by its pickle."""
 
     key: bytes
     held: Any = field(compare=False, repr=False)
@@ -143,11 +143,14 @@ def _argument(arg: Any) -> Any:
     try:
         encode(arg)
     except PlanError:
+        if callable(arg) and not isinstance(arg, type):
+            raise Unsupported("a Python function, whose pickle is its name") from None
         try:
             content = pickle.dumps(arg)
+            held = pickle.loads(content)
         except Exception as error:
             raise Unsupported(f"an argument of type {type(arg).__name__}") from error
-        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), arg)
+        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), held)
     return arg
 
 

@@ -13,11 +13,13 @@ from typing import TypeVar
 
 import polars as pl
 
-from craton import events
+from craton import events, locks
+from craton.errors import SourceChanged
 from craton.kernel.run import run_all
 from craton.lower import lower
 from craton.lower.decoded import prepare
-from craton.lower.results import results
+from craton.lower.held import check_held
+from craton.lower.results import reads_memory, results
 from craton.lower.tiled.bounded import bounded_engine
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.running import TiledEngine, current_engine
@@ -55,6 +57,7 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
                 _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
             else:
                 run_all([attach(rows)], expected_rows=0, describe=str)
+                check_held(op.source for op in _scans([optimized]))
     except pl.exceptions.PolarsError as error:
         if code := _SYSTEM_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
@@ -85,6 +88,18 @@ def execute(
     remember
         Whether the results are remembered.
     """
+    run = partial(_execute, plans, ordered, beside, remember)
+    new = [plan for plan in plans if not results.covers(plan, set(schema(plan)), ordered)]
+    wanted = [plan.digest for plan in new if not reads_memory(plan)]
+    if not remember or not wanted:
+        return run()
+    with locks.plans.of(*wanted):  # a thread that runs one of them leaves its result
+        return run()
+
+
+def _execute(
+    plans: list[Operator], ordered: bool, beside: tuple[Operator, Operator, int] | None, remember: bool
+) -> list[pl.DataFrame]:
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing:
@@ -208,15 +223,21 @@ def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[
 
 
 def _raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
-    """Run plans, and raise what goes wrong as pandas would."""
+    """Run plans, and raise what goes wrong as pandas would; SourceChanged if a file was changed before or meanwhile."""
+    sources = [op.source for op in _scans(plans)]
+    check_held(sources, remote=True)
     try:
-        return run()
+        result = run()
     except (pl.exceptions.PolarsError, OSError) as error:
-        let_pandas_explain(plans, error)
+        if not isinstance(error, SourceChanged):
+            check_held(sources)
+            let_pandas_explain(plans, error)
         raise
     except Exception as error:
         _as_raised(error)
         raise
+    check_held(sources)
+    return result
 
 
 def _remember(op: Operator, frame: pl.DataFrame) -> None:
