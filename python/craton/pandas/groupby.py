@@ -24,7 +24,6 @@ from craton import fallbacks
 from craton.errors import Unsupported
 from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
-from craton.pandas.calling_groups import apply_groups
 from craton.pandas.counterparts import crafted
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
@@ -249,6 +248,8 @@ def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
 def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     if not callable(func):
         raise Unsupported("apply of no function")
+    from craton.pandas.calling_groups import apply_groups
+
     with plain_pandas():
         made = self._made()
     return crafted(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))

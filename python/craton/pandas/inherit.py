@@ -22,7 +22,6 @@ from pandas.core.groupby import generic
 from pandas.core.window import ewm, expanding, rolling
 
 from craton.errors import Unsupported
-from craton.pandas.calling_groups import apply_groups
 from craton.pandas.counterparts import crafted, register
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, native, stays_in_pandas
 
@@ -136,6 +135,8 @@ def _calling(label: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def wrapper(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
         if not inside_pandas():
+            from craton.pandas.calling_groups import apply_groups
+
             with contextlib.suppress(Unsupported):
                 return crafted(apply_groups(self, label, func, args, kwargs))
         return counted(self, func, *args, **kwargs)

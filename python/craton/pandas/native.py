@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from craton import events, fallbacks
+from craton import events, fallbacks, forks
 from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted
@@ -52,7 +52,7 @@ def stays_in_pandas(obj: Any) -> bool:
     if "_view" in state:
         return False
     manager = state.get("_mgr")
-    if manager is None or inside_pandas():
+    if manager is None or inside_pandas() or forks.kernel_lost():
         return True
     small = options.small_rows
     return bool(small) and len(manager.axes[-1]) <= small
@@ -202,7 +202,7 @@ def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
 
         @functools.wraps(base)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if inside_pandas():
+            if inside_pandas() or forks.kernel_lost():  # what files hold is found with the kernel
                 return crafted(base(*args, **kwargs))
             return dispatch(label, _ignoring_self(function), _ignoring_self(base), None, args, kwargs)
 

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from craton import _native
 from craton.errors import SourceChanged
+from craton.lower import lower
 from craton.lower.held import version_of
 from craton.lower.tiled.tiles import HIDDEN, TileSource, bind
-from craton.lower.whole import OrderKey, lower
+from craton.lower.whole import OrderKey
 from craton.plan.operators import Operator, Scan, schema
 from craton.plan.order import topological
 from craton.plan.size import value_bytes
