@@ -14,6 +14,8 @@ from typing import Any
 
 import polars as pl
 
+from craton import forks
+from craton.errors import Unsupported
 from craton.kernel.progress import progress
 from craton.store.process import current_store
 
@@ -43,7 +45,11 @@ def run_all(
     ------
     KeyboardInterrupt
         If the user interrupts; the run is cancelled.
+    Unsupported
+        If the kernel was lost in a fork: here the run would wait for ever.
     """
+    if forks.kernel_lost():
+        raise Unsupported("the process was forked from one that had run plans")
     shown = progress(functools.cache(describe)) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
     with _lent(expected_bytes), shown:
         try:

@@ -24,7 +24,7 @@ from craton import fallbacks
 from craton.errors import Unsupported
 from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
-from craton.pandas.counterparts import crafted
+from craton.pandas.counterparts import counterpart_of, crafted
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
@@ -145,8 +145,8 @@ class NativeGroupBy:
 
 
 def _restored(cls: type, state: dict[str, Any]) -> Any:
-    """A group-by of pandas' own class, from a pickle."""
-    groups: Any = object.__new__(cls)
+    """A group-by that pandas made, from a pickle."""
+    groups: Any = object.__new__(counterpart_of(cls))
     groups.__dict__.update(state)
     return groups
 

@@ -22,7 +22,7 @@ from pandas.core.groupby import generic
 from pandas.core.window import ewm, expanding, rolling
 
 from craton.errors import Unsupported
-from craton.pandas.counterparts import crafted, register
+from craton.pandas.counterparts import crafted, reduce_by_counterpart, register
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, native, stays_in_pandas
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
@@ -160,6 +160,7 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
         "__doc__": theirs.__doc__,
         "__module__": theirs.__module__,
         "__qualname__": theirs.__qualname__,
+        "__reduce_ex__": reduce_by_counterpart(theirs),
     }
     for name in dir(theirs):
         attribute = getattr_static(theirs, name)

@@ -18,8 +18,9 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import cloudpickle
 import polars as pl
@@ -27,32 +28,27 @@ import polars as pl
 from craton import forks
 from craton.cluster import VARIABLE
 from craton.config import options
-from craton.plan.operators import Operator
 
-__all__ = ["run_plans", "serve"]
+__all__ = ["elsewhere", "serve"]
 
 _LENGTH = struct.Struct("<Q")
 _PROGRAM = "from craton.pandas.kernel_process import serve; serve()"
 
 
-def run_plans(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
-    """Run plans in another process.
+T = TypeVar("T")
 
-    Parameters
-    ----------
-    plans
-        As the front end built them.
-    ordered
-        Whether the order of their rows is seen.
+
+def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """What a function of Craton's that needs the kernel returns or raises, called in the process that has one.
 
     Raises
     ------
     RuntimeError
-        If a plan can't be sent to another process, or that process ends.
+        If a plan among the arguments can't be sent to another process, or that process ends.
     """
     global _started
     try:
-        request = _pickled((dataclasses.asdict(options), os.getcwd(), plans, ordered))
+        request = _pickled((dataclasses.asdict(options), os.getcwd(), function, args, kwargs))
     except Exception as error:
         raise RuntimeError(
             "This process was forked from one that had run plans, so its own are run by another process, and this one can't "
@@ -73,8 +69,8 @@ def run_plans(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
         from craton.remote.surfaces import raised
 
         raise raised(answer)
-    frames: list[pl.DataFrame] = answer
-    return frames
+    result: T = answer
+    return result
 
 
 class _KernelProcess:
@@ -162,15 +158,14 @@ def serve() -> None:
 
 
 def _answer(request: bytes) -> bytes:
-    from craton.pandas.run import execute
     from craton.remote.surfaces import failure_of
 
     try:
-        values, folder, plans, ordered = pickle.loads(request)
+        values, folder, function, args, kwargs = pickle.loads(request)
         os.chdir(folder)
         for name, value in values.items():
             setattr(options, name, value)
-        return _pickled(("rows", [frame.rechunk() for frame in execute(plans, ordered=ordered)]))
+        return _pickled(("returned", function(*args, **kwargs)))
     except BaseException as error:
         return _pickled(("raised", failure_of(error)))
 

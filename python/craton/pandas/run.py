@@ -105,9 +105,8 @@ def execute(
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
     if missing and forks.kernel_lost():
-        ran = _elsewhere([plans[i] for i in missing], ordered)
-        for i, frame in zip(missing, ran, strict=True):
-            found[i] = results.put(plans[i], frame, ordered) if remember else frame
+        for i, frame in zip(missing, _elsewhere([plans[i] for i in missing], ordered), strict=True):
+            found[i] = frame
     elif missing:
         started = time.perf_counter()
         wanted = [results.substitute(plans[i], ordered) for i in missing]
@@ -154,10 +153,10 @@ def execute(
 
 def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
     """Run plans where this process's kernel was lost in a fork."""
-    from craton.pandas.kernel_process import run_plans
+    from craton.pandas.kernel_process import elsewhere
 
     started = time.perf_counter()
-    frames = run_plans(plans, ordered)
+    frames = elsewhere(execute, plans, ordered=ordered)
     if events.active:
         operators = sum(len(topological(plan)) for plan in plans)
         rows = sum(frame.height for frame in frames)
