@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,10 @@ from craton import forks
 from craton.errors import Unsupported
 from craton.kernel.progress import progress
 from craton.store.process import current_store
+
+# Polars' handler of Ctrl-C, in place since its import, has the system go on with a call that the signal interrupts: a thread
+# that waits for a lock, a queue or a pipe would never hear of it, be it in Craton or in the program.
+signal.siginterrupt(signal.SIGINT, True)
 
 #: Runs that are expected to read fewer rows than this show no progress.
 SHORT_RUN_ROWS = 200_000

@@ -53,6 +53,7 @@ class Counterpart(type):
     _stands_for: type
 
     __module__ = _Module(__name__)
+
     def __instancecheck__(cls, instance: Any) -> bool:
         theirs = cls.__dict__.get("_stands_for")
         return isinstance(instance, cls._stands_for) if theirs is not None else type.__instancecheck__(cls, instance)

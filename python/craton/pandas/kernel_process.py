@@ -13,7 +13,6 @@ import io
 import os
 import pickle
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -32,7 +31,8 @@ from craton.config import options
 __all__ = ["elsewhere", "serve"]
 
 _LENGTH = struct.Struct("<Q")
-_PROGRAM = "from craton.pandas.kernel_process import serve; serve()"
+#: A terminal's Ctrl-C comes to every process; the one that waits for a run ends this one.
+_PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from craton.pandas.kernel_process import serve; serve()"
 
 
 T = TypeVar("T")
