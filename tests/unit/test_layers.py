@@ -39,6 +39,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"command"},
     {"errors", "events", "callers", "imported", "locks", "_native"},
+    {"forks"},
 ]
 
 # Steps down that are not allowed either.

@@ -13,6 +13,7 @@ import polars as pl
 from pandas.arrays import FloatingArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
+from craton import forks
 from craton.errors import Unsupported
 from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
@@ -38,6 +39,10 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """Run several views, all in one run; as :func:`materialise`."""
+    if forks.kernel_lost():
+        from craton.pandas.kernel_process import elsewhere
+
+        return elsewhere(materialise_all, views)
     sources = list(
         dict.fromkeys(
             source

@@ -24,8 +24,7 @@ from craton import fallbacks
 from craton.errors import Unsupported
 from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
-from craton.pandas.calling_groups import apply_groups
-from craton.pandas.counterparts import crafted
+from craton.pandas.counterparts import counterpart_of, crafted
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
@@ -169,8 +168,8 @@ class NativeGroupBy:
 
 
 def _restored(cls: type, state: dict[str, Any]) -> Any:
-    """A group-by of pandas' own class, from a pickle."""
-    groups: Any = object.__new__(cls)
+    """A group-by that pandas made, from a pickle."""
+    groups: Any = object.__new__(counterpart_of(cls))
     groups.__dict__.update(state)
     return groups
 
@@ -273,6 +272,8 @@ def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
 def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     if not callable(func):
         raise Unsupported("apply of no function")
+    from craton.pandas.calling_groups import apply_groups
+
     self._current()
     with plain_pandas():
         made = self._made()

@@ -11,9 +11,10 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
+from craton.lower import lower
 from craton.lower.held import check_files
 from craton.lower.tiled.tiles import TileSource, bind
-from craton.lower.whole import OrderKey, lower
+from craton.lower.whole import OrderKey
 from craton.plan.names import HIDDEN
 from craton.plan.operators import Operator, Scan, schema
 from craton.plan.size import value_bytes
