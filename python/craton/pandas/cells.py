@@ -18,7 +18,7 @@ from craton.pandas.arithmetic import absolute
 from craton.pandas.axes import planned_labels
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
-from craton.pandas.dtypes import BOOL, kind_of
+from craton.pandas.dtypes import kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.execute import resolved
 from craton.pandas.filling import choose, clipped, filled, filled_with
@@ -219,12 +219,8 @@ class FrameCells:
             held = view(self)
             if not held.labels.is_unique:
                 raise Unsupported("columns of one name")
-            found = [
-                _isin(value, values[label])
-                if label in values
-                else Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
-                for label, value in zip(held.labels, held.values, strict=True)
-            ]
+            columns = zip(held.labels, held.values, strict=True)
+            found = [_isin(value, values.get(label, [])) for label, value in columns]
             return lazy(type(self), held.with_values(found), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported("values of this kind")
