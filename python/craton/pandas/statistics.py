@@ -83,11 +83,13 @@ def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
     if kind in "mM":
         zero = pd.Series([pd.NaT] * (filled + missing), dtype=dtype)
         return (
-            zero.fillna(pd.Timestamp(0, tz=getattr(dtype, "tz", None)) if kind == "M" else pd.Timedelta(0))
-            if not missing
-            else zero
+            zero.fillna(pd.Timestamp(0, tz=_zone(dtype)) if kind == "M" else pd.Timedelta(0)) if not missing else zero
         )
     return pd.Series([one] * filled + [None] * missing, dtype=dtype)
+
+
+def _zone(dtype: DtypeObj) -> Any:
+    return dtype.pyarrow_dtype.tz if isinstance(dtype, pd.ArrowDtype) else getattr(dtype, "tz", None)
 
 
 def _holds_bytes(dtype: DtypeObj) -> bool:
