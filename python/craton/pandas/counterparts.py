@@ -105,6 +105,11 @@ def counterpart_of(theirs: type) -> type:
     return ours
 
 
+def own_class(cls: type) -> type:
+    """Craton's class in the place of one of pandas'; any other as it is."""
+    return counterpart_of(cls) if cls in _counterparts else cls
+
+
 def plannable(cls: type) -> bool:
     """Whether objects of a class are planned: pandas' own and Craton's.
 

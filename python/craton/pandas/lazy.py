@@ -16,7 +16,7 @@ from pandas.core.flags import Flags
 from craton import events, fallbacks, locks
 from craton.errors import Unsupported
 from craton.pandas.axes import current
-from craton.pandas.counterparts import plannable
+from craton.pandas.counterparts import own_class, plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.native import inside_pandas
 from craton.pandas.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
@@ -123,13 +123,13 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     Parameters
     ----------
     cls
-        The class of the result; a Series takes its name from the view's label.
+        The class of the result, Craton's or the one of pandas' that it stands for; a Series takes its name from the view's label.
     view
         What it holds.
     like
         Where ``attrs`` and flags come from, as pandas' ``__finalize__`` does.
     """
-    obj: Any = object.__new__(cls)
+    obj: Any = object.__new__(own_class(cls))
     state = obj.__dict__
     state["_view"] = view
     state["_attrs"] = {}

@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -159,6 +159,8 @@ def dispatch(
     """Run the native implementation, or pandas' own if it refuses; count and report which."""
     if forks.kernel_lost():
         return _in_pandas(label, "the process was forked from one that had run plans", fallback, self, args, kwargs)
+    if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
+        function = _refuse_iterator
     if not events.active:
         try:
             return function(self, *args, **kwargs)
@@ -183,6 +185,15 @@ def dispatch(
         started=started,
     )
     return result
+
+
+def _read_once(arg: Any) -> bool:
+    """Whether an argument is an iterator over values: whoever reads it first leaves nothing to others."""
+    return isinstance(arg, Iterator) and not hasattr(arg, "read") and not hasattr(arg, "write")
+
+
+def _refuse_iterator(*_: Any, **__: Any) -> Any:
+    raise Unsupported("an iterator, which can be read only once")
 
 
 def _in_pandas(

@@ -303,6 +303,8 @@ def labelled(held: View, index: pd.Index) -> View:
 
 def relabelled(held: View, labels: Any) -> View:
     """The rows under labels that the user gave."""
+    if not held.values:
+        raise Unsupported("a frame without columns, which takes labels of any number")
     index = ensure_index(labels)
     rows = count_rows(held)
     if len(index) != rows:

@@ -127,7 +127,15 @@ def categorical_value(base: Scan, name: str, categories: pa.Array, dtype: pd.Cat
 
 
 def stored_view(base: Scan, values: Mapping[str, Value], template: Template, rows: int | None) -> View:
-    """The view over a scan that the template describes."""
+    """The view over a scan that the template describes.
+
+    Raises
+    ------
+    Unsupported
+        If nothing is stored but the number of rows.
+    """
+    if not base.columns:
+        raise Unsupported("a file without columns")
     labels = template.frame.columns
     names = tuple(template.frame.index.names)
     columns = tuple(values[name] for name in labels)
