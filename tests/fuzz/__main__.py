@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mode", default="whole", help=f"all, or some of {', '.join(MODES)}, with commas between")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--reach", action="store_true", help="print what was reached")
+    parser.add_argument("--without", default="", help="a pattern; statements that it finds are not made")
     chosen = parser.parse_args(given)
     modes = ALL if chosen.mode == "all" else chosen.mode.split(",")
     if unknown := set(modes) - set(MODES):
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = chosen.minutes * 60 or (60.0 if not chosen.programs else 1e9)
     print(f"seed {seed}, mode {chosen.mode}, {chosen.jobs} processes", flush=True)
     started = time.time()
-    told = Run(seed, modes, programs, seconds, chosen.jobs, sys.stdout).run()
+    told = Run(seed, modes, programs, seconds, chosen.jobs, sys.stdout, chosen.without).run()
     print(summary(told, time.time() - started, chosen.reach))
     return 1 if any(not one.difference.lesser for one in told.findings) else 0
 

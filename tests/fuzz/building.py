@@ -8,6 +8,7 @@ or anything.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -99,10 +100,13 @@ class Builder:
         Draws everything.
     namespace
         What the statements see, apart from ``pd``.
+    without
+        A pattern: statements that it finds are not made.
     """
 
-    def __init__(self, rng: random.Random, namespace: dict[str, Any]) -> None:
+    def __init__(self, rng: random.Random, namespace: dict[str, Any], without: str = "") -> None:
         self.rng = rng
+        self.without = re.compile(without) if without else None
         self.env = namespace
         self.tables: list[Table] = []
         self.steps: list[Step] = []
@@ -266,6 +270,8 @@ class Builder:
             target = f"v{self._number}"
             last = f"{target} = {last}"
         code = "\n".join([*statements[:-1], last])
+        if self.without is not None and self.without.search(code):
+            return False
         try:
             exec(compiled(code), self.env)
         except Exception as error:
@@ -350,8 +356,6 @@ class Builder:
 
 
 def _mentions(code: str, name: str) -> bool:
-    import re
-
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
@@ -403,7 +407,9 @@ SHARES = {
 }
 
 
-def build(seed: str, namespace: dict[str, Any], only: str = "", sources: tuple[str, ...] = ()) -> tuple[Program, Builder]:
+def build(
+    seed: str, namespace: dict[str, Any], without: str = "", sources: tuple[str, ...] = ()
+) -> tuple[Program, Builder]:
     """A random program.
 
     Parameters
@@ -412,13 +418,13 @@ def build(seed: str, namespace: dict[str, Any], only: str = "", sources: tuple[s
         Draws it: the same gives the same program.
     namespace
         What its statements see.
-    only
-        The name of an operation that is tried first, many times.
+    without
+        A pattern: statements that it finds are not made.
     sources
         Where its tables may come from.
     """
     rng = random.Random(seed)
-    builder = Builder(rng, namespace)
+    builder = Builder(rng, namespace, without)
     sources = sources or ("memory", "memory", "memory", "memory", "parquet", "csv")
     first = frames.table(rng, "a", None, sources)
     builder.add_table(first)
@@ -426,11 +432,6 @@ def build(seed: str, namespace: dict[str, Any], only: str = "", sources: tuple[s
         builder.add_table(frames.table(rng, "b", first, sources))
     length = rng.choice([1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 10, 12])
     kinds = [kind for kind in SHARES if OPERATIONS.get(kind)]
-    every = {name: op for ops in OPERATIONS.values() for op in ops for name in [op.name]}
-    if only:
-        for _ in range(20):
-            if builder.try_operation(every[only]):
-                break
     for _ in range(length * 6):
         if len(builder.steps) >= length:
             break

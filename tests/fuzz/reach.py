@@ -12,6 +12,8 @@ from typing import Any
 from craton.plan import operators
 from craton.plan.operators import Operator
 
+#: Members of the table that are no calls, but what calls are made through.
+ACCESSORS = {"Series.str", "Series.dt"}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "native.md"
 
 

@@ -45,11 +45,6 @@ def _(g: Builder, v: str) -> str | None:
         g.used("DataFrame.merge", name)
     given = arguments(g, "DataFrame.merge", v, more)
     tail = f"{keys}{', ' + given if given else ''}"
-    if g.chance(0.3):
-        g.used("pandas.merge", "")
-        for name in ("left", "right", *names):
-            g.used("pandas.merge", name)
-        return f"pd.merge({v}, {other}, {tail})"
     g.used("DataFrame.merge", "right")
     return f"{v}.merge({other}, {tail})"
 
@@ -79,12 +74,11 @@ def _(g: Builder, v: str) -> str | None:
     return f"{v}.join({text}, {arguments(g, 'DataFrame.join', v, more)})"
 
 
-@operation("pd.concat", "frame", 4)
+@operation("pandas.concat", "frame", 4)
 def _(g: Builder, v: str) -> str | None:
     other = g.named("frame", 0.2) or v
     column = g.column(v)
     parts = g.pick([f"[{v}, {other}]", f"[{v}, {v}]", f"[{v}, {v}.head(2)]", f'[{v}, {v}.sort_values({column}, kind="stable")]', f"[{v}.tail(3), {other}, {v}]", f"{{'p': {v}, 'q': {other}}}"])  # fmt: skip
-    g.used("pandas.concat", "")
     g.used("pandas.concat", "objs")
     given = arguments(g, "pandas.concat", v, {
         "ignore_index": maybe(FLAG, 0.4),
@@ -97,10 +91,9 @@ def _(g: Builder, v: str) -> str | None:
     return f"pd.concat({parts}{', ' + given if given else ''})"
 
 
-@operation("pd.concat", "series", 1.5)
+@operation("pandas.concat", "series", 1.5)
 def _(g: Builder, v: str) -> str | None:
     other = g.beside(v) or v
-    g.used("pandas.concat", "")
     tail = g.pick(["", "", ", ignore_index=True", ", axis=1", ", axis=1", ", keys=[1, 2]"])
     return f"pd.concat([{v}, {other}]{tail})"
 
@@ -112,12 +105,10 @@ method("DataFrame.explode", "frame", "", weight=0.2, column_=lambda g, v: g.colu
 method("DataFrame.unstack", "frame", "", weight=1, wants=lambda f: f.index.nlevels > 1, level=maybe(of("0", "-1"), 0.3))
 
 
-@operation("pd.melt", "frame", 0.4)
+@operation("pandas.melt", "frame", 0.4)
 def _(g: Builder, v: str) -> str | None:
-    g.used("pandas.melt", "")
     given = arguments(g, "pandas.melt", v, {"id_vars": maybe(lambda g, v: g.column(v), 0.8), "value_vars": maybe(lambda g, v: g.listed(v), 0.5), "var_name": maybe('"var"', 0.2), "value_name": maybe('"val"', 0.2), "ignore_index": maybe(FLAG, 0.2)})  # fmt: skip
-    for name in ("frame",):
-        g.used("pandas.melt", name)
+    g.used("pandas.melt", "frame")
     return f"pd.melt({v}{', ' + given if given else ''})"
 
 
@@ -145,7 +136,7 @@ def _(g: Builder, v: str) -> str | None:
     return f"{v}.groupby([{one}, {other}])[{number}].{g.pick(['sum()', 'size()', 'max()', 'mean()', 'first()'])}.unstack({g.pick(['', '0', 'fill_value=0'])})"
 
 
-@operation("pd.crosstab", "frame", 0.8)
+@operation("pandas.crosstab", "frame", 0.8)
 def _(g: Builder, v: str) -> str | None:
     one, other = g.key(v), g.column(v)
     return None if one is None or other is None else f"pd.crosstab({v}[{one}], {v}[{other}]{g.pick(['', '', ', normalize=True', ', margins=True'])})"
@@ -184,6 +175,46 @@ def _(g: Builder, v: str) -> str | None:
 
 def _written(v: str, write: str, read: str) -> str:
     return f"({v}.{write}, {read})[1]"
+
+
+@operation("pandas.merge", "frame", 1.5)
+def _(g: Builder, v: str) -> str | None:
+    other = g.named("frame", 0.2)
+    if other is None or not _small(g, v, other):
+        return None
+    common = [text for text in g.columns(v) if text in g.columns(other)]
+    if not common:
+        return None
+    given = arguments(g, "pandas.merge", v, {
+        "on": lambda g, v: g.pick(common),
+        "how": maybe(HOW, 0.7),
+        "suffixes": maybe(of('("_l", "_r")'), 0.2),
+        "sort": maybe(FLAG, 0.2),
+        "indicator": maybe(FLAG, 0.15),
+        "validate": maybe(of('"m:1"', '"m:m"'), 0.1),
+    })  # fmt: skip
+    g.used("pandas.merge", "left")
+    g.used("pandas.merge", "right")
+    return f"pd.merge({v}, {other}, {given})"
+
+
+@operation("DataFrame.to_parquet", "frame", 0.7)
+def _(g: Builder, v: str) -> str | None:
+    """What is written is read by pandas."""
+    if not _files(g, v):
+        return None
+    path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.parquet"'
+    given = arguments(g, "DataFrame.to_parquet", v, {"index": maybe(FLAG, 0.3), "compression": maybe('"zstd"', 0.1)})
+    return f"({v}.to_parquet({path}{', ' + given if given else ''}), pandas.read_parquet({path}))[1]"
+
+
+@operation("DataFrame.to_feather", "frame", 0.3)
+def _(g: Builder, v: str) -> str | None:
+    path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.feather"'
+    return f"({v}.reset_index(drop=True).to_feather({path}), pandas.read_feather({path}))[1]" if _files(g, v) else None
+
+
+method("DataFrame.to_json", "frame", "", weight=0.2, orient_=of('"records"', '"columns"', '"split"'))
 
 
 @operation("pandas.read_feather", "frame", 0.5)

@@ -46,6 +46,8 @@ class Run:
         In how many processes.
     out
         Where findings are printed as they come.
+    without
+        A pattern: statements that it finds are not made.
     """
 
     seed: str
@@ -54,6 +56,7 @@ class Run:
     seconds: float
     jobs: int
     out: TextIO
+    without: str = ""
 
     def run(self) -> Told:
         """Run them; what was done and found."""
@@ -85,7 +88,7 @@ class Run:
 
     def _start(self, context: Any, first: int, until: float) -> Process:
         ours, theirs = context.Pipe(duplex=False)
-        arguments = (theirs, self.seed, self.modes, first, self.jobs, until, self.programs)
+        arguments = (theirs, self.seed, self.modes, self.without, first, self.jobs, until, self.programs)
         process = context.Process(target=work, args=arguments, daemon=False)
         process.start()
         theirs.close()

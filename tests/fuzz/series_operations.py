@@ -146,9 +146,8 @@ method("Series.replace", "series", "", weight=0.6, to_replace_=mapping)
 method("Series.where", "series", "", cond_=lambda g, v: series_mask(g, v), other=maybe(series_or_value, 0.6))
 method("Series.mask", "series", "", cond_=lambda g, v: series_mask(g, v), other=maybe(series_or_value, 0.6))
 method("Series.astype", "series", "", weight=2, dtype_=lambda g, v: g.pick(['"float64"', '"str"', '"int64"', '"float32"', '"object"', '"Int64"', '"category"', '"bool"', '"string"', '"int8"', "float", "str", '"Float64"', '"boolean"', '"datetime64[ns]"', '"int64[pyarrow]"', '"uint8"', '"datetime64[us]"', '"timedelta64[ns]"', '"double[pyarrow]"']))  # fmt: skip
-method("Series.sort_index", "series", "ascending ignore_index", kind_=of('"stable"'), na_position=maybe(of('"first"', '"last"'), 0.3), level=maybe("0", 0.1))
-method("Series.sort_values", "series", "ascending ignore_index", weight=3, kind_=of('"stable"', '"mergesort"'), na_position=maybe(of('"first"', '"last"'), 0.3))
-method("Series.sort_values", "series", "ascending ignore_index", weight=1, na_position=maybe(of('"first"', '"last"'), 0.3), wants=lambda s: getattr(s, "is_unique", False))
+method("Series.sort_index", "series", "ascending ignore_index", kind=maybe('"stable"', 0.4), na_position=maybe(of('"first"', '"last"'), 0.3), level=maybe("0", 0.1))
+method("Series.sort_values", "series", "ascending ignore_index", weight=4, kind=maybe(of('"stable"', '"mergesort"'), 0.4), na_position=maybe(of('"first"', '"last"'), 0.3))
 method("Series.nlargest", "number_series", "keep", n=maybe(ints(0, 6), 0.7))
 method("Series.nsmallest", "number_series", "keep", n=maybe(ints(0, 6), 0.7))
 method("Series.head", "series", "", n=maybe(ints(-2, 8), 0.8))
@@ -244,14 +243,14 @@ def _(g: Builder, v: str) -> str | None:
     return None if mask is None else f"np.where({mask}, {series_or_value(g, v)}, {near(g, v)})"
 
 
-@operation("pd.to_numeric", "text", 0.6)
+@operation("pandas.to_numeric", "text", 0.6)
 def _(g: Builder, v: str) -> str | None:
     g.used("pandas.to_numeric", "arg")
     g.used("pandas.to_numeric", "errors")
     return f'pd.to_numeric({v}, errors="{g.pick(["coerce", "raise"])}")'
 
 
-@operation("pd.to_datetime", "text", 0.6)
+@operation("pandas.to_datetime", "text", 0.6)
 def _(g: Builder, v: str) -> str | None:
     for parameter in ("arg", "errors", "format"):
         g.used("pandas.to_datetime", parameter)
@@ -259,7 +258,7 @@ def _(g: Builder, v: str) -> str | None:
     return f"pd.to_datetime({v}{tail})"
 
 
-@operation("pd.to_datetime", "number_series", 0.2)
+@operation("pandas.to_datetime", "number_series", 0.2)
 def _(g: Builder, v: str) -> str | None:
     g.used("pandas.to_datetime", "unit")
     return f'pd.to_datetime({v}, unit="{g.pick(["s", "D", "ms"])}")'
