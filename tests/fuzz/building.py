@@ -304,6 +304,8 @@ class Builder:
     def _receiver(self, on: str) -> str | None:
         if on == "situation":
             return next(iter(self._kinds))
+        if on.endswith("_groups"):
+            return self.named(on) or next(iter(self._kinds))
         if on in ("text", "time", "span", "number_series"):
             families = {"text": ("text", "object"), "time": ("time",), "span": ("span",), "number_series": ("number",)}
             return self._series_of(*families[on])
@@ -400,8 +402,8 @@ SHARES = {
     "text": 7,
     "time": 5,
     "span": 1,
-    "frame_groups": 10,
-    "series_groups": 10,
+    "frame_groups": 12,
+    "series_groups": 14,
     "any": 12,
     "situation": 16,
 }

@@ -107,10 +107,8 @@ method("DataFrame.droplevel", "frame", "", weight=0.3, level_=of("0", "1", "-1")
 method("DataFrame.reorder_levels", "frame", "", weight=0.3, order_=of("[1, 0]"), wants=lambda f: f.index.nlevels > 1)
 method("DataFrame.swaplevel", "frame", "", weight=0.3, wants=lambda f: f.index.nlevels > 1)
 method("DataFrame.value_counts", "frame", "normalize ascending dropna", subset=maybe(labels, 0.7), sort=maybe(FLAG, 0.3))
-method("DataFrame.items", "frame", "", weight=0.0)
 method("DataFrame.keys", "frame", "", weight=0.2)
 method("DataFrame.memory_usage", "frame", "", weight=0.1, index_=of("False"), through=numeric)
-method("DataFrame.insert", "frame", weight=0.0)
 method("DataFrame.equals", "frame", "", weight=0.3, other_=lambda g, v: g.named("frame", 0.2))
 method("DataFrame.to_numpy", "frame", "", weight=0.2, through=numeric)
 method("DataFrame.to_dict", "frame", "", weight=0.2, orient=maybe(of('"list"', '"records"'), 0.8))
@@ -220,6 +218,7 @@ def _(g: Builder, v: str) -> str | None:
 @operation("DataFrame.query", "frame", 2)
 def _(g: Builder, v: str) -> str | None:
     found = query(g, v)
+    g.used("DataFrame.query", "expr")
     return None if found is None else f"{v}.query({found!r})"
 
 
@@ -252,6 +251,7 @@ def _(g: Builder, v: str) -> str | None:
     if not names:
         return None
     one, other = g.pick(names), g.pick(names)
+    g.used("DataFrame.eval", "expr")
     return f"{v}.eval({g.pick([f'{one} + {other}', f'w = {one} * 2', f'w = {one} - {other}', f'{one} > {other}', f'w = {one}.sum()', f'-{one}'])!r})"  # fmt: skip
 
 
@@ -316,7 +316,17 @@ def _(g: Builder, v: str) -> str | None:
 
     for parameter in ("loc", "column", "value"):
         g.used("DataFrame.insert", parameter)
-    return Do(f"{v}.insert({g.pick(['0', '1'])}, \"ins\", {expression(g, v) or '1'})")
+    column = '"ins"'
+    if g.chance(0.1):
+        column = f"{g.column(v)}, allow_duplicates=True, value"
+        g.used("DataFrame.insert", "allow_duplicates")
+        return Do(f"{v}.insert({g.pick(['0', '1'])}, {column}={expression(g, v) or '1'})")
+    return Do(f"{v}.insert({g.pick(['0', '1'])}, {column}, {expression(g, v) or '1'})")
+
+
+@operation("DataFrame.items", "frame", 0.3)
+def _(g: Builder, v: str) -> str | None:
+    return f"[(name, len(column)) for name, column in {v}.items()]"
 
 
 @operation("DataFrame in place", "frame", 1.5)

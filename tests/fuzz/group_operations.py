@@ -65,7 +65,7 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
 
     def _receiver(g: Builder, v: str, frame: bool = _frame) -> str | None:
         """A variable, or a group-by that is made on the spot."""
-        if g.named("frame_groups" if frame else "series_groups") is None or g.chance(0.6):
+        if v != g.named("frame_groups" if frame else "series_groups", 1.0) or g.chance(0.6):
             frame_name = g.named("frame")
             return None if frame_name is None else grouped(g, frame_name, column=not frame)
         return v
@@ -134,6 +134,7 @@ def _(g: Builder, v: str) -> str | None:
         return None
     given = arguments(g, "DataFrame.groupby", v, PARAMETERS)
     text = f"{v}.groupby({keys}{', ' + given if given else ''})"
+    g.used("DataFrame.groupby.agg", "func")
     how = lambda: g.pick(['"sum"', '"mean"', '"min"', '"max"', '"count"', '"nunique"', '"first"', '"last"', '"std"', '"size"', '"median"', '"any"', '"var"'])  # noqa: E731  # fmt: skip
     columns = g.some(g.columns(v, "number") if g.chance(0.7) and g.columns(v, "number") else g.columns(v))
     if g.chance(0.6):

@@ -27,7 +27,7 @@ def native_calls() -> dict[str, list[str]]:
         row = re.match(r"\| `(\w+)`[^|]*\|([^|]*)\|([^|]*)\|([^|]*)\|$", line)
         if row and family not in ("In numbers", "Indexing and operators"):
             found[f"{family}.{row[1]}"] = re.findall(r"`(\w+)`", row[2])
-    return found
+    return {call: names for call, names in found.items() if call not in ACCESSORS}
 
 
 def kinds() -> list[type[Operator]]:
