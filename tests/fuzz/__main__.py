@@ -12,7 +12,19 @@ from tests.fuzz.modes import MODES
 from tests.fuzz.run import Run, summary
 
 #: What ``--mode all`` takes turns with: most as a whole, each other way now and then.
-ALL = ["whole", "whole", "tiles3", "default", "whole", "tiles2", "no-memory", "tiles17", "whole", "tiles3-broadcast", "spill"]
+ALL = [
+    "whole",
+    "whole",
+    "tiles3",
+    "default",
+    "whole",
+    "tiles2",
+    "no-memory",
+    "tiles17",
+    "whole",
+    "tiles3-broadcast",
+    "spill",
+]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,7 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["grid"]:
         return _grid(given[1:])
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Random programs under pandas and Craton.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description="Random programs under pandas and Craton."
+    )
     parser.add_argument("--programs", type=int, default=0, help="how many (default: as many as there is time for)")
     parser.add_argument("--minutes", type=float, default=0, help="for how long (default: 1, or until all have run)")
     parser.add_argument("--seed", default="", help="the same seed gives the same programs (default: a new one)")
@@ -43,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _grid(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz grid", description="Orders x derived columns x endings.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz grid", description="Orders x derived columns x endings."
+    )
     parser.add_argument("--mode", default="whole", choices=MODES)
     parser.add_argument("--source", default="memory", choices=["memory", "parquet", "csv"])
     parser.add_argument("--every", type=int, default=1, help="only each so-many-th cell")

@@ -166,7 +166,7 @@ class Builder:
         if not isinstance(frame, pandas.DataFrame):
             return found
         for label, dtype in zip(frame.columns, frame.dtypes, strict=True):
-            if not families or family_of(dtype) in families or ("object" in families and dtype == object):
+            if not families or family_of(dtype) in families or ("object" in families and dtype.kind == "O"):
                 found.append(text_of(label))
         return [text for text in found if text]
 
@@ -206,8 +206,7 @@ class Builder:
         names = [
             name
             for name, kind in self._kinds.items()
-            if kind in ("frame", "series")
-            and (self.env[name].index is index or self.env[name].index.equals(index))
+            if kind in ("frame", "series") and (self.env[name].index is index or self.env[name].index.equals(index))
         ]
         if self.chance(0.1):
             names = [name for name, kind in self._kinds.items() if kind in ("frame", "series")]
@@ -309,7 +308,7 @@ class Builder:
         if on in ("text", "time", "span", "number_series"):
             families = {"text": ("text", "object"), "time": ("time",), "span": ("span",), "number_series": ("number",)}
             return self._series_of(*families[on])
-        if on == "series" and self.chance(0.5) or (on == "series" and self.named("series") is None):
+        if (on == "series" and self.chance(0.5)) or (on == "series" and self.named("series") is None):
             frame = self.named("frame")
             return None if frame is None else self.one(frame)
         return self.named(on)
@@ -380,7 +379,9 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if isinstance(value, pandas.Timestamp):
-        return f'pd.Timestamp("{value.isoformat()}")' if value.tz is None else f'pd.Timestamp("{value}", tz="{value.tz}")'
+        return (
+            f'pd.Timestamp("{value.isoformat()}")' if value.tz is None else f'pd.Timestamp("{value}", tz="{value.tz}")'
+        )
     if isinstance(value, pandas.Timedelta):
         return f'pd.Timedelta("{value}")'
     if isinstance(value, tuple):

@@ -16,7 +16,22 @@ from tests.fuzz.oracle import Difference, Mode
 from tests.fuzz.programs import Program, Step, Table
 
 #: What columns are called instead: names that the engine, or pandas, might use itself.
-NAMES = ("__row__", "__position__", "index", "level_0", "literal", "len", "count", "a b", "values", "row_nr", "", "key_0", "é", "0")
+NAMES = (
+    "__row__",
+    "__position__",
+    "index",
+    "level_0",
+    "literal",
+    "len",
+    "count",
+    "a b",
+    "values",
+    "row_nr",
+    "",
+    "key_0",
+    "é",
+    "0",
+)
 
 
 def with_looks(program: Program) -> Program:
@@ -26,7 +41,9 @@ def with_looks(program: Program) -> Program:
     for step in program.steps:
         steps.append(step)
         if step.target:
-            look = rng.choice([f"repr({step.target})", f"len({step.target})", f"{step.target}.sum()", f"{step.target}.shape"])
+            look = rng.choice(
+                [f"repr({step.target})", f"len({step.target})", f"{step.target}.sum()", f"{step.target}.shape"]
+            )
             steps.append(Step(f"try: {look}\nexcept Exception: pass", "look"))
     return replace(program, steps=tuple(steps))
 
@@ -67,7 +84,9 @@ def renamed(program: Program) -> Program:
     labels = list(dict.fromkeys(column.name for table in program.tables for column in table.columns))
     new = dict(zip(labels, rng.sample([f'"{name}"' for name in NAMES], min(len(labels), len(NAMES))), strict=False))
     tables = tuple(
-        replace(table, columns=tuple(replace(column, name=new.get(column.name, column.name)) for column in table.columns))
+        replace(
+            table, columns=tuple(replace(column, name=new.get(column.name, column.name)) for column in table.columns)
+        )
         for table in program.tables
     )
     names = {ast.literal_eval(old): ast.literal_eval(text) for old, text in new.items()}

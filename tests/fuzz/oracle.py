@@ -206,7 +206,9 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
         where = program.steps[number].operation if number >= 0 else "reading"
         if one is None and other is not None:
             kind = "error of the engine" if of_engine(other) else "error"
-            found.append(Difference(kind, where, f"raised {type(other).__name__}: {str(other)[:300]}; pandas did not", number))
+            found.append(
+                Difference(kind, where, f"raised {type(other).__name__}: {str(other)[:300]}; pandas did not", number)
+            )
         elif one is not None and other is None:
             target = program.steps[number].target if number >= 0 else ""
             late = got.late.get(target)

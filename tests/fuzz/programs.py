@@ -188,9 +188,7 @@ class Program:
 
     def statements(self) -> list[tuple[str, Step | None]]:
         """Each statement, with its step if it is none of a table's."""
-        found: list[tuple[str, Step | None]] = [
-            (text, None) for table in self.tables for text in table.statements()
-        ]
+        found: list[tuple[str, Step | None]] = [(text, None) for table in self.tables for text in table.statements()]
         return [*found, *((step.code, step) for step in self.steps)]
 
     def variables(self) -> list[str]:

@@ -73,9 +73,9 @@ class Pairs:
             return optimized
 
         for module in list(sys.modules.values()):
-            if getattr(module, "__name__", "").startswith("craton") and module is not stages:
-                if getattr(module, "optimize", None) is original:
-                    self._patch(module, "optimize", optimize)
+            ours = getattr(module, "__name__", "").startswith("craton") and module is not stages
+            if ours and getattr(module, "optimize", None) is original:
+                self._patch(module, "optimize", optimize)
         return self
 
     def __exit__(self, *exc: object) -> None:

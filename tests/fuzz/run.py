@@ -134,13 +134,15 @@ def text_of(finding: Finding) -> str:
     setup = SETUPS.get(finding.mode, "craton.options.small_rows = 0")
     target = finding.difference.what.partition(":")[0]
     last = target if target.isidentifier() else ""
-    return "\n".join([
-        f"# ---- {finding.signature}",
-        f"# {finding.difference.kind} in {finding.difference.where}; seed {finding.seed}, mode {finding.mode}",
-        *(f"# {line}" for line in finding.difference.what.splitlines()),
-        finding.program.text(setup, last),
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"# ---- {finding.signature}",
+            f"# {finding.difference.kind} in {finding.difference.where}; seed {finding.seed}, mode {finding.mode}",
+            *(f"# {line}" for line in finding.difference.what.splitlines()),
+            finding.program.text(setup, last),
+            "",
+        ]
+    )
 
 
 _TILES = """\

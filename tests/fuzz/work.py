@@ -13,8 +13,8 @@ import pandas
 
 import craton.pandas
 from craton import fallbacks
-from tests.fuzz import operations as _operations  # noqa: F401  registers the operations
 from tests.fuzz import metamorphic, oracle
+from tests.fuzz import operations as _operations  # noqa: F401  registers the operations
 from tests.fuzz.building import build
 from tests.fuzz.modes import CHANGED, MODES
 from tests.fuzz.oracle import Difference, Outcome
