@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.time()
     told = Run(seed, modes, programs, seconds, chosen.jobs, sys.stdout, chosen.without).run()
     print(summary(told, time.time() - started, chosen.reach))
-    return 1 if any(not one.difference.lesser for one in told.findings) else 0
+    return 1 if told.unrepeatable or any(not one.difference.lesser for one in told.findings) else 0
 
 
 def _grid(arguments: list[str]) -> int:

@@ -133,7 +133,8 @@ def text_of(finding: Finding) -> str:
     """A finding for people: what differs, and a program that shows it."""
     setup = SETUPS.get(finding.mode, "craton.options.small_rows = 0")
     target = finding.difference.what.partition(":")[0]
-    last = target if target.isidentifier() else ""
+    bound = f"\n{target} = " in f"\n{finding.program.text()}"
+    last = target if target.isidentifier() and bound else ""
     return "\n".join(
         [
             f"# ---- {finding.signature}",
