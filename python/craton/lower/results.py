@@ -21,10 +21,11 @@ import psutil
 
 from craton.config import options
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
-from craton.plan.order import observed_order, topological
+from craton.plan.order import observed_order
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.unnest import nested_plans
 from craton.plan.sources import KeptSource, MemorySource
+from craton.plan.visit import topological
 from craton.store.frames import StoredFrame
 from craton.store.process import default_store
 

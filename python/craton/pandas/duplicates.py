@@ -13,7 +13,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Call, Column, Window
+from craton.plan.expr import Call, Column, WindowCall
 from craton.plan.operators import Distinct
 
 _WINDOWS = {"first": "is_first_distinct", "last": "is_last_distinct"}
@@ -47,8 +47,7 @@ def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore
     held = replace(held, index=replace(held.index, freq=None))
     held, columns = held.sealed_with([key.clean.expr for key in keys])
     names = tuple(column.name for column in columns if isinstance(column, Column))
-    base = Distinct(held.base, names, "none" if keep is False else keep)
-    return replace(held, base=base, rows=None)
+    return held.moved(lambda base, _: Distinct(base, names, "none" if keep is False else keep))
 
 
 def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:
@@ -58,6 +57,6 @@ def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> V
         raise Unsupported("no columns")
     args = tuple(key.clean.expr for key in keys)
     if keep is False:
-        return Value(Window("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
-    first = Window(_WINDOWS[keep], args, pl.Boolean())
+        return Value(WindowCall("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
+    first = WindowCall(_WINDOWS[keep], args, pl.Boolean())
     return Value(Call("not", (first,), pl.Boolean()), BOOL, nulls=False)

@@ -19,8 +19,9 @@ from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
 from craton.pandas.view import Carried, IndexSpec, Value, View, column_names, index_labels
+from craton.plan import build
 from craton.plan.expr import Call, Column
-from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, Scan, Sort, schema
+from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Sort, Window, schema
 from craton.plan.sources import MemorySource
 
 
@@ -78,7 +79,7 @@ def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
     """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
     if value.source is None or not isinstance(value.expr, Column):
         return value.source
-    while base != value.source[0] and isinstance(base, (Project, RowNumber, Sort)):
+    while base != value.source[0] and isinstance(base, (Project, Window, RowNumber, Sort)):
         base = base.input
     return None if base == value.source[0] else value.source
 
@@ -87,7 +88,7 @@ def null_count(source: tuple[Operator, str]) -> Operator:
     """The plan that counts the missing values of an operator's column."""
     operator, column = source
     call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
-    return Aggregate(operator, (), (("missing", call),))
+    return build.aggregate(operator, (), (("missing", call),))
 
 
 def resolved(view: View) -> View:
@@ -132,9 +133,9 @@ def _with_result_names(view: View) -> tuple[View, list[str]]:
         # Only the number of rows is asked for: carry any column.
         name = next(iter(schema(view.base)))
         return View(
-            Project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
+            build.project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
         ), names
-    base = Project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
+    base = build.project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
     return View(base, view.values, view.labels, view.index, view.rows), names
 
 
@@ -208,7 +209,7 @@ def _ensure(array: Any) -> Any:
 
 def scalar(view: View, call: AggregateCall) -> Any:
     """Run one aggregate over a view's base and return the Python value."""
-    plan = Aggregate(view.base, (), (("value", call),))
+    plan = build.aggregate(view.base, (), (("value", call),))
     return answer([plan])[0].item()
 
 

@@ -15,8 +15,9 @@ from craton.pandas.dtypes import is_float
 from craton.pandas.merge_keys import KeyPair, KeyRef, Keys
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Column, roots, substitute
-from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, schema
+from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window, schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _has_rows(held: View) -> bool:
     if held.rows is not None:
         return held.rows > 0
     name, dtype = next(iter(schema(held.base).items()))
-    first = Slice(Project(held.base, ((name, Column(name, dtype)),)), 0, 1)
+    first = Slice(build.project(held.base, ((name, Column(name, dtype)),)), 0, 1)
     return execute([first], ordered=False)[0].height > 0
 
 
@@ -91,13 +92,13 @@ def _types(index: IndexSpec) -> list[Any]:
 def _may_descend(held: View) -> bool:
     """Whether labels that may be a range descend: looks at two rows, where the plan does not tell."""
     base, label = held.base, held.index.values[0].expr
-    while isinstance(base, (Project, Filter, Slice)):
+    while isinstance(base, (Project, Window, Filter, Slice)):
         if isinstance(base, Project):
             label = substitute(label, dict(base.columns))
         base = base.input
     if isinstance(base, RowNumber) and roots(label) == {base.name}:
         return False
-    first = Slice(Project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
+    first = Slice(build.project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
     labels = execute([first])[0].get_column("label").to_list()
     return len(labels) == 2 and labels[0] > labels[1]
 

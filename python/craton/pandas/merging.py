@@ -29,14 +29,11 @@ from craton.pandas.merge_keys import (
 )
 from craton.pandas.row_labels import index_kind
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal
 from craton.plan.operators import (
-    Filter,
-    Join,
     JoinHow,
     Operator,
-    Project,
-    Sort,
     SortKey,
     Union,
     schema,
@@ -84,14 +81,17 @@ def merge(
     base: Operator = _join(one, other, kind, pairs)
     if (sort or kind == "outer") and pairs:
         order = zip(_order(one, other, kind), pairs, strict=True)
-        base = Sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
+        base = build.sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
     index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
     if anti:
         if indicator:
             raise Unsupported("an anti merge with an indicator")
         # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
         numbered = View(base, (), labels[:0], index).numbered()
-        base, index = Filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)), numbered.index
+        base, index = (
+            build.filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)),
+            numbered.index,
+        )
     lefts = _met(one, base, kind in ("right", "outer"))
     rights = _met(other, base, kind in ("left", "outer"))
     filled = {
@@ -206,11 +206,11 @@ def _free(stem: str, taken: set[str]) -> str:
 def named(base: Operator, columns: Sequence[tuple[str, Expr]]) -> Operator:
     """A projection, or its input where it would change nothing."""
     identity = [(name, Column(name, dtype)) for name, dtype in schema(base).items()]
-    return base if identity == list(columns) else Project(base, tuple(columns))
+    return base if identity == list(columns) else build.project(base, tuple(columns))
 
 
-def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Join:
-    return Join(
+def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Operator:
+    return build.join(
         one.view.base,
         other.view.base,
         kind,
@@ -261,11 +261,11 @@ def missing_may_come(value: Value, base: Operator, witness: Value | None = None)
     return replace(value, nulls=True, source=source)
 
 
-def _missing_in(op: Operator, name: str) -> Project:
+def _missing_in(op: Operator, name: str) -> Operator:
     """One column that is null where a column is."""
     missing = Call("is_null", (op.column(name),), pl.Boolean())
     flag = Call("when", (missing, Literal(None, pl.Boolean()), Literal(True, pl.Boolean())), pl.Boolean())
-    return Project(op, (("missing", flag),))
+    return build.project(op, (("missing", flag),))
 
 
 def _missing(marker: str | None) -> Expr:

@@ -30,8 +30,9 @@ from craton.pandas.native import reader
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import categorical_value, physical_schema, stored_value, stored_view, template_of
 from craton.pandas.view import IndexSpec, Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
-from craton.plan.operators import Filter, Scan
+from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
 
 #: Options of pandas that decide dtypes.
@@ -232,7 +233,7 @@ def _filtered(view: View, base: Scan, filters: Any, partitions: Sequence[str]) -
         anyof = every if anyof is None else Call("or", (anyof, every), pl.Boolean())
     assert anyof is not None
     index = view.index if view.index.values else IndexSpec("default", (), (None,))
-    return View(Filter(base, anyof), view.values, view.labels, index, None)
+    return View(build.filter(base, anyof), view.values, view.labels, index, None)
 
 
 def _condition(base: Scan, name: str, symbol: str, operand: Any) -> Expr:

@@ -8,8 +8,9 @@ from craton.lower.results import results
 from craton.pandas.axes import current
 from craton.pandas.native import is_lazy
 from craton.pandas.run import execute
+from craton.plan import build
 from craton.plan.expr import roots
-from craton.plan.operators import Operator, Project, schema
+from craton.plan.operators import Operator, schema
 
 
 class Persisting:
@@ -39,7 +40,9 @@ class Persisting:
             base, names = _read(self)
             kept = results.persisted(base)  # by another object that reads other columns
             names += [name for name in schema(base) if name in kept and name not in names]
-            (frame,) = execute([Project(base, tuple((name, base.column(name)) for name in names))], remember=False)
+            (frame,) = execute(
+                [build.project(base, tuple((name, base.column(name)) for name in names))], remember=False
+            )
             results.persist(base, frame)
             self.unpersist()  # what it read when it was persisted before
             self.__dict__["_persisted"] = base

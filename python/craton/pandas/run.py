@@ -22,11 +22,11 @@ from craton.lower.tiled.bounded import bounded_engine
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.running import TiledEngine, current_engine
 from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
-from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
+from craton.plan.visit import topological
 
 _T = TypeVar("_T")
 

@@ -26,7 +26,7 @@ from craton.pandas.selection import finished
 from craton.pandas.setting import constant_of
 from craton.pandas.statistics import prepared, stand_in
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Expr, Literal, Options, Window, options
+from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
 
 _CUMULATIVE = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}
 _RANKS = {
@@ -39,7 +39,7 @@ _RANKS = {
 
 
 def _window(function: str, args: tuple[Expr, ...], dtype: pl.DataType, choice: Options = ()) -> Expr:
-    return Window(function, args, dtype, (), choice)
+    return WindowCall(function, args, dtype, (), choice)
 
 
 def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:

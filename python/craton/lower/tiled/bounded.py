@@ -16,10 +16,10 @@ from craton.lower.tiled.planner import Settings
 from craton.lower.tiled.running import TiledEngine
 from craton.plan.memory import held_bytes
 from craton.plan.operators import Operator, Scan
-from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import FileSource, SharedSource, Source
 from craton.plan.stages import optimize
+from craton.plan.visit import topological
 from craton.schedule.inline import InlineRunner
 
 #: Of the memory limit: what a plan may be expected to hold that runs as a whole, and what is kept free of pages otherwise.

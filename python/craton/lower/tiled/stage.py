@@ -14,12 +14,13 @@ import pyarrow as pa
 from craton import _native
 from craton.errors import SourceChanged
 from craton.lower.held import version_of
-from craton.lower.tiled.tiles import HIDDEN, TileSource, bind
+from craton.lower.tiled.tiles import TileSource, bind
 from craton.lower.whole import OrderKey, lower
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Operator, Scan, schema
-from craton.plan.order import topological
 from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
+from craton.plan.visit import topological
 from craton.schedule.tasks import Input, Sink
 from craton.store.frames import frame_of
 
