@@ -8,6 +8,7 @@ or anything.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -99,10 +100,13 @@ class Builder:
         Draws everything.
     namespace
         What the statements see, apart from ``pd``.
+    without
+        A pattern: statements that it finds are not made.
     """
 
-    def __init__(self, rng: random.Random, namespace: dict[str, Any]) -> None:
+    def __init__(self, rng: random.Random, namespace: dict[str, Any], without: str = "") -> None:
         self.rng = rng
+        self.without = re.compile(without) if without else None
         self.env = namespace
         self.tables: list[Table] = []
         self.steps: list[Step] = []
@@ -162,7 +166,7 @@ class Builder:
         if not isinstance(frame, pandas.DataFrame):
             return found
         for label, dtype in zip(frame.columns, frame.dtypes, strict=True):
-            if not families or family_of(dtype) in families or ("object" in families and dtype == object):
+            if not families or family_of(dtype) in families or ("object" in families and dtype.kind == "O"):
                 found.append(text_of(label))
         return [text for text in found if text]
 
@@ -202,8 +206,7 @@ class Builder:
         names = [
             name
             for name, kind in self._kinds.items()
-            if kind in ("frame", "series")
-            and (self.env[name].index is index or self.env[name].index.equals(index))
+            if kind in ("frame", "series") and (self.env[name].index is index or self.env[name].index.equals(index))
         ]
         if self.chance(0.1):
             names = [name for name, kind in self._kinds.items() if kind in ("frame", "series")]
@@ -219,7 +222,10 @@ class Builder:
     def near(self, series: Any) -> str:
         """A value that occurs in a series, or might, as text."""
         if len(series) and self.chance(0.65):
-            text = text_of(series.iloc[self.rng.randrange(len(series))])
+            value = series.iloc[self.rng.randrange(len(series))]
+            if isinstance(value, float) and value == value and (value * 1024) % 1:
+                value = round(float(value), 2)  # its last digits may differ
+            text = text_of(value)
             if text:
                 return text
         return self.constant(family_of(series.dtype))
@@ -266,6 +272,8 @@ class Builder:
             target = f"v{self._number}"
             last = f"{target} = {last}"
         code = "\n".join([*statements[:-1], last])
+        if self.without is not None and self.without.search(code):
+            return False
         try:
             exec(compiled(code), self.env)
         except Exception as error:
@@ -298,6 +306,8 @@ class Builder:
     def _receiver(self, on: str) -> str | None:
         if on == "situation":
             return next(iter(self._kinds))
+        if on.endswith("_groups"):
+            return self.named(on) or next(iter(self._kinds))
         if on in ("text", "time", "span", "number_series"):
             families = {"text": ("text", "object"), "time": ("time",), "span": ("span",), "number_series": ("number",)}
             return self._series_of(*families[on])
@@ -350,8 +360,6 @@ class Builder:
 
 
 def _mentions(code: str, name: str) -> bool:
-    import re
-
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
@@ -374,7 +382,9 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if isinstance(value, pandas.Timestamp):
-        return f'pd.Timestamp("{value.isoformat()}")' if value.tz is None else f'pd.Timestamp("{value}", tz="{value.tz}")'
+        return (
+            f'pd.Timestamp("{value.isoformat()}")' if value.tz is None else f'pd.Timestamp("{value}", tz="{value.tz}")'
+        )
     if isinstance(value, pandas.Timedelta):
         return f'pd.Timedelta("{value}")'
     if isinstance(value, tuple):
@@ -396,14 +406,16 @@ SHARES = {
     "text": 7,
     "time": 5,
     "span": 1,
-    "frame_groups": 10,
-    "series_groups": 10,
+    "frame_groups": 12,
+    "series_groups": 14,
     "any": 12,
     "situation": 16,
 }
 
 
-def build(seed: str, namespace: dict[str, Any], only: str = "", sources: tuple[str, ...] = ()) -> tuple[Program, Builder]:
+def build(
+    seed: str, namespace: dict[str, Any], without: str = "", sources: tuple[str, ...] = ()
+) -> tuple[Program, Builder]:
     """A random program.
 
     Parameters
@@ -412,13 +424,13 @@ def build(seed: str, namespace: dict[str, Any], only: str = "", sources: tuple[s
         Draws it: the same gives the same program.
     namespace
         What its statements see.
-    only
-        The name of an operation that is tried first, many times.
+    without
+        A pattern: statements that it finds are not made.
     sources
         Where its tables may come from.
     """
     rng = random.Random(seed)
-    builder = Builder(rng, namespace)
+    builder = Builder(rng, namespace, without)
     sources = sources or ("memory", "memory", "memory", "memory", "parquet", "csv")
     first = frames.table(rng, "a", None, sources)
     builder.add_table(first)
@@ -426,11 +438,6 @@ def build(seed: str, namespace: dict[str, Any], only: str = "", sources: tuple[s
         builder.add_table(frames.table(rng, "b", first, sources))
     length = rng.choice([1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 10, 12])
     kinds = [kind for kind in SHARES if OPERATIONS.get(kind)]
-    every = {name: op for ops in OPERATIONS.values() for op in ops for name in [op.name]}
-    if only:
-        for _ in range(20):
-            if builder.try_operation(every[only]):
-                break
     for _ in range(length * 6):
         if len(builder.steps) >= length:
             break

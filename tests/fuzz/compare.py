@@ -70,14 +70,19 @@ def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
         if not _label_equal(expected.name, got.name):
             return f"name: {got.name!r}, not {expected.name!r}"
         return _index(expected.index, got.index, "row labels", close) or _arrays(
-            expected._values, got._values, "values", close  # type: ignore[attr-defined]
+            expected._values,
+            got._values,
+            "values",
+            close,  # type: ignore[attr-defined]
         )
     if isinstance(expected, pandas.Index):
         return _index(expected, got, "index", close)
-    if isinstance(expected, np.ndarray) or isinstance(expected, pandas.api.extensions.ExtensionArray):
+    if isinstance(expected, (np.ndarray, pandas.api.extensions.ExtensionArray)):
         if type(expected).__name__ != type(got).__name__:
             return f"class: {type(got).__name__}, not {type(expected).__name__}"
         return _arrays(expected, got, "array", close)
+    if type(expected).__module__ in ("pandas.core.indexes.accessors", "pandas.core.strings.accessor"):
+        return None
     if isinstance(expected, tuple) and hasattr(expected, "_fields"):
         expected, got = tuple(expected), tuple(got) if isinstance(got, tuple) else got
     if type(expected) is not type(got):
@@ -171,8 +176,14 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
     if not isinstance(got, pandas.Index):
         return f"class: {type(got).__name__}, not Index"
     if _class(expected) != _class(got):
-        if {_class(expected), _class(got)} == {"Index", "RangeIndex"} and expected.equals(got) and expected.dtype == got.dtype:
-            return None if _label_equal(expected.name, got.name) else f"names: {what} {got.name!r}, not {expected.name!r}"
+        if (
+            {_class(expected), _class(got)} == {"Index", "RangeIndex"}
+            and expected.equals(got)
+            and expected.dtype == got.dtype
+        ):
+            return (
+                None if _label_equal(expected.name, got.name) else f"names: {what} {got.name!r}, not {expected.name!r}"
+            )
         return f"{kind}: {what} are a {_class(got)}, not {_class(expected)}"
     if len(expected) != len(got):
         return f"shape: {len(got)} {what}, not {len(expected)}"

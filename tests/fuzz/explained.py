@@ -1,4 +1,8 @@
-"""Differences that are known and have a reason, each of them in ``docs/known-differences.md``. Keep this short."""
+"""Differences that are known and have a reason, each of them in ``docs/known-differences.md``. Keep this short.
+
+Ties in sorts need no entry: :func:`tests.fuzz.oracle.quiet` makes pandas' sorts stable. Last digits of floating sums neither:
+:mod:`tests.fuzz.compare` is given how close floats must be.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,11 @@ class Cell:
 
     def program(self, tables: tuple[Table, ...]) -> Program:
         """Its program."""
-        lines = (f"f = {ORDERS[self.order]}", f"f = f.assign(w={DERIVED[self.derived]})", f"r0 = {ENDINGS[self.ending]}")
+        lines = (
+            f"f = {ORDERS[self.order]}",
+            f"f = f.assign(w={DERIVED[self.derived]})",
+            f"r0 = {ENDINGS[self.ending]}",
+        )
         step = Step("\n".join(lines), "grid", "", ("a", "b"))
         return Program(tables, (step,), "last", f"grid {self.order}.{self.derived}.{self.ending}")
 

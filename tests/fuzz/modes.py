@@ -75,6 +75,9 @@ def _session() -> Iterator[None]:
         yield
 
 
+#: Changes of programs (:mod:`tests.fuzz.metamorphic`) that are modes as well: the changed program runs as a whole.
+CHANGED = ("looks", "reordered", "split", "renamed")
+
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "whole": _whole,
     "default": _default,
@@ -86,4 +89,5 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "tiles17": _tiles(17),
     "spill": _spill,
     "session": _session,
+    **dict.fromkeys(CHANGED, _whole),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -76,10 +77,36 @@ class Outcome:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings, of any library."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    """No warnings, of any library, and stable sorts."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"), _stable_sorts():
         warnings.simplefilter("ignore")
         yield
+
+
+_nargsort = pandas.core.sorting.nargsort
+
+
+def _stable(items: Any, kind: str = "quicksort", *args: Any, **kwargs: Any) -> Any:
+    return _nargsort(items, "stable", *args, **kwargs)
+
+
+_SORTING: list[Any] = [
+    module
+    for name, module in sys.modules.items()
+    if name.startswith("pandas.") and getattr(module, "nargsort", None) is _nargsort
+]
+
+
+@contextlib.contextmanager
+def _stable_sorts() -> Iterator[None]:
+    """pandas' sorts keep ties in order, whatever their kind: "Ties in sort_values" in ``docs/known-differences.md``."""
+    for module in _SORTING:
+        module.nargsort = _stable
+    try:
+        yield
+    finally:
+        for module in _SORTING:
+            module.nargsort = _nargsort
 
 
 @contextlib.contextmanager
@@ -179,7 +206,9 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
         where = program.steps[number].operation if number >= 0 else "reading"
         if one is None and other is not None:
             kind = "error of the engine" if of_engine(other) else "error"
-            found.append(Difference(kind, where, f"raised {type(other).__name__}: {str(other)[:300]}; pandas did not", number))
+            found.append(
+                Difference(kind, where, f"raised {type(other).__name__}: {str(other)[:300]}; pandas did not", number)
+            )
         elif one is not None and other is None:
             target = program.steps[number].target if number >= 0 else ""
             late = got.late.get(target)

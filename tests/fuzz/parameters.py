@@ -162,7 +162,9 @@ def method(
     register(name, on, make, weight)
 
 
-def attribute(name: str, on: str, weight: float = 0.5, through: Callable[[Builder, str], str | None] | None = None) -> None:
+def attribute(
+    name: str, on: str, weight: float = 0.5, through: Callable[[Builder, str], str | None] | None = None
+) -> None:
     """Register a property."""
 
     def make(g: Builder, v: str) -> str | None:

@@ -5,6 +5,7 @@ A step is one statement. It is executed with ``pd`` bound to pandas or to ``crat
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -62,7 +63,7 @@ class Table:
     grow
         Seed and number of rows to sample from it for a larger table, which has a column of different numbers more.
     source
-        ``memory``, ``parquet`` or ``csv``: written by pandas, and read by ``pd``. ``parts`` is ``parquet`` in several files.
+        ``memory``, ``parquet`` or ``csv``: written by pandas, and read by ``pd``. ``parts`` is a folder of Parquet files.
     rows
         How many rows it has before it grows.
     """
@@ -94,12 +95,11 @@ class Table:
             yield f'{made}.to_parquet(f"{{folder}}/{name}.parquet")'
             yield f'{name} = pd.read_parquet(f"{{folder}}/{name}.parquet")'
         elif self.source == "parts":
-            yield f"parts = {made}"
+            yield f'__import__("os").mkdir(f"{{folder}}/{name}"); parts = {made}'
             for i in range(3):
                 rows = f"parts.iloc[len(parts) * {i} // 3 : len(parts) * {i + 1} // 3]"
-                yield f'{rows}.to_parquet(f"{{folder}}/{name}-{i}.parquet")'
-            files = ", ".join(f'f"{{folder}}/{name}-{i}.parquet"' for i in range(3))
-            yield f"{name} = pd.read_parquet([{files}])"
+                yield f'{rows}.to_parquet(f"{{folder}}/{name}/{i}.parquet", index=False)'
+            yield f'{name} = pd.read_parquet(f"{{folder}}/{name}")'
         elif self.source == "csv":
             yield f'{made}.to_csv(f"{{folder}}/{name}.csv", index=False)'
             yield f'{name} = pd.read_csv(f"{{folder}}/{name}.csv")'
@@ -176,11 +176,19 @@ class Program:
     looks: str = "last"
     label: str = field(default="", compare=False)
 
+    @classmethod
+    def of(cls, text: str) -> Program:
+        """A program of plain statements."""
+        steps = []
+        for node in ast.parse(text).body:
+            code = ast.get_source_segment(text, node) or ""
+            name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+            steps.append(Step(code, code.partition("(")[0], name))
+        return cls((), tuple(steps))
+
     def statements(self) -> list[tuple[str, Step | None]]:
         """Each statement, with its step if it is none of a table's."""
-        found: list[tuple[str, Step | None]] = [
-            (text, None) for table in self.tables for text in table.statements()
-        ]
+        found: list[tuple[str, Step | None]] = [(text, None) for table in self.tables for text in table.statements()]
         return [*found, *((step.code, step) for step in self.steps)]
 
     def variables(self) -> list[str]:

@@ -12,6 +12,8 @@ from typing import Any
 from craton.plan import operators
 from craton.plan.operators import Operator
 
+#: Members of the table that are no calls, but what calls are made through.
+ACCESSORS = {"Series.str", "Series.dt"}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "native.md"
 
 
@@ -25,7 +27,7 @@ def native_calls() -> dict[str, list[str]]:
         row = re.match(r"\| `(\w+)`[^|]*\|([^|]*)\|([^|]*)\|([^|]*)\|$", line)
         if row and family not in ("In numbers", "Indexing and operators"):
             found[f"{family}.{row[1]}"] = re.findall(r"`(\w+)`", row[2])
-    return found
+    return {call: names for call, names in found.items() if call not in ACCESSORS}
 
 
 def kinds() -> list[type[Operator]]:
@@ -71,9 +73,9 @@ class Pairs:
             return optimized
 
         for module in list(sys.modules.values()):
-            if getattr(module, "__name__", "").startswith("craton") and module is not stages:
-                if getattr(module, "optimize", None) is original:
-                    self._patch(module, "optimize", optimize)
+            ours = getattr(module, "__name__", "").startswith("craton") and module is not stages
+            if ours and getattr(module, "optimize", None) is original:
+                self._patch(module, "optimize", optimize)
         return self
 
     def __exit__(self, *exc: object) -> None:

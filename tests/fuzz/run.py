@@ -46,6 +46,8 @@ class Run:
         In how many processes.
     out
         Where findings are printed as they come.
+    without
+        A pattern: statements that it finds are not made.
     """
 
     seed: str
@@ -54,6 +56,7 @@ class Run:
     seconds: float
     jobs: int
     out: TextIO
+    without: str = ""
 
     def run(self) -> Told:
         """Run them; what was done and found."""
@@ -85,7 +88,7 @@ class Run:
 
     def _start(self, context: Any, first: int, until: float) -> Process:
         ours, theirs = context.Pipe(duplex=False)
-        arguments = (theirs, self.seed, self.modes, first, self.jobs, until, self.programs)
+        arguments = (theirs, self.seed, self.modes, self.without, first, self.jobs, until, self.programs)
         process = context.Process(target=work, args=arguments, daemon=False)
         process.start()
         theirs.close()
@@ -130,14 +133,17 @@ def text_of(finding: Finding) -> str:
     """A finding for people: what differs, and a program that shows it."""
     setup = SETUPS.get(finding.mode, "craton.options.small_rows = 0")
     target = finding.difference.what.partition(":")[0]
-    last = target if target.isidentifier() else ""
-    return "\n".join([
-        f"# ---- {finding.signature}",
-        f"# {finding.difference.kind} in {finding.difference.where}; seed {finding.seed}, mode {finding.mode}",
-        *(f"# {line}" for line in finding.difference.what.splitlines()),
-        finding.program.text(setup, last),
-        "",
-    ])  # fmt: skip
+    bound = f"\n{target} = " in f"\n{finding.program.text()}"
+    last = target if target.isidentifier() and bound else ""
+    return "\n".join(
+        [
+            f"# ---- {finding.signature}",
+            f"# {finding.difference.kind} in {finding.difference.where}; seed {finding.seed}, mode {finding.mode}",
+            *(f"# {line}" for line in finding.difference.what.splitlines()),
+            finding.program.text(setup, last),
+            "",
+        ]
+    )
 
 
 _TILES = """\

@@ -13,10 +13,10 @@ import pandas
 
 import craton.pandas
 from craton import fallbacks
+from tests.fuzz import metamorphic, oracle
 from tests.fuzz import operations as _operations  # noqa: F401  registers the operations
-from tests.fuzz import oracle
 from tests.fuzz.building import build
-from tests.fuzz.modes import MODES
+from tests.fuzz.modes import CHANGED, MODES
 from tests.fuzz.oracle import Difference, Outcome
 from tests.fuzz.programs import Program, Step
 from tests.fuzz.reach import Pairs
@@ -103,10 +103,13 @@ class Worker:
         Names of the modes, which take turns.
     shrinking
         Seconds for making one difference small.
+    without
+        A pattern: statements that it finds are not made.
     """
 
-    def __init__(self, seed: str, modes: list[str], shrinking: float = 15.0) -> None:
+    def __init__(self, seed: str, modes: list[str], shrinking: float = 15.0, without: str = "") -> None:
         self.seed = seed
+        self.without = without
         self.modes = modes
         self.shrinking = shrinking
         self.told = Told()
@@ -117,7 +120,7 @@ class Worker:
         """A program of the run, and its outcome under pandas."""
         label = f"{self.seed}/{number}"
         with oracle.quiet(), oracle.scratch() as folder:
-            program, builder = build(label, oracle.namespace(pandas, folder))
+            program, builder = build(label, oracle.namespace(pandas, folder), self.without)
         self.told.emitted += builder.emitted
         return program, Outcome(builder.env, builder.errors, {})
 
@@ -133,9 +136,7 @@ class Worker:
             oracle.tidy()
         if not found:
             return None
-        again = oracle.check(program, MODES[mode], fresh=True)
-        if not again:
-            again = oracle.check(program, MODES[mode])
+        again = self._check(program, mode, fresh=True) or self._check(program, mode)
         if not again:
             with oracle.quiet(), oracle.scratch() as folder:
                 clean = oracle.run(program, pandas, folder)
@@ -148,7 +149,14 @@ class Worker:
             self.told.findings.append(finding)
         return finding
 
+    def _check(self, program: Program, mode: str, fresh: bool = False) -> list[Difference]:
+        if mode in CHANGED:
+            return metamorphic.check(program, mode, MODES[mode])
+        return oracle.check(program, MODES[mode], fresh)
+
     def _differences(self, program: Program, expected: Outcome, mode: str) -> list[Difference]:
+        if mode in CHANGED:
+            return self._check(program, mode)
         fallbacks.reset()
         self._fell_back = 0
 
@@ -168,11 +176,11 @@ class Worker:
             return None
 
         def fails(candidate: Program) -> bool:
-            found = oracle.check(candidate, MODES[mode], fresh=True)
+            found = self._check(candidate, mode, fresh=True)
             return bool(found) and (found[0].where, found[0].kind) == known
 
         small = shrink(program, fails, seconds=self.shrinking) if self.shrinking else program
-        found = oracle.check(small, MODES[mode], fresh=True)
+        found = self._check(small, mode, fresh=True)
         return Finding(program.label, mode, small, found[0] if found else difference, signature(small, difference.kind))
 
     def taken(self) -> Told:
@@ -181,14 +189,16 @@ class Worker:
         return told
 
 
-def work(connection: Any, seed: str, modes: list[str], first: int, step: int, until: float, most: int) -> None:
+def work(
+    connection: Any, seed: str, modes: list[str], without: str, first: int, step: int, until: float, most: int
+) -> None:
     """The main function of a process: sends the number of each program before it runs, and now and then what was done.
 
     Parameters
     ----------
     connection
         The end of a pipe.
-    seed, modes
+    seed, modes, without
         As of :class:`Worker`.
     first, step, most
         The numbers of the programs: from the first, every so many, below the last.
@@ -198,7 +208,7 @@ def work(connection: Any, seed: str, modes: list[str], first: int, step: int, un
     import faulthandler
 
     faulthandler.enable()
-    worker = Worker(seed, modes)
+    worker = Worker(seed, modes, without=without)
     told = time.time()
     try:
         for number in _numbers(first, step, most, until):

@@ -48,9 +48,11 @@ def series_mask(g: Builder, s: str, frame: str = "") -> str | None:
     if drawn < 0.50:
         return f"{s}.between({g.near(value)}, {g.near(value)})"
     if drawn < 0.64:
-        return f"{s} {g.pick(['==', '>=', '<', '!='])} {s}.{g.pick(['max()', 'min()', 'mean()', 'median()', 'sum()', 'iloc[0]', 'shift()', 'max()'])}"
+        value_of = g.pick(["max()", "min()", "mean()", "median()", "sum()", "iloc[0]", "shift()", "max()"])
+        return f"{s} {g.pick(['==', '>=', '<', '!='])} {s}.{value_of}"
     if drawn < 0.72 and family in ("number", "bool"):
-        return f"{s}.{g.pick(['cumsum()', 'diff()', 'rank()', 'shift()', 'cummax()', 'abs()', 'fillna(0)'])} {g.pick(COMPARE)} {g.constant('number')}"
+        window = g.pick(["cumsum()", "diff()", "rank()", "shift()", "cummax()", "abs()", "fillna(0)"])
+        return f"{s}.{window} {g.pick(COMPARE)} {g.constant('number')}"
     if drawn < 0.80 and frame:
         key = g.key(frame)
         how = g.pick(['"max"', '"min"', '"count"', '"first"', '"size"', '"nunique"', '"sum"'])

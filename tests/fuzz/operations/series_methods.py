@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.fuzz.building import Builder, Do, family_of, operation
-from tests.fuzz.masks import COMPARE, frame_mask, series_mask
+from tests.fuzz.operations.expressions import ENDINGS, WINDOWS
+from tests.fuzz.operations.masks import COMPARE, series_mask
 from tests.fuzz.parameters import (
     FLAG,
     NUMBER,
@@ -18,61 +19,6 @@ from tests.fuzz.parameters import (
     series_or_number,
     series_or_value,
 )
-
-WINDOWS = (
-    "shift()", "shift(-1)", "shift(2)", "cumsum()", "cummax()", "cummin()", "diff()", "rank()", 'rank(method="first")', "ffill()",
-    "bfill()", "duplicated()", "pct_change()", "shift(1, fill_value=0)", "cumprod()", 'rank(method="dense", ascending=False)',
-)  # fmt: skip
-KEYED = (
-    'transform("sum")', 'transform("max")', "cumsum()", "shift()", "rank()", "diff()", 'transform("count")', "cumcount()", "ffill()",
-    'transform("first")', 'transform("mean")', "cummax()", "shift(-1)", 'transform("nunique")', 'transform("size")', "ngroup()", "pct_change()",
-)  # fmt: skip
-ENDINGS = (
-    "sum()", "mean()", "max()", "min()", "count()", "std()", "nunique()", "any()", "all()", "median()", "var()", "idxmax()", "prod()",
-    "isna().sum()", "notna().all()", "quantile(0.25)", "iloc[-1]", "iloc[0]", "is_unique", "is_monotonic_increasing", "hasnans", "size",
-)  # fmt: skip
-
-
-def expression(g: Builder, v: str) -> str | None:
-    """Something that may be assigned to a column of a frame."""
-    drawn = g.rng.random()
-    if drawn < 0.16:
-        return g.constant()
-    number = g.one(v, "number") or g.one(v)
-    if number is None:
-        return "2"
-    if drawn < 0.30:
-        return f"{number}.{g.pick(WINDOWS)}"
-    if drawn < 0.44:
-        return f"{v}.groupby({g.keys(v)})[{number.partition('[')[2][:-1]}].{g.pick(KEYED)}"
-    if drawn < 0.50:
-        return f"{number}.{g.pick(WINDOWS)}.{g.pick(WINDOWS)}"
-    if drawn < 0.55:
-        mask = frame_mask(g, v)
-        return None if mask is None else g.pick([mask, f"np.where({mask}, {number}, {g.constant('number')})", f"{number}.where({mask})", f"{number}.mask({mask}, 0)"])  # fmt: skip
-    if drawn < 0.62:
-        return f"{number} {g.pick(['+', '-', '*', '/', '//', '%'])} {g.pick([g.one(v, 'number') or '2', NUMBER(g, v)])}"
-    if drawn < 0.66:
-        return f"{number}.{g.pick(['sum()', 'mean()', 'max()', 'min()', 'count()', 'std()', 'iloc[0]'])}"
-    if drawn < 0.71:
-        return f"{number} - {number}.{g.pick(['mean()', 'min()', 'shift()', 'cummax()', 'sum()'])}"
-    if drawn < 0.76:
-        order = g.column(v)
-        return f'{v}.sort_values({order}, kind="stable")[{number.partition("[")[2][:-1]}].{g.pick(WINDOWS)}'
-    if drawn < 0.80:
-        return g.beside(v) or number
-    if drawn < 0.85:
-        text = g.one(v, "text", "object")
-        call = g.pick(["upper()", "len()", "strip()", 'replace("a", "z")', "slice(0, 1)", 'contains("a")'])
-        return None if text is None else f"{text}.str.{call}"
-    if drawn < 0.89:
-        time = g.one(v, "time")
-        call = g.pick(["year", "month", 'floor("D")', "dayofweek", "day_name()"])
-        return None if time is None else f"{time}.dt.{call}"
-    if drawn < 0.93:
-        return g.pick([f"np.arange(len({v}))", f"range(len({v}))", f"list(range(len({v})))", f"np.arange(len({v})) % 3", f"pd.Series(range(len({v})), index={v}.index)"])  # fmt: skip
-    return g.one(v)
-
 
 R = "skipna"
 for _name, _usual in {
@@ -132,23 +78,88 @@ for _name, _usual in {
 }.items():
     method(f"Series.{_name}", "series", _usual, weight=0.2 if _name in ("keys", "to_numpy", "convert_dtypes") else 1)
 
-method("Series.quantile", "number_series", "interpolation", q=maybe(of("0.5", "0.25", "[0.25, 0.75]", "0", "1", "[]"), 0.8))
+method(
+    "Series.quantile", "number_series", "interpolation", q=maybe(of("0.5", "0.25", "[0.25, 0.75]", "0", "1", "[]"), 0.8)
+)
 method("Series.shift", "series", "periods", weight=2, fill_value=maybe(near, 0.2))
 method("Series.round", "number_series", "", decimals=maybe(of("0", "1", "-1"), 0.6))
 method("Series.clip", "number_series", "", lower=maybe(NUMBER, 0.6), upper=maybe(NUMBER, 0.6))
 method("Series.clip", "series", "", weight=0.3, upper_=near)
 method("Series.between", "series", "inclusive", left_=near, right_=series_or_value)
-method("Series.isin", "series", "", weight=1.5, values_=lambda g, v: g.pick([near_list(g, v), f"np.array({near_list(g, v)})", f"pd.Series({near_list(g, v)})", f"set({near_list(g, v)})", g.beside(v) or "[]", f"pd.Index({near_list(g, v)})"]))  # fmt: skip
+method(
+    "Series.isin",
+    "series",
+    "",
+    weight=1.5,
+    values_=lambda g, v: g.pick(
+        [
+            near_list(g, v),
+            f"np.array({near_list(g, v)})",
+            f"pd.Series({near_list(g, v)})",
+            f"set({near_list(g, v)})",
+            g.beside(v) or "[]",
+            f"pd.Index({near_list(g, v)})",
+        ]
+    ),
+)
 method("Series.fillna", "series", "limit", value_=series_or_value)
-method("Series.map", "series", "", func_=lambda g, v: g.pick([mapping(g, v), f"pd.Series({mapping(g, v)})", "lambda x: x", "str", "lambda x: x == 1"]), na_action=maybe('"ignore"', 0.3))  # fmt: skip
+method(
+    "Series.map",
+    "series",
+    "",
+    func_=lambda g, v: g.pick([mapping(g, v), f"pd.Series({mapping(g, v)})", "lambda x: x", "str", "lambda x: x == 1"]),
+    na_action=maybe('"ignore"', 0.3),
+)
 method("Series.replace", "series", "", to_replace_=lambda g, v: g.pick([near(g, v), near_list(g, v)]), value_=near)
 method("Series.replace", "series", "", weight=0.6, to_replace_=mapping)
 method("Series.where", "series", "", cond_=lambda g, v: series_mask(g, v), other=maybe(series_or_value, 0.6))
 method("Series.mask", "series", "", cond_=lambda g, v: series_mask(g, v), other=maybe(series_or_value, 0.6))
-method("Series.astype", "series", "", weight=2, dtype_=lambda g, v: g.pick(['"float64"', '"str"', '"int64"', '"float32"', '"object"', '"Int64"', '"category"', '"bool"', '"string"', '"int8"', "float", "str", '"Float64"', '"boolean"', '"datetime64[ns]"', '"int64[pyarrow]"', '"uint8"', '"datetime64[us]"', '"timedelta64[ns]"', '"double[pyarrow]"']))  # fmt: skip
-method("Series.sort_index", "series", "ascending ignore_index", kind_=of('"stable"'), na_position=maybe(of('"first"', '"last"'), 0.3), level=maybe("0", 0.1))
-method("Series.sort_values", "series", "ascending ignore_index", weight=3, kind_=of('"stable"', '"mergesort"'), na_position=maybe(of('"first"', '"last"'), 0.3))
-method("Series.sort_values", "series", "ascending ignore_index", weight=1, na_position=maybe(of('"first"', '"last"'), 0.3), wants=lambda s: getattr(s, "is_unique", False))
+method(
+    "Series.astype",
+    "series",
+    "",
+    weight=2,
+    dtype_=lambda g, v: g.pick(
+        [
+            '"float64"',
+            '"str"',
+            '"int64"',
+            '"float32"',
+            '"object"',
+            '"Int64"',
+            '"category"',
+            '"bool"',
+            '"string"',
+            '"int8"',
+            "float",
+            "str",
+            '"Float64"',
+            '"boolean"',
+            '"datetime64[ns]"',
+            '"int64[pyarrow]"',
+            '"uint8"',
+            '"datetime64[us]"',
+            '"timedelta64[ns]"',
+            '"double[pyarrow]"',
+        ]
+    ),
+)
+method(
+    "Series.sort_index",
+    "series",
+    "ascending ignore_index",
+    kind=maybe('"stable"', 0.4),
+    na_position=maybe(of('"first"', '"last"'), 0.3),
+    level=maybe("0", 0.1),
+)
+method(
+    "Series.sort_values",
+    "series",
+    "ascending ignore_index",
+    weight=4,
+    kind=maybe(of('"stable"', '"mergesort"'), 0.4),
+    na_position=maybe(of('"first"', '"last"'), 0.3),
+)
 method("Series.nlargest", "number_series", "keep", n=maybe(ints(0, 6), 0.7))
 method("Series.nsmallest", "number_series", "keep", n=maybe(ints(0, 6), 0.7))
 method("Series.head", "series", "", n=maybe(ints(-2, 8), 0.8))
@@ -169,18 +180,69 @@ method("Series.copy", "series", "", weight=0.4, deep=maybe(FLAG, 0.3))
 method("Series.droplevel", "series", "", weight=0.3, level_=of("0", "1", "-1"), wants=lambda s: s.index.nlevels > 1)
 method("Series.reorder_levels", "series", "", weight=0.2, order_=of("[1, 0]"), wants=lambda s: s.index.nlevels > 1)
 method("Series.swaplevel", "series", "", weight=0.2, wants=lambda s: s.index.nlevels > 1)
-method("Series.unstack", "series", "", weight=0.6, wants=lambda s: s.index.nlevels > 1, fill_value=maybe("0", 0.3), level=maybe(of("0", "-1"), 0.3))
+method(
+    "Series.unstack",
+    "series",
+    "",
+    weight=0.6,
+    wants=lambda s: s.index.nlevels > 1,
+    fill_value=maybe("0", 0.3),
+    level=maybe(of("0", "-1"), 0.3),
+)
 method("Series.agg", "number_series", "", func_=of('"sum"', '["sum", "max"]', '["min", "count"]', '"mean"'))
 method("Series.aggregate", "number_series", "", weight=0.3, func_=of('"sum"', '["mean", "std"]'))
 method("Series.transform", "number_series", "", weight=0.3, func_=of('"abs"', '"cumsum"', "lambda s: s + 1"))
-method("Series.apply", "series", "", weight=0.5, func_=of("str", "lambda x: x", "lambda x: x * 2", "type", "lambda x: None"))
-method("Series.to_csv", "series", "", weight=0.3, index=maybe(FLAG, 0.5), header=maybe(FLAG, 0.2), sep=maybe('";"', 0.1))
+method(
+    "Series.apply",
+    "series",
+    "",
+    weight=0.5,
+    func_=of("str", "lambda x: x", "lambda x: x * 2", "type", "lambda x: None"),
+)
+method(
+    "Series.to_csv", "series", "", weight=0.3, index=maybe(FLAG, 0.5), header=maybe(FLAG, 0.2), sep=maybe('";"', 0.1)
+)
 method("Series.memory_usage", "number_series", "", weight=0.1, index_=of("False"))
 method("Series.equals", "series", "", weight=0.3, other_=lambda g, v: g.beside(v))
 method("Series.corr", "number_series", "", weight=0.3, other_=lambda g, v: g.beside(v, "number"))
-for _name in ["dtype", "dtypes", "name", "size", "shape", "empty", "index", "axes", "ndim", "hasnans", "is_unique", "is_monotonic_increasing", "is_monotonic_decreasing", "values"]:
+for _name in [
+    "dtype",
+    "dtypes",
+    "name",
+    "size",
+    "shape",
+    "empty",
+    "index",
+    "axes",
+    "ndim",
+    "hasnans",
+    "is_unique",
+    "is_monotonic_increasing",
+    "is_monotonic_decreasing",
+    "values",
+]:
     attribute(f"Series.{_name}", "series", 0.3)
-for _name in ["add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "multiply", "subtract", "divide", "rdiv"]:
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "radd",
+    "rsub",
+    "rmul",
+    "rtruediv",
+    "rfloordiv",
+    "rmod",
+    "rpow",
+    "multiply",
+    "subtract",
+    "divide",
+    "rdiv",
+]:
     method(f"Series.{_name}", "number_series", "", weight=0.2, other_=series_or_number, fill_value=maybe("0", 0.25))
 for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
     method(f"Series.{_name}", "series", "", weight=0.2, other_=series_or_value, fill_value=maybe("0", 0.05))
@@ -193,13 +255,47 @@ def _(g: Builder, v: str) -> str | None:
         return None
     family = family_of(value.dtype)
     if family == "number":
-        return g.pick([f"{v} {g.pick(['+', '-', '*', '/', '//', '%', '**'])} {series_or_number(g, v)}", f"{NUMBER(g, v)} {g.pick(['-', '+', '*', '/'])} {v}", f"-{v}", f"abs({v})", f"np.sqrt({v})", f"np.log1p(abs({v}))", f"np.sign({v})", f"np.exp({v} * 0)", f"np.maximum({v}, 1)", f"np.floor({v})", f"np.isnan({v})"])  # fmt: skip
+        return g.pick(
+            [
+                f"{v} {g.pick(['+', '-', '*', '/', '//', '%', '**'])} {series_or_number(g, v)}",
+                f"{NUMBER(g, v)} {g.pick(['-', '+', '*', '/'])} {v}",
+                f"-{v}",
+                f"abs({v})",
+                f"np.sqrt({v})",
+                f"np.log1p(abs({v}))",
+                f"np.sign({v})",
+                f"np.exp({v} * 0)",
+                f"np.maximum({v}, 1)",
+                f"np.floor({v})",
+                f"np.isnan({v})",
+            ]
+        )
     if family == "bool":
-        return g.pick([f"~{v}", f"{v} & {g.beside(v, 'bool') or 'True'}", f"{v} | {g.beside(v, 'bool') or 'False'}", f"{v} ^ True", f"{v} + 1", f"{v}.astype(int)"])  # fmt: skip
+        return g.pick(
+            [
+                f"~{v}",
+                f"{v} & {g.beside(v, 'bool') or 'True'}",
+                f"{v} | {g.beside(v, 'bool') or 'False'}",
+                f"{v} ^ True",
+                f"{v} + 1",
+                f"{v}.astype(int)",
+            ]
+        )
     if family in ("time", "span"):
-        return g.pick([f"{v} - {near(g, v)}", f"{v} + pd.Timedelta(\"1D\")", f"{v} - {g.beside(v, family) or v}", f"{v} {g.pick(COMPARE)} {near(g, v)}", f"{v} - {v}.min()", f"{v}.diff()"])  # fmt: skip
+        return g.pick(
+            [
+                f"{v} - {near(g, v)}",
+                f'{v} + pd.Timedelta("1D")',
+                f"{v} - {g.beside(v, family) or v}",
+                f"{v} {g.pick(COMPARE)} {near(g, v)}",
+                f"{v} - {v}.min()",
+                f"{v}.diff()",
+            ]
+        )
     if family in ("text", "object"):
-        return g.pick([f'{v} + "z"', f'"z" + {v}', f"{v} + {v}", f"{v} * 2", f"{v} == {g.beside(v, family) or near(g, v)}"])
+        return g.pick(
+            [f'{v} + "z"', f'"z" + {v}', f"{v} + {v}", f"{v} * 2", f"{v} == {g.beside(v, family) or near(g, v)}"]
+        )
     return f"{v} {g.pick(COMPARE)} {g.beside(v, family) if g.chance(0.3) else near(g, v)}"
 
 
@@ -244,14 +340,14 @@ def _(g: Builder, v: str) -> str | None:
     return None if mask is None else f"np.where({mask}, {series_or_value(g, v)}, {near(g, v)})"
 
 
-@operation("pd.to_numeric", "text", 0.6)
+@operation("pandas.to_numeric", "text", 0.6)
 def _(g: Builder, v: str) -> str | None:
     g.used("pandas.to_numeric", "arg")
     g.used("pandas.to_numeric", "errors")
     return f'pd.to_numeric({v}, errors="{g.pick(["coerce", "raise"])}")'
 
 
-@operation("pd.to_datetime", "text", 0.6)
+@operation("pandas.to_datetime", "text", 0.6)
 def _(g: Builder, v: str) -> str | None:
     for parameter in ("arg", "errors", "format"):
         g.used("pandas.to_datetime", parameter)
@@ -259,7 +355,7 @@ def _(g: Builder, v: str) -> str | None:
     return f"pd.to_datetime({v}{tail})"
 
 
-@operation("pd.to_datetime", "number_series", 0.2)
+@operation("pandas.to_datetime", "number_series", 0.2)
 def _(g: Builder, v: str) -> str | None:
     g.used("pandas.to_datetime", "unit")
     return f'pd.to_datetime({v}, unit="{g.pick(["s", "D", "ms"])}")'
@@ -269,7 +365,23 @@ def _(g: Builder, v: str) -> str | None:
 def _(g: Builder, v: str) -> str | None:
     if "[" in v:
         return None
-    name = g.pick(["sort_values(kind=\"stable\", inplace=True)", "fillna(0, inplace=True)", "ffill(inplace=True)", "bfill(inplace=True)", "drop_duplicates(inplace=True)", "dropna(inplace=True)", "replace(1, 5, inplace=True)", "sort_index(kind=\"stable\", inplace=True)", "rename(\"renamed\", inplace=True)", f"where({v}.notna(), 0, inplace=True)", f"mask({v}.isna(), 0, inplace=True)", "clip(upper=2, inplace=True)", "rename_axis(\"rows\", inplace=True)"])  # fmt: skip
+    name = g.pick(
+        [
+            'sort_values(kind="stable", inplace=True)',
+            "fillna(0, inplace=True)",
+            "ffill(inplace=True)",
+            "bfill(inplace=True)",
+            "drop_duplicates(inplace=True)",
+            "dropna(inplace=True)",
+            "replace(1, 5, inplace=True)",
+            'sort_index(kind="stable", inplace=True)',
+            'rename("renamed", inplace=True)',
+            f"where({v}.notna(), 0, inplace=True)",
+            f"mask({v}.isna(), 0, inplace=True)",
+            "clip(upper=2, inplace=True)",
+            'rename_axis("rows", inplace=True)',
+        ]
+    )
     g.used(f"Series.{name.partition('(')[0]}", "")
     g.used(f"Series.{name.partition('(')[0]}", "inplace")
     return Do(f"{v}.{name}")
@@ -280,4 +392,14 @@ def _(g: Builder, v: str) -> str | None:
     if "[" in v:
         return None
     mask = series_mask(g, v)
-    return Do(g.pick([f"{v}[{mask}] = {near(g, v)}", f"{v}.iloc[0] = {near(g, v)}", f"{v}.iloc[1:3] = {near(g, v)}", f"{v}.loc[{mask}] = {near(g, v)}", f"{v}.name = \"named\""]))  # fmt: skip
+    return Do(
+        g.pick(
+            [
+                f"{v}[{mask}] = {near(g, v)}",
+                f"{v}.iloc[0] = {near(g, v)}",
+                f"{v}.iloc[1:3] = {near(g, v)}",
+                f"{v}.loc[{mask}] = {near(g, v)}",
+                f'{v}.name = "named"',
+            ]
+        )
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.fuzz.building import Builder, operation
-from tests.fuzz.masks import frame_mask
+from tests.fuzz.operations.expressions import ENDINGS, WINDOWS
+from tests.fuzz.operations.masks import frame_mask
 from tests.fuzz.parameters import FLAG, NUMBER, Draw, arguments, attribute, ints, maybe, method, of
-from tests.fuzz.series_operations import ENDINGS, WINDOWS
 
 PARAMETERS: dict[str, Draw] = {
     "as_index": maybe(FLAG, 0.3),
@@ -65,12 +65,20 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
 
     def _receiver(g: Builder, v: str, frame: bool = _frame) -> str | None:
         """A variable, or a group-by that is made on the spot."""
-        if g.named("frame_groups" if frame else "series_groups") is None or g.chance(0.6):
+        if v != g.named("frame_groups" if frame else "series_groups", 1.0) or g.chance(0.6):
             frame_name = g.named("frame")
             return None if frame_name is None else grouped(g, frame_name, column=not frame)
         return v
 
-    def _call(name: str, usual: str = "", weight: float = 1.0, family: str = _family, on: str = _on, receiver: object = _receiver, **drawn: Draw) -> None:
+    def _call(
+        name: str,
+        usual: str = "",
+        weight: float = 1.0,
+        family: str = _family,
+        on: str = _on,
+        receiver: object = _receiver,
+        **drawn: Draw,
+    ) -> None:
         method(f"{family}.{name}", on, usual, weight=weight, through=receiver, **drawn)  # type: ignore[arg-type]
 
     for _name, _usual in {
@@ -116,14 +124,47 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
     _call("head", n=maybe(ints(-1, 4), 0.8))
     _call("tail", n=maybe(ints(-1, 4), 0.8))
     _call("nth", n_=of("0", "1", "-1", "[0, 1]"))
-    _call("agg", weight=2, func_=of('"sum"', '["sum", "max"]', '"first"', '["min", "count"]', '"mean"', '["nunique", "size"]', "lambda s: s.max()"))
+    _call(
+        "agg",
+        weight=2,
+        func_=of(
+            '"sum"',
+            '["sum", "max"]',
+            '"first"',
+            '["min", "count"]',
+            '"mean"',
+            '["nunique", "size"]',
+            "lambda s: s.max()",
+        ),
+    )
     _call("aggregate", weight=0.3, func_=of('"last"', '["mean", "std"]'))
-    _call("transform", weight=2, func_=of('"sum"', '"max"', '"mean"', '"count"', '"first"', '"cumsum"', '"size"', '"rank"', '"shift"', '"nunique"', "lambda s: s - s.min()", '"std"', '"any"'))
+    _call(
+        "transform",
+        weight=2,
+        func_=of(
+            '"sum"',
+            '"max"',
+            '"mean"',
+            '"count"',
+            '"first"',
+            '"cumsum"',
+            '"size"',
+            '"rank"',
+            '"shift"',
+            '"nunique"',
+            "lambda s: s - s.min()",
+            '"std"',
+            '"any"',
+        ),
+    )
     _call("apply", weight=0.3, func_=of("lambda f: f.max()", "len", "lambda f: f.head(1)"))
     _call("get_group", weight=0.3, name_=of("1", '"a"', '("a",)', "(1,)", '"b"', "0"))
     _call("filter", weight=0.2, func_=of("lambda f: len(f) > 1"))
     attribute(f"{_family}.ngroups", _on, 0.3, through=_receiver)
     attribute(f"{_family}.ndim", _on, 0.1, through=_receiver)
+
+
+_AGGREGATES = ("sum", "mean", "min", "max", "count", "nunique", "first", "last", "std", "size", "median", "any", "var")
 
 
 @operation("DataFrame.groupby.agg", "frame", 3)
@@ -134,10 +175,16 @@ def _(g: Builder, v: str) -> str | None:
         return None
     given = arguments(g, "DataFrame.groupby", v, PARAMETERS)
     text = f"{v}.groupby({keys}{', ' + given if given else ''})"
-    how = lambda: g.pick(['"sum"', '"mean"', '"min"', '"max"', '"count"', '"nunique"', '"first"', '"last"', '"std"', '"size"', '"median"', '"any"', '"var"'])  # noqa: E731  # fmt: skip
+    g.used("DataFrame.groupby.agg", "func")
+
+    def how() -> str:
+        return g.quoted(*_AGGREGATES)
+
     columns = g.some(g.columns(v, "number") if g.chance(0.7) and g.columns(v, "number") else g.columns(v))
     if g.chance(0.6):
-        named = ", ".join(f"{name}=({column}, {how()})" for name, column in zip(("one", "two", "x"), columns, strict=False))
+        named = ", ".join(
+            f"{name}=({column}, {how()})" for name, column in zip(("one", "two", "x"), columns, strict=False)
+        )
         return f"{text}.agg({named})"
     each = [f"{column}: {how() if g.chance(0.5) else f'[{how()}, {how()}]'}" for column in columns]
     return f"{text}.agg({{{', '.join(each)}}})"
@@ -148,7 +195,22 @@ def _(g: Builder, v: str) -> str | None:
     found = grouped(g, v, column=True)
     if found is None:
         return None
-    one = g.pick(["sum()", "mean()", "cumsum()", "shift()", "size()", "first()", "rank()", "max()", "diff()", "ffill()", "nth(0)", "head(2)"])
+    one = g.pick(
+        [
+            "sum()",
+            "mean()",
+            "cumsum()",
+            "shift()",
+            "size()",
+            "first()",
+            "rank()",
+            "max()",
+            "diff()",
+            "ffill()",
+            "nth(0)",
+            "head(2)",
+        ]
+    )
     orders = ["reset_index()", "reset_index(drop=True)", 'sort_index(kind="stable")', 'sort_values(kind="stable")']
     return f"{found}.{one}.{g.pick([*ENDINGS, *WINDOWS, *orders])}"
 
@@ -160,5 +222,20 @@ def _(g: Builder, v: str) -> str | None:
         return None
     mask = frame_mask(g, v)
     some = f"{v}[{mask}]" if mask and g.chance(0.2) else v
-    window = g.pick(["cumsum()", "shift()", "diff()", "first()", "last()", "cumcount()", "head(1)", "nth(0)", "ffill()", "rank(method=\"first\")", "pct_change()", 'agg(["first", "last"])'])
+    window = g.pick(
+        [
+            "cumsum()",
+            "shift()",
+            "diff()",
+            "first()",
+            "last()",
+            "cumcount()",
+            "head(1)",
+            "nth(0)",
+            "ffill()",
+            'rank(method="first")',
+            "pct_change()",
+            'agg(["first", "last"])',
+        ]
+    )
     return f'{some}.sort_values({order}, kind="stable").groupby({key})[{number}].{window}{g.pick(["", "", "." + g.pick(ENDINGS)])}'
