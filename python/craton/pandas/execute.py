@@ -17,6 +17,7 @@ from craton import forks
 from craton.errors import Unsupported
 from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
+from craton.pandas.evaluations import keep_rows
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
 from craton.pandas.view import Carried, IndexSpec, Value, View, column_names, index_labels
@@ -52,7 +53,9 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
         )
     )
     named = [_with_result_names(_uncarried(view)) for view in views]
-    frames = execute([*(view.base for view, _ in named), *map(null_count, sources)])
+    plans = [view.base for view, _ in named]
+    keep_rows(plans)
+    frames = execute([*plans, *map(null_count, sources)])
     counts = frames[len(views) :]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     results = []
