@@ -219,6 +219,8 @@ class FrameCells:
             held = view(self)
             if not held.labels.is_unique:
                 raise Unsupported("columns of one name")
+            if any(isinstance(wanted, (pd.Series, pd.DataFrame)) for wanted in values.values()):
+                raise Unsupported("values with labels, which are compared row by row")
             found = [
                 _isin(value, values[label])
                 if label in values
