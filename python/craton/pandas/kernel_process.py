@@ -138,9 +138,6 @@ def _end() -> None:
 
 def serve() -> None:
     """Run what is asked for on standard input until it ends, and answer on standard output."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal's Ctrl-C; the process that waits for the run ends this one
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
