@@ -8,7 +8,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import cloudpickle
 import numpy as np
@@ -206,7 +206,9 @@ pid = os.fork()
 if pid == 0:
     assert forks.kernel_lost()
     found = []
-    def look(n): found.append(float(lazy[lazy["k"] == n]["v"].sum()))
+    def look(n):
+        own = pd.read_parquet(PATH)
+        found.append(float(own[own["k"] == n]["v"].sum()))
     threads = [threading.Thread(target=look, args=(n,)) for n in range(4)]
     for each in threads: each.start()
     for each in threads: each.join()
@@ -222,16 +224,18 @@ assert os.waitpid(pid, 0)[1] == 0
     run(program, file)
 
 
-def test_a_child_of_a_program_that_ran_no_plan_has_a_kernel_of_its_own(file: Path) -> None:
+def test_a_child_of_a_program_that_used_no_kernel_has_its_own(file: Path) -> None:
     program = """
 import os, sys
 import craton.pandas as pd
 from craton import forks
-lazy = pd.read_parquet(sys.argv[1])
+memory = pd.DataFrame({"a": [1, 2]})
+assert memory["a"].sum() == 3
 for _ in range(2):
     pid = os.fork()
     if pid == 0:
         assert not forks.kernel_lost()
+        lazy = pd.read_parquet(sys.argv[1])
         assert lazy.groupby("k")["v"].sum().shape == (7,)
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
@@ -352,7 +356,7 @@ def test_a_pickle_is_about_as_large_as_pandas(file: Path, name: str, pickler: An
     ours, theirs = _objects(cpd, file)[name], _objects(pd, file)[name]
     assert len(pickler.dumps(ours)) <= len(pickler.dumps(theirs)) + 400
     again = pickler.loads(pickler.dumps(ours))
-    assert type(again) is type(ours) or name.startswith("group-by")
+    assert type(again) is type(ours) or name.startswith("group-by") or name == "accessor"
 
 
 def test_pickles_arrive_where_nothing_was_imported(file: Path) -> None:
@@ -394,7 +398,7 @@ assert list(got["frame"]) == ["a", "k", "new"]
 class Named(cpd.DataFrame):
     """A class of the user's."""
 
-    _metadata = ("title",)  # type: ignore[assignment]
+    _metadata: ClassVar[list[str]] = ["title"]
 
     @property
     def _constructor(self) -> Any:

@@ -40,6 +40,9 @@ class _Module(str):
     def __set__(self, cls: Any, name: str) -> None:
         _MODULE.__set__(cls, name)
 
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return str, (str(self),)  # the metaclass is pickled by the names of its module and its own: of plain text
+
 
 _MODULE: Any = type.__dict__["__module__"]
 
