@@ -143,9 +143,12 @@ def test_a_child_reads_files(file: Path, tmp_path: Path) -> None:
         BEGIN
         + """
 folder = sys.argv[2]
+NAMES = ["parquet", "pattern", "csv", "feather"]
 
 def read(name):
-    if name.endswith("parquet"):
+    if name == "pattern":
+        made = pd.read_parquet(PATH.replace("rows", "row?"))
+    elif name.endswith("parquet"):
         made = pd.read_parquet(PATH, columns=["k", "v"])
     elif name.endswith("csv"):
         made = pd.read_csv(f"{folder}/rows.csv")
@@ -155,7 +158,7 @@ def read(name):
     return made.groupby("k")["v"].sum()
 
 with multiprocessing.get_context("fork").Pool(2) as pool:
-    for ours, name in zip(pool.map(read, ["parquet", "csv", "feather"]), ["parquet", "csv", "feather"]):
+    for ours, name in zip(pool.map(read, NAMES), NAMES):
         same(ours, plain.groupby("k")["v"].sum())
         same(pd.read_parquet(f"{folder}/{name}.parquet"), ours.to_frame())
 """

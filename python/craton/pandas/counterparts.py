@@ -84,7 +84,7 @@ def reduce_by_counterpart(theirs: type) -> Callable[[Any, Any], Any]:
     """The ``__reduce_ex__`` of a class that stands for one of pandas': its objects are pickled by the name of that one."""
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        made = theirs.__reduce_ex__(self, protocol)
+        made: Any = theirs.__reduce_ex__(self, protocol)  # type: ignore[call-arg]
         ours = type(self).__dict__.get("__reduce_ex__") is __reduce_ex__  # else it is a class of the user's
         if not ours or made[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
             return made
