@@ -108,7 +108,9 @@ def test_the_label_of_an_extreme(text, data, tmp_path):
     check_sources(eval(f"lambda pd, df: {text}"), data, tmp_path)
 
 
-@pytest.mark.parametrize("data", [ROWS, ROWS.tail(2), ROWS.rename_axis("name"), FRAMES["steps"], FRAMES["texts"]], ids=case_id)
+@pytest.mark.parametrize(
+    "data", [ROWS, ROWS.tail(2), ROWS.rename_axis("name"), FRAMES["steps"], FRAMES["texts"]], ids=case_id
+)
 @pytest.mark.parametrize("bound", [0, 1, 9])
 def test_row_labels_of_a_file_that_is_filtered_as_it_is_read(data, bound, tmp_path):
     data.to_parquet(tmp_path / "rows.parquet")
