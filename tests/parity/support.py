@@ -70,6 +70,14 @@ def check(program: Callable[..., Any], *data: Any, native: bool | None = True, r
     return got
 
 
+def check_sources(program: Callable[..., Any], data: pandas.DataFrame, folder: Any, native: bool | None = None) -> None:
+    """Run ``program(pd, frame)`` over a frame in memory, and over the same frame read from a Parquet file in ``folder``."""
+    check(program, data, native=native)
+    path = folder / "data.parquet"
+    data.to_parquet(path)
+    check(lambda pd: program(pd, pd.read_parquet(path)), native=native)
+
+
 def _copy(item: Any) -> Any:
     return item.copy() if isinstance(item, (pandas.DataFrame, pandas.Series)) else item
 

@@ -211,7 +211,7 @@ def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None],
     def decode(start: int, rows: int | None) -> pl.DataFrame:
         frame = scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
         if source.held is not None:
-            source.held.current()  # nor was it written over meanwhile
+            source.held.check()  # nor was it written over meanwhile
         return frame
 
     return decode

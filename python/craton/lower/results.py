@@ -12,13 +12,12 @@ died, all of its memory is pinned, an image is damaged) is computed again.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 import polars as pl
-import psutil
 
+from craton import forks
 from craton.config import options
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
 from craton.plan.order import observed_order
@@ -52,7 +51,7 @@ class _Remembered:
     def of(cls, frame: pl.DataFrame, ordered: bool) -> _Remembered:
         size = int(frame.estimated_size())
         kept = None
-        if size >= STORED_BYTES:
+        if size >= STORED_BYTES and not forks.kernel_lost():  # the kernel makes Arrow of it
             with contextlib.suppress(*_UNREADABLE):
                 kept = StoredFrame.keep(default_store(), frame)
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
@@ -113,7 +112,7 @@ class ResultMemory:
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
         self._bytes = 0
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def get(self, plan: Operator, ordered: bool = True) -> pl.DataFrame | None:
         """The result of a plan, if all of it is remembered.
@@ -162,7 +161,7 @@ class ResultMemory:
         DataFrame
             The same rows: those in the store if they are there now, so that there is one copy.
         """
-        if not over_memory and _reads_memory(plan):
+        if not over_memory and reads_memory(plan):
             return frame
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
@@ -181,7 +180,7 @@ class ResultMemory:
             self._forget(plan.digest)
             self._known[plan.digest] = remembered
             self._bytes += size
-            short = psutil.virtual_memory().percent > 90 if size > 1 << 20 else False
+            short = size > 1 << 20 and _memory_is_short()
             bound = size if short else options.result_memory
             droppable = [digest for digest, known in self._known.items() if not known.persisted]
             while self._bytes > bound and len(droppable) > 1:
@@ -294,10 +293,17 @@ class ResultMemory:
         return len(self._known)
 
 
-def _reads_memory(plan: Operator) -> bool:
+def _memory_is_short() -> bool:
+    import psutil
+
+    return bool(psutil.virtual_memory().percent > 90)
+
+
+def reads_memory(plan: Operator) -> bool:
+    """Whether a plan reads data in memory, so that its result is not remembered."""
     return any(
         (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
-        or any(_reads_memory(nested) for nested in nested_plans(op))
+        or any(reads_memory(nested) for nested in nested_plans(op))
         for op in topological(plan)
     )
 

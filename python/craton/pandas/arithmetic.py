@@ -15,7 +15,7 @@ from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal, one_row
-from craton.pandas.questions import happens
+from craton.pandas.questions import happens, tried
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Literal
 
@@ -38,7 +38,12 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
     except Unsupported:
         if kind_of(dtype) == "O" or not _meet(name, left, right):
             raise
-        return by_batch(name, left, right, dtype)
+    result = by_batch(name, left, right, dtype)
+    if not any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
+        return result
+    if held is None:
+        raise Unsupported("a calendar step that may lead to no point in time")
+    return tried(held, result)
 
 
 def _meet(name: str, left: Any, right: Any) -> bool:

@@ -13,7 +13,7 @@ import operator
 import pickle
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,9 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import PlanError, Unsupported
-from craton.pandas.convert import from_array, to_array
-from craton.pandas.dtypes import DtypeObj, physical
+from craton.pandas.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
+from craton.pandas.convert import borrowed, to_array
+from craton.pandas.dtypes import DtypeObj, kind_of, physical
 from craton.pandas.native import plain_pandas
 from craton.pandas.view import Value
 from craton.plan.expr import Call
@@ -52,6 +53,8 @@ class Batch(Node):
         Which column of the result is meant, where it is a DataFrame; null if there is none.
     lengths
         Whether the lengths of the lists in the result are meant.
+    proven
+        Whether the function was computed on every row of the frame that it was called on, and did not raise.
     """
 
     kind: str
@@ -62,9 +65,48 @@ class Batch(Node):
     named: tuple[tuple[str, Any], ...] = ()
     pick: int | None = None
     lengths: bool = False
+    proven: bool = False
 
     def run(self, columns: list[pl.Series]) -> pl.Series:
-        """The result for one batch."""
+        """The result for one batch.
+
+        The engine also computes rows whose results it drops: of ``when``, it hands over both branches with all rows, those of the
+        other branch as null; of two filters, it may compute both on all rows. What stands there need not be what the function
+        takes. Such a row's result is null.
+        """
+        columns = of_one_length(columns)
+        kept = without_impossible_nulls(columns, self.dtypes)
+        if kept is not None:
+            return scattered(self.run([column.filter(kept) for column in columns]), kept)
+        if not self.proven:
+            return self._computed(columns)
+        try:
+            return self._computed(columns)
+        except Exception:
+            return where_possible(columns, self._computed, self._likely, physical(self.result))
+
+    def _likely(self, columns: list[pl.Series]) -> pl.Series | None:
+        """Which rows the function takes, as it tells itself; None where nothing is known.
+
+        A row that it refuses alone is refused in every batch, and the others give what they give without it.
+        """
+        named = {name: _plain(arg) for name, arg in self.named}
+        if self.name == "astype" and kind_of(self.dtypes[0]) == "T" and kind_of(self.result) in "iuf":
+            if not isinstance(self.result, np.dtype):
+                return None
+            number = float if self.result.kind == "f" else int  # what NumPy calls on each
+            return pl.Series([_takes(number, text) for text in columns[0].to_list()], dtype=pl.Boolean())
+        if self.kind == "function" and named.get("errors") == "raise":
+            coerced = replace(self, named=tuple((key, "coerce" if key == "errors" else arg) for key, arg in self.named))
+        elif self.name == "dt.tz_localize":
+            options = {"ambiguous": "NaT", "nonexistent": "NaT"}
+            odd = {key: word for key, word in options.items() if named.get(key, "raise") == "raise"}
+            coerced = replace(self, named=tuple(sorted({**dict(self.named), **odd}.items())))
+        else:
+            return None
+        return coerced._computed(columns).is_not_null() | columns[0].is_null()
+
+    def _computed(self, columns: list[pl.Series]) -> pl.Series:
         if self.kind == "ufunc":
             return self._ufunc(columns)
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
@@ -86,7 +128,7 @@ class Batch(Node):
             if self.pick >= out.shape[1]:
                 return pl.Series([None], dtype=physical(self.result)).new_from_index(0, len(columns[0]))
             out = out.iloc[:, self.pick]
-        return self._physical(from_array("", out.array if isinstance(out, pd.Series) else out)[0])
+        return self._physical(borrowed("", out.array if isinstance(out, pd.Series) else out)[0])
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
@@ -99,13 +141,15 @@ class Batch(Node):
         target = physical(self.result)
         if column.dtype == target:
             return column
+        if column.dtype.is_float() and not target.is_float():
+            column = column.fill_nan(None)
+        if column.null_count() == len(column):  # pandas infers no dtype from missing values
+            return pl.Series([None], dtype=target).new_from_index(0, len(column))
         units = (pl.Datetime, pl.Duration)
         if isinstance(column.dtype, units) and type(target) is type(column.dtype) and _finer(target, column.dtype):
             return column.cast(target)  # pandas took a coarser unit for this batch alone: the values are the same
         if column.dtype.is_temporal() or target.is_temporal():
             raise TypeError(f"a batch gave {column.dtype} instead of {target}")
-        if column.dtype.is_float() and not target.is_float():
-            column = column.fill_nan(None)
         return column.cast(target)
 
     def _function(self) -> Callable[..., Any]:
@@ -125,9 +169,17 @@ def _finer(one: Any, other: Any) -> bool:
     return zones and units.index(one.time_unit) > units.index(other.time_unit)
 
 
+def _takes(function: Callable[[Any], Any], value: Any) -> bool:
+    try:
+        function(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Opaque(Node):
-    """An argument that has no encoding of its own: identified by its pickle."""
+    """An argument that has no encoding of its own: a copy of the user's, identified by its pickle."""
 
     key: bytes
     held: Any = field(compare=False, repr=False)
@@ -143,11 +195,14 @@ def _argument(arg: Any) -> Any:
     try:
         encode(arg)
     except PlanError:
+        if callable(arg) and not isinstance(arg, type):
+            raise Unsupported("a Python function, whose pickle is its name") from None
         try:
             content = pickle.dumps(arg)
+            held = pickle.loads(content)
         except Exception as error:
             raise Unsupported(f"an argument of type {type(arg).__name__}") from error
-        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), arg)
+        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), held)
     return arg
 
 
@@ -204,3 +259,11 @@ def batched(
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
     return Value(expr, result, nulls=True, nans=target.is_float())
+
+
+def proven(value: Value) -> Value:
+    """The same column of a :class:`Batch` after it was computed on all rows, so that no row of them can raise."""
+    call = value.expr
+    if not isinstance(call, Call) or not isinstance(call.payload, Batch):
+        return value
+    return replace(value, expr=replace(call, payload=replace(call.payload, proven=True)))

@@ -75,9 +75,7 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
         result = Value(result.expr, dtype, nulls=False)
-    if not _never_fails(value.dtype, dtype):
-        tried(held, result)
-    return result
+    return result if _never_fails(value.dtype, dtype) else tried(held, result)
 
 
 def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from pandas._libs.lib import no_default
-from pandas.api.types import is_scalar
+from pandas.api.types import is_list_like, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
@@ -18,7 +18,7 @@ from craton.pandas.arithmetic import absolute
 from craton.pandas.axes import planned_labels
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
-from craton.pandas.dtypes import BOOL, kind_of
+from craton.pandas.dtypes import kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.execute import resolved
 from craton.pandas.filling import choose, clipped, filled, filled_with
@@ -219,12 +219,8 @@ class FrameCells:
             held = view(self)
             if not held.labels.is_unique:
                 raise Unsupported("columns of one name")
-            found = [
-                _isin(value, values[label])
-                if label in values
-                else Value(Literal(False, pl.Boolean()), BOOL, nulls=False)
-                for label, value in zip(held.labels, held.values, strict=True)
-            ]
+            columns = zip(held.labels, held.values, strict=True)
+            found = [_isin(value, values.get(label, [])) for label, value in columns]
             return lazy(type(self), held.with_values(found), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported("values of this kind")
@@ -256,7 +252,9 @@ class FrameCells:
         held = view(self)
         chosen = list(held.values)
         if subset is not None:
-            labels = subset if isinstance(subset, (list, pd.Index)) else [subset]
+            if isinstance(held.labels, pd.MultiIndex):
+                raise Unsupported("column labels of several levels")
+            labels = subset if is_list_like(subset) else [subset]
             positions = [held.positions(label) for label in labels]
             if any(not found for found in positions):
                 raise Unsupported("an unknown column: pandas words the error")
@@ -275,8 +273,9 @@ class FrameCells:
         elif how in (no_default, "any"):
             missing = functools.reduce(lambda a, b: Call("or", (a, b), pl.Boolean()), flags) if flags else None
         elif how == "all":
-            every = len(flags) == len(chosen) and bool(chosen)
-            missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), flags) if every else None
+            every = flags if chosen else [Literal(True, pl.Boolean())]
+            every = every if len(flags) == len(chosen) else []
+            missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), every) if every else None
         else:
             raise Unsupported("pandas words the error")
         return _drop(self, held, missing, inplace, ignore_index)
@@ -306,6 +305,8 @@ class FrameCells:
                 position = held.positions(label)
                 if not position:
                     raise Unsupported("an unknown column: pandas words the error")
+                if wanted is None:
+                    raise Unsupported("no dtype")
                 values[position[0]] = cast(held, values[position[0]], dtype_named(wanted))
         else:
             target = dtype_named(dtype)
@@ -376,7 +377,8 @@ class SeriesCells:
         if na_action not in (None, "ignore") or engine is not None or kwargs:
             raise Unsupported("a mapping with options")
         held = resolved(view(self))
-        return lazy(type(self), held.with_values([mapped(held, held.values[0], func)]), self)
+        value = mapped(held, held.values[0], func, skip_missing=na_action == "ignore")
+        return lazy(type(self), held.with_values([value]), self)
 
     @native(pd.Series)
     def dropna(self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False) -> Any:

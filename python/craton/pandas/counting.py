@@ -74,7 +74,8 @@ class FrameCounting:
         held = view(self)
         subset = named.pop("subset", None)
         labels = held.labels.tolist() if subset is None else subset if is_list_like(subset) else [subset]
-        if isinstance(held.labels, pd.MultiIndex) or isinstance(subset, tuple) or not len(labels):
+        odd = subset is not None and is_list_like(subset) and type(subset) is not list
+        if isinstance(held.labels, pd.MultiIndex) or odd or not len(labels):
             raise Unsupported("columns of this kind")
         held = resolved(held)
         positions = [held.position(label) if label in held.labels else _unknown() for label in labels]

@@ -135,7 +135,7 @@ def _method(name: str) -> Callable[..., Any]:
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
-            tried(held, result)
+            result = tried(held, result)
         return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or kwargs.get("errors") == "coerce"))
 
     return run

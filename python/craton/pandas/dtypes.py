@@ -87,7 +87,6 @@ def _from_arrow(kind: pa.DataType) -> pl.DataType:
         or pa.types.is_float64(kind)
         or pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
         or pa.types.is_date32(kind)
         or pa.types.is_decimal128(kind)
         or pa.types.is_binary(kind)

@@ -406,7 +406,8 @@ def _compare_categories(name: str, left: Value, right: Any, dtype: DtypeObj) -> 
 
 def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
-    _same_side(columns, dtype)
+    if family(dtype) != "arrow" or any(kind_of(column.dtype) != "b" for column in columns):
+        _same_side(columns, dtype)
     if all(
         isinstance(c.dtype, np.dtype) and c.dtype == dtype and c.dtype.kind in "iu" and not c.nulls for c in columns
     ):

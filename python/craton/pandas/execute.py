@@ -13,8 +13,9 @@ import polars as pl
 from pandas.arrays import FloatingArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
+from craton import forks
 from craton.errors import Unsupported
-from craton.pandas.convert import Array, from_array, to_array, to_objects
+from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
@@ -38,6 +39,10 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """Run several views, all in one run; as :func:`materialise`."""
+    if forks.kernel_lost():
+        from craton.pandas.kernel_process import elsewhere
+
+        return elsewhere(materialise_all, views)
     sources = list(
         dict.fromkeys(
             source
@@ -226,7 +231,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     Parameters
     ----------
     columns
-        Arrays.
+        Arrays that nobody writes to while the view or a result of it lives: they are not copied.
     index, labels
         Row and column labels.
 
@@ -239,10 +244,11 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     names = column_names([*index_labels(spec), *labels])
     series: list[pl.Series] = []
     values: list[Value] = []
-    for name, array in zip(names, [*levels, *columns], strict=True):
+    for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
         if _tells_nan(array):
             raise Unsupported("NaN that is not missing in a nullable dtype")
-        column, nulls, nans = from_array(name, array)
+        own = i >= len(levels) or spec.kind != "labels"
+        column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -52,10 +52,13 @@ def function(name: str) -> Callable[..., Any] | None:
         if name == "eval":
             with contextlib.suppress(TypeError):  # pandas words it
                 args, kwargs = (), _with_variables(theirs, args, kwargs)
+        if name == "crosstab" and (columns := _columns_in((*args, *kwargs.values()))):
+            _share_labels(columns)
         if name.startswith("read_") or any(_planned(value) for value in (*args, *kwargs.values())):
             return counted(*args, **kwargs)
         return crafted(theirs(*args, **kwargs))
 
+    wrapper.__module__ = "craton.pandas"  # where it is pickled from
     return wrapper
 
 
@@ -67,6 +70,27 @@ def _with_variables(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 
 def _planned(value: Any) -> bool:
     return isinstance(value, (pd.DataFrame, pd.Series)) and not stays_in_pandas(value)
+
+
+def _columns_in(arguments: Iterable[Any]) -> list[Any]:
+    """The planned or once planned Series among arguments and in lists of them."""
+    items = [one for item in arguments for one in (item if isinstance(item, (list, tuple)) else [item])]
+    columns = [item for item in items if isinstance(item, pd.Series)]
+    return columns if any(map(_planned, columns)) or any("_origin" in item.__dict__ for item in columns) else []
+
+
+def _share_labels(columns: list[Any]) -> None:
+    """Give columns with the same labels one index, which those of one frame have in pandas.
+
+    ``crosstab`` takes the intersection of different indexes, which has each label once. Whether two indexes are one it asks of
+    the objects.
+    """
+    first, *others = [column._mgr for column in columns]
+    labels = first.axes[0]
+    for manager in others:
+        own = manager.axes[0]
+        if own._id is not labels._id and own.identical(labels):
+            manager.set_axis(0, labels)
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:

@@ -23,8 +23,13 @@ MANY = 100_000
 """A mapping of more values than this is a join, which pandas does so far."""
 
 
-def mapped(held: View, value: Value, mapper: Any) -> Value:
+def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False) -> Value:
     """``map``: what stands beside the equal key, missing where there is none.
+
+    Parameters
+    ----------
+    skip_missing
+        Whether keys that are missing values are found by nothing (``na_action="ignore"``).
 
     Raises
     ------
@@ -38,13 +43,17 @@ def mapped(held: View, value: Value, mapper: Any) -> Value:
     if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
         raise Unsupported("a mapping to Python objects, or of repeated keys")
     target = physical(dtype)
+    every = table  # pandas itself leaves keys out, and an empty mapping has a rule of its own
+    if skip_missing:
+        table = table[table.index.notna()]
     keys = _keys(table.index, value)
     if family(value.dtype) == "str" and count_rows(held) == 0:
         raise Unsupported("a mapping of no strings, which stays one of strings")
     if keys is None:
         if family(value.dtype) == "str" or dtype == BOOL:
             raise Unsupported("a mapping whose keys are of another dtype")
-        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, table)).expr
+        action = "ignore" if skip_missing else None
+        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, every), na_action=action).expr
     else:
         results, _, _ = from_array("", table.array)
         expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
@@ -54,13 +63,13 @@ def mapped(held: View, value: Value, mapper: Any) -> Value:
 
 
 def _table(mapper: Any) -> pd.Series:
-    if isinstance(mapper, pd.Series):
+    if isinstance(mapper, pd.Series) and len(mapper):
         return pd.Series(mapper.array, index=mapper.index)
-    if not isinstance(mapper, dict) or hasattr(mapper, "__missing__"):
+    if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
         raise Unsupported("a mapping by a function")
-    if not mapper:
-        return pd.Series(dtype=FLOAT64)
     try:
+        if not len(mapper):
+            return pd.Series(mapper, dtype=FLOAT64)
         return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
     except Exception as error:
         raise Unsupported(f"pandas words the error: {error}") from error
@@ -87,6 +96,8 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
     nulls, nans = value.nulls, value.nans
     if len({_key(old) for old, _ in pairs}) != len(pairs):
         raise Unsupported("a value that is replaced twice")
+    if any(is_na(new) and not _keeps(value.dtype, old, new) for old, new in pairs):
+        raise Unsupported(f"a missing value that {value.dtype} does not hold")
     for old, new in reversed(pairs):
         if not _is_like(old, value.dtype):
             if _cannot_be(old, value.dtype):
@@ -99,6 +110,16 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
         expr = Call("when", (found.expr, filler.expr, expr), value.physical)
         nulls = nulls or filler.nulls
     return Value(expr, value.dtype, nulls, nans)
+
+
+def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
+    """Whether pandas keeps the dtype of a column in which it replaces one value by a missing one."""
+    if not _is_like(old, dtype):
+        return True  # nothing is found
+    try:
+        return bool(pd.Series([old], dtype=dtype).replace(old, new).dtype == dtype)
+    except Exception:  # pandas words it, where it finds the value
+        return False
 
 
 def _key(old: Any) -> Any:

@@ -7,6 +7,7 @@ side, which columns may have met missing values, in which order the rows come.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,7 +40,12 @@ from craton.plan.operators import (
     schema,
 )
 
-INDICATOR = pd.Categorical([1], categories=[1, 2, 3]).rename_categories(["left_only", "right_only", "both"]).dtype
+
+@functools.cache
+def _indicator_dtype() -> pd.CategoricalDtype:
+    """The dtype of the column that tells which table a row came from, its categories as pandas makes them."""
+    coded = pd.Categorical([1], categories=[1, 2, 3])
+    return coded.rename_categories(["left_only", "right_only", "both"]).dtype
 
 
 def merge(
@@ -277,7 +283,7 @@ def _indicator(one: Side, other: Side) -> Value:
     """The indicator's codes: left_only, right_only, both."""
     codes = [Literal(code, pl.Int32()) for code in range(3)]
     matched = Call("when", (_missing(other.marker), codes[0], codes[2]), pl.Int32())
-    return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), INDICATOR, nulls=False)
+    return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), _indicator_dtype(), nulls=False)
 
 
 def as_frame(held: View, name: Hashable) -> View:

@@ -12,12 +12,12 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
 
-from craton import events, fallbacks
+from craton import events, fallbacks, forks
 from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted
@@ -42,17 +42,24 @@ class plain_pandas:
 
 
 def is_lazy(obj: Any) -> bool:
-    """Whether an object holds a plan that has not been run."""
-    return "_view" in obj.__dict__
+    """Whether an object holds a plan that has not been run.
+
+    In a process whose kernel was lost in a fork, plans are not continued but run, elsewhere, by whoever looks.
+    """
+    return "_view" in obj.__dict__ and not _run_in_fork(obj)
+
+
+def _run_in_fork(obj: Any) -> bool:
+    return forks.kernel_lost() and obj._mgr is not None
 
 
 def stays_in_pandas(obj: Any) -> bool:
     """Whether an object's methods run in plain pandas: small and in memory, or called by pandas itself."""
     state = obj.__dict__
     if "_view" in state:
-        return False
+        return _run_in_fork(obj)
     manager = state.get("_mgr")
-    if manager is None or inside_pandas():
+    if manager is None or inside_pandas() or forks.kernel_lost():
         return True
     small = options.small_rows
     return bool(small) and len(manager.axes[-1]) <= small
@@ -150,6 +157,10 @@ def dispatch(
     kwargs: dict[str, Any],
 ) -> Any:
     """Run the native implementation, or pandas' own if it refuses; count and report which."""
+    if forks.kernel_lost():
+        return _in_pandas(label, "the process was forked from one that had run plans", fallback, self, args, kwargs)
+    if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
+        function = _refuse_iterator
     if not events.active:
         try:
             return function(self, *args, **kwargs)
@@ -174,6 +185,15 @@ def dispatch(
         started=started,
     )
     return result
+
+
+def _read_once(arg: Any) -> bool:
+    """Whether an argument is an iterator over values: whoever reads it first leaves nothing to others."""
+    return isinstance(arg, Iterator) and not hasattr(arg, "read") and not hasattr(arg, "write")
+
+
+def _refuse_iterator(*_: Any, **__: Any) -> Any:
+    raise Unsupported("an iterator, which can be read only once")
 
 
 def _in_pandas(
@@ -207,6 +227,7 @@ def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
             return dispatch(label, _ignoring_self(function), _ignoring_self(base), None, args, kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        wrapper.__module__ = "craton.pandas"  # where it is pickled from
         return wrapper
 
     return decorate

@@ -28,7 +28,14 @@ from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import reader
 from craton.pandas.remembered import remembered
-from craton.pandas.stored import categorical_value, physical_schema, stored_value, stored_view, template_of
+from craton.pandas.stored import (
+    categorical_value,
+    physical_schema,
+    stored_value,
+    stored_view,
+    template_of,
+    unchanged,
+)
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
@@ -99,6 +106,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
             values[name] = _dictionary_value(base, name, location, stored)
         else:
             values[name] = stored_value(base, name, dtype, missing.get(name))
+    unchanged(source)
     view = stored_view(base, values, template, rows)
     if filters is not None:
         view = _filtered(view, base, filters, stored.partitions)
@@ -153,7 +161,10 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
     else:
         stores = None if location.store is None else dict(location.store)
         physicals = physical_schema(pl.scan_parquet(list(paths), glob=False, storage_options=stores, **named))
-    versions, held = location.states(stored.files)
+    held = location.hold(stored.files)
+    for footer, version in zip(stored.footers, held.versions, strict=True):
+        if footer.version not in (None, version):
+            raise Unsupported("a file that changes while it is opened")
 
     def reopen() -> Any:
         return pd.read_parquet(location.path, columns=columns, filters=filters)
@@ -162,7 +173,7 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
         tuple(physicals.items()),
         "parquet",
         paths,
-        versions,
+        held.versions,
         options(**named),
         rows=rows,
         reopen=reopen if location.filesystem is None else None,

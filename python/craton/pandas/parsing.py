@@ -14,7 +14,7 @@ import polars as pl
 from pandas.tseries.api import guess_datetime_format
 
 from craton.errors import Unsupported
-from craton.pandas.batches import COLUMN, batched
+from craton.pandas.batches import COLUMN, batched, proven
 from craton.pandas.dtypes import FLOAT64, INT64, family, kind_of
 from craton.pandas.elementwise import not_missing
 from craton.pandas.execute import count_rows, resolved
@@ -57,7 +57,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     except Exception as error:
         raise Unsupported(f"pandas words the error: {error}") from error
     dtype = FLOAT64 if wide else INT64
-    result = batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors)
+    result = proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
     if not wide:
         result = Value(result.expr, dtype, nulls=False)
     return lazy(type(arg), held.series(result, arg.name), arg)
@@ -108,7 +108,7 @@ def to_datetime(
     if kind_of(dtype) != "M":
         raise Unsupported("points in time as Python objects")
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
-    tried(held, result)
+    result = tried(held, result)
     return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name), arg)
 
 

@@ -183,6 +183,12 @@ class Evaluator:
         return _UNARY[type(op)](value)
 
     def _compare(self, node: ast.Compare) -> Any:
+        if any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
+            if len(node.ops) > 1:
+                raise Unsupported("membership in a chain of comparisons")
+            (sought,) = node.comparators
+            if isinstance(sought, (ast.List, ast.Tuple)) and any(isinstance(item, ast.Name) for item in sought.elts):
+                return self._one_by_one(node, sought.elts)
         left: Any = self(node.left)
         result: Any = None
         for op, comparator in zip(node.ops, node.comparators, strict=True):
@@ -191,6 +197,15 @@ class Evaluator:
             result = part if result is None else self._binary(ast.BitAnd(), result, part)
             left = right
         return result
+
+    def _one_by_one(self, node: ast.Compare, items: list[ast.expr]) -> Any:
+        """Membership in a list that names columns or variables: pandas compares with each of its items."""
+        if len(items) < 2:
+            raise Unsupported("a list of one name: pandas words the error")
+        inside = isinstance(node.ops[0], ast.In)
+        equal: ast.cmpop = ast.Eq() if inside else ast.NotEq()
+        parts: list[ast.expr] = [ast.Compare(node.left, [equal], [item]) for item in items]
+        return self(ast.BoolOp(ast.Or() if inside else ast.And(), parts))
 
     def _binary(self, op: ast.AST, left: Any, right: Any) -> Any:
         one, other = isinstance(left, pd.Series), isinstance(right, pd.Series)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas.batches import proven
 from craton.pandas.execute import count_rows, scalar
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, roots
@@ -18,8 +19,13 @@ def happens(held: View, predicate: Expr) -> bool:
     return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
 
 
-def tried(held: View, value: Value) -> None:
+def tried(held: View, value: Value) -> Value:
     """Compute a column now, so that what makes pandas raise does so in the call that asks for it.
+
+    Returns
+    -------
+    Value
+        The column, known not to raise on any of the view's rows.
 
     Raises
     ------
@@ -30,3 +36,4 @@ def tried(held: View, value: Value) -> None:
         happens(held, Call("is_null", (value.expr,), pl.Boolean()))
     except Exception as error:
         raise Unsupported(f"pandas words the error: {error}") from error
+    return proven(value)

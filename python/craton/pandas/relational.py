@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 from pandas.api.extensions import no_default
-from pandas.api.types import is_list_like
+from pandas.api.types import is_hashable, is_list_like
 from pandas.errors import Pandas4Warning
 
 from craton.errors import Unsupported
@@ -18,7 +18,7 @@ from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, native_pair, outcome, plain, rows_only
 from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
-from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_rows
+from craton.pandas.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
 from craton.pandas.view import Value, View
 
 
@@ -103,13 +103,15 @@ class FrameRelational:
             raise Unsupported(f"axis={axis!r}")
         check_options(kind, na_position, key)
         labels = by if isinstance(by, list) else [by]
-        if not labels:
-            raise Unsupported("no keys")
+        if not labels or not all(map(is_hashable, labels)):
+            raise Unsupported("no keys, or such as name nothing")
         held = view(self)
         if any(label in held.index.names for label in labels):
             held = held.numbered()
         keys = [sort_key(held, label) for label in labels]
         ups = directions(ascending, len(labels))
+        if len(keys) > 1 and na_position == "first":
+            keys = [missing_as_infinity(key, up) for key, up in zip(keys, ups, strict=True)]
         bools(ignore_index=ignore_index)
         result = sorted_rows(held, keys, ups, na_position, ignore_index)
         return outcome(self, result, in_place(self, inplace, "sort_values"))

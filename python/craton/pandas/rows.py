@@ -80,7 +80,7 @@ def beside(held: View, array: Any) -> tuple[View, Expr]:
         raise Unsupported("a mask of another length or dtype")
     if isinstance(array, pd.api.extensions.ExtensionArray):
         array = array.to_numpy(dtype=bool, na_value=False)
-    held, (column,) = attached(held, [pl.Series("mask", np.ascontiguousarray(array, dtype=bool))])
+    held, (column,) = attached(held, [pl.Series("mask", np.array(array, dtype=bool))])
     return held, column
 
 
@@ -169,7 +169,7 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
     if held.windowed:
         held = held.sealed()
     names = [_fresh(held, "__position__"), _fresh(held, "__number__")]
-    columns = {names[0]: pl.Series(np.asarray(positions, dtype="uint32"))}
+    columns = {names[0]: pl.Series(np.array(positions, dtype="uint32"))}
     spec = held.index
     if index is not None:
         pattern = "__label{}__"
@@ -303,6 +303,8 @@ def labelled(held: View, index: pd.Index) -> View:
 
 def relabelled(held: View, labels: Any) -> View:
     """The rows under labels that the user gave."""
+    if not held.values:
+        raise Unsupported("a frame without columns, which takes labels of any number")
     index = ensure_index(labels)
     rows = count_rows(held)
     if len(index) != rows:

@@ -121,13 +121,11 @@ def column_for(held: View, value: Any) -> tuple[View, Value]:
     frame = pd.DataFrame(index=range(rows))
     with plain_pandas():
         frame["x"] = value
-    if isinstance(value, (pd.Index, pd.api.extensions.ExtensionArray)):
-        return beside(held, frame["x"].copy()._values)
     return beside(held, frame["x"]._values)
 
 
 def beside(held: View, array: Any) -> tuple[View, Value]:
-    """An array beside a view's rows, as a column."""
+    """A copy of an array beside a view's rows, as a column."""
     series, nulls, nans = from_array("x", array)
     held, (column,) = attached(held, [series])
     return held, Value(column, array.dtype, nulls, nans)

@@ -22,6 +22,7 @@ from craton.plan import build
 #: Rows of a record batch, and of a row group where pyarrow writes.
 BATCH_ROWS = 1 << 17
 _COMPRESSIONS = {"snappy", "gzip", "brotli", "lz4", "zstd", None}
+_OLDEST = pl.CompatLevel.oldest()
 #: Compressions whose names mean the same to the kernel's writer, which is faster.
 _KERNEL = {"snappy": "snappy", "gzip": "gzip", "zstd": "zstd", None: "uncompressed"}
 
@@ -54,7 +55,7 @@ def write_parquet(
         schema = schema.with_metadata({**schema.metadata, b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()})
     if partitions:
         _write_folder(rows, schema, path, compression, partitions, group)
-    elif isinstance(path, str) and compression in _KERNEL and not any(map(_dictionary, schema)):
+    elif isinstance(path, str) and compression in _KERNEL and _same_types(rows, schema):
         metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
         named: dict[str, Any] = {"compression": _KERNEL[compression], "row_group_size": group}
         renamed = dict(zip(rows.names, schema.names, strict=True))
@@ -122,8 +123,12 @@ def write_feather(frame: Any, path: Any, compression: str | None, size: int | No
         )
 
 
-def _dictionary(field: pa.Field) -> bool:
-    return bool(pa.types.is_dictionary(field.type))
+def _same_types(rows: Rows, schema: pa.Schema) -> bool:
+    """Whether the kernel's columns are of the schema's types: its writer converts none."""
+    kernel = [
+        pl.Series([], dtype=rows.plan.column(name).dtype).to_arrow(compat_level=_OLDEST).type for name in rows.names
+    ]
+    return [field.type for field in schema] == kernel
 
 
 def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:

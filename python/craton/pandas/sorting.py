@@ -68,6 +68,15 @@ def sorted_rows(
     return held.moved(rule, exprs, rows=held.rows)
 
 
+def missing_as_infinity(key: Value, ascending: bool) -> Value:
+    """One of several sort keys with missing values first: pandas puts NaN and the infinity that comes first in one place."""
+    if family(key.dtype) != "numpy" or not key.physical.is_float():
+        return key
+    key = key.clean
+    first = Literal(float("-inf" if ascending else "inf"), key.physical)
+    return replace(key, expr=Call("fill_null", (key.expr, first), key.physical), nulls=False) if key.nulls else key
+
+
 def sorted_by_index(
     held: View, level: Any, ascending: Any, na_position: str, sort_remaining: bool, ignore_index: bool
 ) -> View:

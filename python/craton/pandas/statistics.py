@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.lower.results import results
@@ -75,18 +76,26 @@ def stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
 def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
     kind = kind_of(dtype)
     if isinstance(dtype, pd.CategoricalDtype):
-        return pd.Series(pd.Categorical.from_codes([0] * filled + [-1] * missing, dtype=dtype))
-    one: Any = "a" if kind == "T" else True if kind == "b" else 1
+        first = 0 if len(dtype.categories) else -1  # type: ignore[arg-type]
+        return pd.Series(pd.Categorical.from_codes([first] * filled + [-1] * missing, dtype=dtype))
+    one: Any = "a" if kind == "T" else True if kind == "b" else b"a" if _holds_bytes(dtype) else 1
     if missing and isinstance(dtype, np.dtype) and dtype.kind in "iub":
         raise Unsupported(f"missing values in {dtype}")
     if kind in "mM":
         zero = pd.Series([pd.NaT] * (filled + missing), dtype=dtype)
         return (
-            zero.fillna(pd.Timestamp(0, tz=getattr(dtype, "tz", None)) if kind == "M" else pd.Timedelta(0))
-            if not missing
-            else zero
+            zero.fillna(pd.Timestamp(0, tz=_zone(dtype)) if kind == "M" else pd.Timedelta(0)) if not missing else zero
         )
     return pd.Series([one] * filled + [None] * missing, dtype=dtype)
+
+
+def _zone(dtype: DtypeObj) -> Any:
+    return dtype.pyarrow_dtype.tz if isinstance(dtype, pd.ArrowDtype) else getattr(dtype, "tz", None)
+
+
+def _holds_bytes(dtype: DtypeObj) -> bool:
+    kind = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else None
+    return kind is not None and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def ask(series: pd.Series, name: str, named: dict[str, Any]) -> Any:
@@ -102,7 +111,9 @@ def _class_of(dtype: DtypeObj, name: str, rows: int) -> type:
 
 
 def typed(dtype: DtypeObj, name: str, raw: Any) -> Any:
-    """A number from the engine in the class that pandas gives it."""
+    """A number from the engine in the class that pandas gives it; of nullable numbers, NaN is missing."""
+    if raw != raw and family(dtype) == "masked":
+        return pd.NA
     rows = {"skew": 3, "kurt": 4}.get(name, 2)
     return _class_of(dtype, name, rows)(raw)
 
@@ -327,8 +338,15 @@ def compute_columns(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any
     columns = []
     for one, (name, _, named) in zip(found, wanted, strict=True):
         like = ask(one.likeness(fetch).to_frame(), name, named)
-        columns.append(pd.Series([one.finish(fetch)], dtype=like.dtype))
+        columns.append(_one_row(one.finish(fetch), like.dtype))
     return columns
+
+
+def _one_row(scalar: Any, dtype: DtypeObj) -> pd.Series:
+    if isinstance(dtype, pd.ArrowDtype) and isinstance(scalar, float):  # NaN is a number here
+        row = pa.chunked_array([pa.array([scalar], type=dtype.pyarrow_dtype, from_pandas=False)])
+        return pd.Series(pd.arrays.ArrowExtensionArray(row))  # type: ignore[attr-defined]
+    return pd.Series([scalar], dtype=dtype)
 
 
 def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tuple[list[Statistic], Fetch]:

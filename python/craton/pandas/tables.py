@@ -35,9 +35,9 @@ def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
         @functools.wraps(fallback)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            # Iterators are read once here, so that they can be read again.
-            args = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
-            kwargs = {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
+            if name == "concat":  # iterators over frames are read once here, so that they can be read again
+                args = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
+                kwargs = {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
             found = operands(args, kwargs)
             ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
             if not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs):
@@ -46,6 +46,7 @@ def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., A
             return dispatch(name, function, fallback, first, tuple(rest), kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        wrapper.__module__ = "craton.pandas"  # where it is pickled from
         return wrapper
 
     return decorate

@@ -15,6 +15,7 @@ from typing import Literal as OneOf
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.errors import InvalidIndexError
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj
@@ -173,7 +174,7 @@ class View:
         """Where a label stands among the columns; several for duplicates, empty if it is unknown."""
         try:
             found = self.labels.get_loc(label)
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, InvalidIndexError):
             return []
         if isinstance(found, slice):
             return list(range(len(self.values)))[found]

@@ -132,7 +132,7 @@ class WindowCall(Expr):
 class Values(Expr):
     """A column of constants that belongs to the plan: the list of an ``is_in``, the two sides of a mapping.
 
-    ``series`` is compared by content through ``key``, a digest of it.
+    ``series`` is compared by content through ``key``, a digest of it. It owns its memory, so that the two always agree.
     """
 
     key: bytes
@@ -141,13 +141,16 @@ class Values(Expr):
 
     @classmethod
     def of(cls, series: pl.Series) -> Values:
-        """Wrap a Polars series."""
+        """Take a copy of a Polars series: what is written to its memory later is not seen."""
         import hashlib
         import io
 
         sink = io.BytesIO()
-        series.rename("v").to_frame().write_ipc(sink)
-        return cls(hashlib.blake2b(sink.getvalue(), digest_size=16).digest(), series, series.dtype)
+        series.rename("v").to_frame().write_ipc_stream(sink)
+        content = sink.getvalue()
+        key = hashlib.blake2b(content, digest_size=16).digest()
+        held = pl.read_ipc_stream(content).get_column("v").rename(series.name)
+        return cls(key, held, series.dtype)
 
     def __repr__(self) -> str:
         head = ", ".join(map(repr, self.series.head(3).to_list()))
