@@ -86,7 +86,7 @@ def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
     if isinstance(expected, tuple) and hasattr(expected, "_fields"):
         expected, got = tuple(expected), tuple(got) if isinstance(got, tuple) else got
     if type(expected) is not type(got):
-        if isinstance(got, type(expected)) and type(expected).__name__.strip("_") in _SUBCLASSED:
+        if type(expected).__name__.strip("_") == type(got).__name__.strip("_") in _SUBCLASSED:
             return None  # indexers, accessors and group-bys: subclasses of pandas'
         return f"class: {type(got).__name__} {_short(got)}, not {type(expected).__name__} {_short(expected)}"
     if isinstance(expected, (tuple, list)):

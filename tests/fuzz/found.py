@@ -54,16 +54,6 @@ a = pd.DataFrame({"x": np.arange(5000) % 7})
 v1 = a.sort_values("x").index
 v2 = a[["x"]].round().sort_values("x", ignore_index=True)
 """,
-}
-
-OPEN: dict[str, str] = {
-    "what is known to be all false": """
-a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
-v1 = a["k"].isna().rank()
-v2 = a[["k"]].isna().cumprod()
-v3 = a.isin({"y": 1})["k"].var()
-v4 = a["s"].fillna(pd.Timedelta("-2h")).notna().sort_values()
-""",
     "an operand that changes": """
 a = pd.DataFrame({"w": [1, 2]})
 o1 = np.array([7, 1])
@@ -79,6 +69,29 @@ h2 = a.groupby("y")["y"]
 a.drop(columns="y", inplace=True)
 v2 = h2.sum()
 """,
+    "isin of columns that a dictionary leaves out": """
+a = pd.DataFrame({"s": pd.array([pd.NA, True], dtype="boolean"), "x": pd.array([1, 4], dtype="Int64")})
+v1 = a.isin({"g": [1]})
+""",
+    "a crosstab of repeated labels": """
+a = pd.DataFrame({"s": [2.0, -1.0]}, index=[5, 5])
+v1 = pd.crosstab(a["s"], a["s"])
+""",
+    "text and times in Parquet": """
+a = pd.DataFrame({"k": pd.array([None, "x"], dtype="string[python]"), "s": pd.array([None, None], dtype="datetime64[s]")})
+v1 = (a[["k"]].to_parquet(f"{folder}/k.parquet"), pd.read_parquet(f"{folder}/k.parquet"))[1]
+v2 = (a[["s"]].to_parquet(f"{folder}/s.parquet"), pd.read_parquet(f"{folder}/s.parquet"))[1]
+""",
+}
+
+OPEN: dict[str, str] = {
+    "what is known to be all false": """
+a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
+v1 = a["k"].isna().rank()
+v2 = a[["k"]].isna().cumprod()
+v3 = a.isin({"y": 1})["k"].var()
+v4 = a["s"].fillna(pd.Timedelta("-2h")).notna().sort_values()
+""",
     "rows filtered where labels are a range": """
 v1 = pd.DataFrame({"x": [0.0, 10.0, 2.0]}).tail(2)
 v1.to_parquet(f"{folder}/a.parquet")
@@ -89,25 +102,12 @@ a = pd.DataFrame({"w": [4, 6, 0]})
 v1 = a.sort_values("w")["w"].idxmax()
 v2 = a[a["w"] < 5]["w"].idxmin()
 """,
-    "isin of columns that a dictionary leaves out": """
-a = pd.DataFrame({"s": pd.array([pd.NA, True], dtype="boolean"), "x": pd.array([1, 4], dtype="Int64")})
-v1 = a.isin({"g": [1]})
-""",
     "the order of unstacked columns": """
 a = pd.DataFrame({"x": [-2.25, 10.0, np.nan], "t": [3, -3, 0]})
 v1 = a.groupby(["x", "t"]).size().unstack()
 """,
-    "a crosstab of repeated labels": """
-a = pd.DataFrame({"s": [2.0, -1.0]}, index=[5, 5])
-v1 = pd.crosstab(a["s"], a["s"])
-""",
     "a described key, melted": """
 a = pd.DataFrame({"s": pd.array([6], dtype="uint8")})
 v1 = a.groupby("s")["s"].describe().melt()
-""",
-    "text and times in Parquet": """
-a = pd.DataFrame({"k": pd.array([None, "x"], dtype="string[python]"), "s": pd.array([None, None], dtype="datetime64[s]")})
-v1 = (a[["k"]].to_parquet(f"{folder}/k.parquet"), pd.read_parquet(f"{folder}/k.parquet"))[1]
-v2 = (a[["s"]].to_parquet(f"{folder}/s.parquet"), pd.read_parquet(f"{folder}/s.parquet"))[1]
 """,
 }

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from tests.fuzz.metamorphic import CHANGES
 from tests.fuzz.oracle import Difference
 from tests.fuzz.programs import Program
 from tests.fuzz.reach import table
@@ -132,15 +133,18 @@ class Run:
 def text_of(finding: Finding) -> str:
     """A finding for people: what differs, and a program that shows it."""
     setup = SETUPS.get(finding.mode, "craton.options.small_rows = 0")
+    program = finding.program
+    if finding.mode in CHANGES and program.steps:
+        program = CHANGES[finding.mode][0](program)
     target = finding.difference.what.partition(":")[0]
-    bound = f"\n{target} = " in f"\n{finding.program.text()}"
+    bound = f"\n{target} = " in f"\n{program.text()}"
     last = target if target.isidentifier() and bound else ""
     return "\n".join(
         [
             f"# ---- {finding.signature}",
             f"# {finding.difference.kind} in {finding.difference.where}; seed {finding.seed}, mode {finding.mode}",
             *(f"# {line}" for line in finding.difference.what.splitlines()),
-            finding.program.text(setup, last),
+            program.text(setup, last),
             "",
         ]
     )

@@ -269,3 +269,46 @@ def _(g: Builder, v: str) -> str | None:
             f"{v}.pipe(lambda f: f.head(2))",
         ]
     )
+
+
+#: What makes each operator of a plan, of any frame.
+OPERATORS = (
+    "f[f[f.columns[0]].notna()]",
+    "f[f[f.columns[-1]] == f[f.columns[-1]].max()]",
+    'f.sort_values(f.columns[0], kind="stable")',
+    'f.sort_values(f.columns[-1], kind="stable", ascending=False)',
+    "f.head(7)",
+    "f.iloc[2:-1]",
+    "f.tail(4)",
+    "f.drop_duplicates(f.columns[0])",
+    "f.drop_duplicates(f.columns[-1], keep=False)",
+    "f.drop_duplicates()",
+    "pd.concat([f, f.head(2)])",
+    "pd.concat([f, f], ignore_index=True)",
+    "f.melt(id_vars=f.columns[0])",
+    "f.melt()",
+    "f.merge(f.drop_duplicates(f.columns[0]), on=f.columns[0])",
+    'f.merge(f.head(3)[[f.columns[0]]].drop_duplicates(), on=f.columns[0], how="left", indicator=True)',
+    "f.groupby(f.columns[0], as_index=False).first()",
+    "f.groupby(f.columns[0], as_index=False, sort=False).agg(n=(f.columns[-1], 'count'))",
+    "f.assign(p=np.arange(len(f)))",
+    "f.assign(q=f[f.columns[-1]].shift())",
+    "f.assign(q=f.groupby(f.columns[0])[f.columns[-1]].shift())",
+    "f.assign(q=f.groupby(f.columns[0]).cumcount())",
+    "f.assign(q=f[f.columns[0]].isna())",
+    "f.reset_index()",
+    "f.reset_index(drop=True)",
+    "f.set_index(f.columns[0], drop=False)",
+    "f[f[f.columns[0]].isin(f[f.columns[0]].head(3))]",
+    "f.rename(columns={f.columns[0]: 'first'})",
+    "f.astype({f.columns[-1]: 'str'})",
+    "f.dropna()",
+)
+
+
+@operation("one operator over another", "situation", 5)
+def _(g: Builder, v: str) -> str | None:
+    v = g.named("frame") or ""
+    steps = "".join(f".pipe(lambda f: {g.pick(OPERATORS)})" for _ in range(g.pick([2, 2, 3, 4])))
+    tail = g.pick(["", "", "", ".count()", ".index", ".shape", ".iloc[:, -1].sum()", ".iloc[:, 0].value_counts()"])
+    return f"{v}{steps}{tail}" if v else None
