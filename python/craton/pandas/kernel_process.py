@@ -13,7 +13,6 @@ import io
 import os
 import pickle
 import select
-import signal
 import struct
 import subprocess
 import sys
