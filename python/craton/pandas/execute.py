@@ -23,7 +23,7 @@ from craton.pandas.sharing import answer
 from craton.pandas.view import Carried, IndexSpec, Value, View, column_names, index_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column
-from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Sort, Window, schema
+from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.sources import MemorySource
 
 
@@ -226,6 +226,15 @@ def count_rows(view: View) -> int:
     if view.rows is not None:
         return view.rows
     return int(scalar(view, AggregateCall("len", (), pl.Int64())))
+
+
+def has_rows(view: View) -> bool:
+    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
+    if view.rows is not None:
+        return view.rows > 0
+    name, dtype = next(iter(schema(view.base).items()))
+    first = Slice(build.project(view.base, ((name, Column(name, dtype)),)), 0, 1)
+    return execute([first], ordered=False)[0].height > 0
 
 
 def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
