@@ -47,7 +47,7 @@ def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractCo
 
 
 #: Bytes of the store that programs have in the mode ``spill``, whose tables are larger.
-SPILL_LIMIT = 2 << 20
+SPILL_LIMIT = 4 << 20
 
 
 @contextlib.contextmanager
