@@ -164,3 +164,20 @@ def test_program(program: str, data: tuple[Any, Any, Any, Any]) -> None:
     expected = PROGRAMS[program](pandas, frame, other)
     with craton.option_context(small_rows=0):
         same(PROGRAMS[program](craton.pandas, ours, our_other), expected)
+
+
+EMPTY: dict[str, Program] = {
+    "a shift of no rows": lambda pd, f, o: str(f[f["v"] > 99][["v", "k"]].shift().dtypes.to_dict()),
+    "a shift of no rows, as a column": lambda pd, f, o: str(f[f["v"] > 99]["v"].shift().dtype),
+    "the largest of none": lambda pd, f, o: str(f[f["v"] > 99].nlargest(3, "v")[["v", "t"]].shift().dtypes.to_dict()),
+    "statistics of small integers, one after another": lambda pd, f, o: float(
+        f.assign(v=f["v"].astype("int8")).groupby("k")["v"].describe().melt()["value"].sum()
+    ),
+}
+
+
+@pytest.mark.parametrize("program", EMPTY)
+def test_dtypes_of_programs(program: str, data: tuple[Any, Any, Any, Any]) -> None:
+    frame, other, ours, our_other = data
+    with craton.option_context(small_rows=0):
+        same(EMPTY[program](craton.pandas, ours, our_other), EMPTY[program](pandas, frame, other))

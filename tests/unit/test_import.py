@@ -77,3 +77,27 @@ for module in (craton, pd, craton.cluster, craton.remote, craton.store, craton.l
     raise AssertionError(module)
 """
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+def test_a_library_that_another_thread_imports_is_waited_for() -> None:
+    program = """
+import sys, threading
+from craton.imported import imported_pandas
+
+met = []
+
+def look():
+    while not met:
+        module = imported_pandas()
+        if module is not None:
+            met.append(module.Timestamp)
+
+threads = [threading.Thread(target=look) for _ in range(3)]
+for thread in threads:
+    thread.start()
+import pandas
+for thread in threads:
+    thread.join()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import report
 from batch import Limits, run_batch
+from known import Known
 from results import FAILURES, GROUPS, MODES, FileResult, files_of, group_of, key_of, load, pandas_directory, save
 
 HERE = Path(__file__).parent
 FAST_FILES = HERE / "fast.txt"
-KNOWN_FAILURES = HERE / "known_failures.txt"
 
 
 def main() -> int:
@@ -48,7 +48,9 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--memory", type=float, default=3.0, help="GiB for one process")
     parser.add_argument("--fast", action="store_true", help="the fixed selection, planned, against the known failures")
-    parser.add_argument("--update-known", action="store_true", help="with --fast: write the known failures anew")
+    parser.add_argument(
+        "--update-known", action="store_true", help="with --fast: write the lists of what is known anew"
+    )
     arguments = parser.parse_args()
 
     if arguments.fast:
@@ -174,25 +176,18 @@ def _pattern(message: str) -> str:
 
 
 def compare_with_known(results: list[FileResult], *, update: bool) -> int:
-    """Compare the failures with the committed list: 1 where a test fails that is not in it."""
-    failing = {name for result in results for name, test in result.tests.items() if test.outcome in FAILURES}
-    ran = {name for result in results for name in result.tests}
+    """Compare with the committed lists: 1 where a test fails, is not run or is not there that passed before."""
     if update:
-        KNOWN_FAILURES.write_text(
-            "# Tests of the fast selection that fail in mode 'planned'. Written by: run.py --fast --update-known\n"
-            + "".join(f"{name}\n" for name in sorted(failing))
-        )
-        print(f"{len(failing)} known failures of {len(ran)} tests written")
+        known = Known.of(results)
+        known.write()
+        total = sum(number for number, _ in known.functions.values())
+        print(f"{total} tests, {len(known.failures)} known failures and {len(known.skips)} that are not run written")
         return 0
-    known = set(_lines(KNOWN_FAILURES))
-    new, gone = sorted(failing - known), sorted((known & ran) - failing)
-    messages = {name: test.message for result in results for name, test in result.tests.items()}
-    print(f"{len(ran)} tests, {len(failing)} fail, {len(known)} of them may")
-    for name in new:
-        print(f"NEW FAILURE  {name}\n    {messages[name]}")
-    for name in gone:
-        print(f"now passes, remove it from {KNOWN_FAILURES.name}: {name}")
-    return 1 if new else 0
+    found = Known.read().compared(results)
+    outcomes = _outcomes(results)
+    print(", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items())))
+    print("\n".join(found.lines()))
+    return 0 if found.good else 1
 
 
 def _lines(path: Path) -> list[str]:

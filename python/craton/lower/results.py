@@ -22,7 +22,7 @@ from craton.config import options
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import prune_columns
-from craton.plan.rules.unnest import nested_plans
+from craton.plan.rules.unnest import nested_plans, with_nested_plans
 from craton.plan.sources import KeptSource, MemorySource
 from craton.plan.visit import topological
 from craton.store.frames import StoredFrame
@@ -217,16 +217,17 @@ class ResultMemory:
             self._forget(plan.digest)
             self._known[plan.digest] = replace(remembered, holders=1 + (0 if before is None else before.holders))
 
-    def unpersist(self, plan: Operator) -> bool:
-        """Keep them no longer, if nobody else has persisted them; whether they were kept."""
+    def unpersist(self, plan: Operator | bytes) -> bool:
+        """Keep the rows of a plan, given itself or by its digest, no longer, if nobody else has persisted them; whether they were kept."""
         with self._lock:
-            found = self._known.get(plan.digest)
+            digest = plan.digest if isinstance(plan, Operator) else plan
+            found = self._known.get(digest)
             if found is None or not found.persisted:
                 return False
             if found.holders > 1:
-                self._known[plan.digest] = replace(found, holders=found.holders - 1)
+                self._known[digest] = replace(found, holders=found.holders - 1)
             else:
-                self._forget(plan.digest)
+                self._forget(digest)
             return True
 
     def value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
@@ -256,24 +257,30 @@ class ResultMemory:
             Whether the order of its result is seen.
         """
         with self._lock:
-            operators = topological(plan) if self._known else []
-            if not any(op.digest in self._known for op in operators):
-                return plan
-            observed = observed_order(plan, ordered)
+            return self._substituted(plan, ordered) if self._known else plan
 
-            def remembered(op: Operator, needed: set[str]) -> Operator | None:
-                found = self._known.get(op.digest)
-                if found is None or not found.gives(needed, observed[op]):
-                    return None
-                if isinstance(op, Scan) and not found.persisted:
-                    return None
-                source = found.opened()
-                if source is None:
-                    return None
-                every = tuple(name for name, _ in source.columns)
-                return Scan(source, tuple(name for name in schema(op) if name in needed) or every[:1])
+    def _substituted(self, plan: Operator, ordered: bool) -> Operator:
+        operators = topological(plan)
+        if any(map(nested_plans, operators)):
+            plan = with_nested_plans(plan, lambda nested: self._substituted(nested, ordered=False))
+            operators = topological(plan)
+        if not any(op.digest in self._known for op in operators):
+            return plan
+        observed = observed_order(plan, ordered)
 
-            return prune_columns(plan, remembered)
+        def remembered(op: Operator, needed: set[str]) -> Operator | None:
+            found = self._known.get(op.digest)
+            if found is None or not found.gives(needed, observed[op]):
+                return None
+            if isinstance(op, Scan) and not found.persisted:
+                return None
+            source = found.opened()
+            if source is None:
+                return None
+            every = tuple(name for name, _ in source.columns)
+            return Scan(source, tuple(name for name in schema(op) if name in needed) or every[:1])
+
+        return prune_columns(plan, remembered)
 
     def clear(self) -> None:
         """Forget everything but what was persisted."""

@@ -40,6 +40,9 @@ class _Module(str):
     def __set__(self, cls: Any, name: str) -> None:
         _MODULE.__set__(cls, name)
 
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return str, (str(self),)  # the metaclass is pickled by the names of its module and its own: of plain text
+
 
 _MODULE: Any = type.__dict__["__module__"]
 
@@ -81,7 +84,7 @@ def reduce_by_counterpart(theirs: type) -> Callable[[Any, Any], Any]:
     """The ``__reduce_ex__`` of a class that stands for one of pandas': its objects are pickled by the name of that one."""
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        made = theirs.__reduce_ex__(self, protocol)
+        made: Any = theirs.__reduce_ex__(self, protocol)  # type: ignore[call-arg]
         ours = type(self).__dict__.get("__reduce_ex__") is __reduce_ex__  # else it is a class of the user's
         if not ours or made[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
             return made

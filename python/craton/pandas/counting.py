@@ -89,7 +89,15 @@ class FrameCounting:
         from craton.pandas.series import Series
 
         return lazy(
-            Series, _by_count(counts, held, IndexSpec(kind, levels, tuple(labels)), np.dtype("int64"), named), self
+            Series,
+            _by_count(
+                counts,
+                held,
+                IndexSpec(kind, levels, tuple(held.labels[i] for i in positions)),
+                np.dtype("int64"),
+                named,
+            ),
+            self,
         )
 
 
@@ -222,7 +230,16 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
 def _label(self: Any, position: int) -> Any:
     few = self.iloc[position : position + 1]
     _ = few._mgr
-    return few.index[0]
+    label = few.index[0]
+    held = view(self)
+    if held.index.kind != "range" or type(label) is not int:
+        return label
+    # Labels that are evenly spaced are a RangeIndex, whose labels are Python's integers; a single one always is.
+    (value,) = held.index.values
+    least, most, rows = compute(held, [("min", value, {}), ("max", value, {}), ("size", value, {})])
+    if rows > 1 and (most - least) % (rows - 1):
+        return np.int64(label)
+    return self.index[position]
 
 
 def _monotonic(self: Any, name: str) -> bool:

@@ -17,12 +17,13 @@ from craton import forks
 from craton.errors import Unsupported
 from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
+from craton.pandas.evaluations import keep_rows
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
 from craton.pandas.view import Carried, IndexSpec, Value, View, column_names, index_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column
-from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Sort, Window, schema
+from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.sources import MemorySource
 
 
@@ -52,7 +53,9 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
         )
     )
     named = [_with_result_names(_uncarried(view)) for view in views]
-    frames = execute([*(view.base for view, _ in named), *map(null_count, sources)])
+    plans = [view.base for view, _ in named]
+    keep_rows(plans)
+    frames = execute([*plans, *map(null_count, sources)])
     counts = frames[len(views) :]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     results = []
@@ -223,6 +226,15 @@ def count_rows(view: View) -> int:
     if view.rows is not None:
         return view.rows
     return int(scalar(view, AggregateCall("len", (), pl.Int64())))
+
+
+def has_rows(view: View) -> bool:
+    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
+    if view.rows is not None:
+        return view.rows > 0
+    name, dtype = next(iter(schema(view.base).items()))
+    first = Slice(build.project(view.base, ((name, Column(name, dtype)),)), 0, 1)
+    return execute([first], ordered=False)[0].height > 0
 
 
 def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:

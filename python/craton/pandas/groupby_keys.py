@@ -230,7 +230,7 @@ def _key(held: View, by: Any, single: bool) -> Key:
     if not single and (positions := held.positions(by)):
         if levels:
             raise Unsupported(f"{by!r} is both a column and an index level")
-        return Key(held.values[positions[0]], by, column=positions[0])
+        return Key(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
     if levels:
         if len(levels) > 1:
             raise Unsupported(f"several index levels are named {by!r}")

@@ -13,7 +13,6 @@ import io
 import os
 import pickle
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from craton import forks
 from craton.cluster import VARIABLE
 from craton.config import options
 
-__all__ = ["elsewhere", "serve"]
+__all__ = ["elsewhere", "read_elsewhere", "serve"]
 
 _LENGTH = struct.Struct("<Q")
 #: A terminal's Ctrl-C comes to every process; the one that waits for a run ends this one.
@@ -72,6 +71,17 @@ def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         raise raised(answer)
     result: T = answer
     return result
+
+
+def read_elsewhere(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a reader of Craton's gives for what pandas' own does not take, as data."""
+    return elsewhere(_read, name, args, kwargs)
+
+
+def _read(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from craton import pandas
+
+    return getattr(pandas, name)(*args, **kwargs)  # pickled with its data
 
 
 class _KernelProcess:
@@ -139,9 +149,6 @@ def _end() -> None:
 
 def serve() -> None:
     """Run what is asked for on standard input until it ends, and answer on standard output."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal's Ctrl-C; the process that waits for the run ends this one
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

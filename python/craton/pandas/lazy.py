@@ -18,9 +18,9 @@ from craton.errors import Unsupported
 from craton.pandas.axes import current
 from craton.pandas.counterparts import own_class, plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
+from craton.pandas.living import register
 from craton.pandas.native import inside_pandas
 from craton.pandas.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
-from craton.pandas.sharing import register
 from craton.pandas.view import Carried, View, name_index
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import is_float
+from craton.pandas.execute import has_rows
 from craton.pandas.merge_keys import KeyPair, KeyRef, Keys
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan import build
-from craton.plan.expr import Call, Column, roots, substitute
-from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window, schema
+from craton.plan.expr import Call, roots, substitute
+from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def check_labels(
         side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
         if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
             raise Unsupported("an index that may get missing labels")
-        if kind == "inner" and _types(side) != _types(other) and not _has_rows(left if side is ours else right):
+        if kind == "inner" and _types(side) != _types(other) and not has_rows(left if side is ours else right):
             raise Unsupported("an inner join of no rows with an index, whose labels the result has then")
         return
     if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
@@ -74,15 +75,6 @@ def check_labels(
         raise Unsupported("missing labels in an order that pandas decides")
     if anti and several:
         raise Unsupported("an anti merge of MultiIndexes")
-
-
-def _has_rows(held: View) -> bool:
-    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
-    if held.rows is not None:
-        return held.rows > 0
-    name, dtype = next(iter(schema(held.base).items()))
-    first = Slice(build.project(held.base, ((name, Column(name, dtype)),)), 0, 1)
-    return execute([first], ordered=False)[0].height > 0
 
 
 def _types(index: IndexSpec) -> list[Any]:

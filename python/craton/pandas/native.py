@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import threading
 import time
@@ -224,6 +225,10 @@ def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if inside_pandas():
                 return crafted(base(*args, **kwargs))
+            if forks.kernel_lost() and args and _is_pattern(args[0]):
+                from craton.pandas.kernel_process import read_elsewhere
+
+                return read_elsewhere(label, args, kwargs)
             return dispatch(label, _ignoring_self(function), _ignoring_self(base), None, args, kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
@@ -231,6 +236,10 @@ def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
         return wrapper
 
     return decorate
+
+
+def _is_pattern(path: Any) -> bool:
+    return isinstance(path, str) and not {"*", "?", "["}.isdisjoint(path) and not os.path.exists(path)
 
 
 def _ignoring_self(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -109,6 +109,8 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     unchanged(source)
     view = stored_view(base, values, template, rows)
     if filters is not None:
+        if template.ranges is not None and view.index != IndexSpec():
+            raise Unsupported("filters over stored row labels, which hold if no row is left out")
         view = _filtered(view, base, filters, stored.partitions)
     attrs: dict[str, Any] = {}
     if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:

@@ -278,6 +278,8 @@ class SeriesSelection:
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, tuple) or held.index.kind == "multi":
             raise Unsupported("a key of several levels")
+        if isinstance(key, (bool, np.bool_)):
+            raise Unsupported("a key that is a bool")
         if getattr(key, "ndim", 1) > 1 or (isinstance(key, list) and any(isinstance(item, slice) for item in key)):
             raise Unsupported("a key that pandas refuses")
         if not is_hashable(key) and is_mask(key):

@@ -8,12 +8,11 @@ them in the memory of results.
 
 from __future__ import annotations
 
-import weakref
-from typing import Any
-
 import polars as pl
 
 from craton.lower.results import results
+from craton.pandas.evaluations import keep_values
+from craton.pandas.living import live_views
 from craton.pandas.run import execute
 from craton.plan import build
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, RowNumber, schema
@@ -29,14 +28,6 @@ FEW_COLUMNS = 8
 _STRING_BYTES = 40
 _HEAVY = (Join, Aggregate, Distinct)
 
-_live: dict[int, weakref.ref[Any]] = {}
-
-
-def register(obj: Any) -> None:
-    """Note a lazy object, for as long as it lives."""
-    key = id(obj)
-    _live[key] = weakref.ref(obj, lambda _: _live.pop(key, None))
-
 
 def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
     """Run small plans over one base, the first of them over rows that are worth keeping.
@@ -48,6 +39,7 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     ordered
         Whether the order of their rows is seen.
     """
+    keep_values(plans)
     core = _expensive(plans[0])
     if core is None or all(results.get(plan, ordered) is not None for plan in plans):
         return execute(plans, ordered=ordered)
@@ -82,11 +74,7 @@ def _wanted(core: Operator, own: set[str]) -> set[str]:
     if isinstance(core, Aggregate):
         return set(schema(core))
     wanted = set(own)
-    for reference in list(_live.values()):
-        obj = reference()
-        view = obj.__dict__.get("_view") if obj is not None else None
-        if view is None:
-            continue
+    for view in live_views():
         base = view.base
         if core not in topological(base):
             continue

@@ -171,7 +171,15 @@ class View:
     # -- columns -----------------------------------------------------------------------------------------------------
 
     def positions(self, label: Hashable) -> list[int]:
-        """Where a label stands among the columns; several for duplicates, empty if it is unknown."""
+        """Where a label stands among the columns; several for duplicates, empty if it is unknown.
+
+        Raises
+        ------
+        Unsupported
+            If the label is a text and the columns are dates: some methods of pandas take it for a date, others do not.
+        """
+        if isinstance(label, str) and isinstance(self.labels, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)):
+            raise Unsupported("a text among dates")
         try:
             found = self.labels.get_loc(label)
         except (KeyError, TypeError, InvalidIndexError):

@@ -18,7 +18,7 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
-from craton.pandas.execute import resolved
+from craton.pandas.execute import has_rows, resolved
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native
 from craton.pandas.reductions import arguments, numeric
@@ -195,7 +195,10 @@ def _shift(base: type) -> Callable[..., Any]:
         fill_value = named.pop("fill_value", no_default)
         if named or not (fill_value is no_default or is_scalar(fill_value)):
             raise Unsupported("shifts of labels, or several")
-        return _each(self, lambda value: shifted(value, periods, fill_value))
+        held = view(self)
+        if base is pd.DataFrame and any(kind_of(value.dtype) in "biu" for value in held.values) and not has_rows(held):
+            raise Unsupported("no rows, whose dtypes pandas leaves as they are")
+        return _each(self, lambda value: shifted(value, periods, fill_value), held)
 
     return native(base, "shift")(method)
 

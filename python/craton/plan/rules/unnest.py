@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,19 @@ def unnest(root: Operator) -> Operator:
 def nested_plans(op: Operator) -> list[Operator]:
     """The plans that an operator's expressions ask for membership."""
     return [member.plan for member in _members(op)]  # type: ignore[misc]
+
+
+def with_nested_plans(root: Operator, change: Callable[[Operator], Operator]) -> Operator:
+    """A plan with other plans in the place of those that its expressions ask for membership."""
+
+    def rule(op: Operator, inputs: tuple[Operator, ...]) -> Operator:
+        replacing: dict[Expr, Expr] = {}
+        for member in reversed(_members(op)):  # the innermost first
+            value = replaced(member.value, replacing)
+            replacing[member] = Member(value, change(member.plan))  # type: ignore[arg-type]
+        return mapped(op, replacing, inputs)
+
+    return rewritten(root, rule)
 
 
 def _members(op: Operator) -> list[Member]:
