@@ -14,6 +14,7 @@ import craton.pandas
 from tests.fuzz import oracle
 from tests.fuzz.oracle import Difference, Mode
 from tests.fuzz.programs import Program, Step, Table
+from tests.fuzz.shrink import joins
 
 #: What columns are called instead: names that the engine, or pandas, might use itself.
 NAMES = (
@@ -102,11 +103,19 @@ def renamed(program: Program) -> Program:
     return replace(program, tables=tables, steps=tuple(steps))
 
 
+def grown(program: Program) -> Program:
+    """Tables have thousands of rows, where no join makes far more of them."""
+    if joins(program):
+        return program
+    return replace(program, tables=tuple(replace(table, grow=(7, 12_000), index=()) for table in program.tables))
+
+
 CHANGES: dict[str, tuple[Callable[[Program], Program], bool]] = {
     "looks": (with_looks, True),
     "reordered": (reordered, True),
     "split": (split, False),
     "renamed": (renamed, False),
+    "spill": (grown, False),
 }
 
 

@@ -10,6 +10,7 @@ import craton
 from craton.lower.tiled import Settings
 from craton.lower.tiled.running import TiledEngine, using
 from craton.schedule.inline import InlineRunner
+from craton.store import close_store
 
 
 @functools.lru_cache(1)
@@ -45,20 +46,22 @@ def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractCo
     return mode
 
 
+#: Bytes of the store that programs have in the mode ``spill``, whose tables are larger.
+SPILL_LIMIT = 4 << 20
+
+
 @contextlib.contextmanager
 def _spill() -> Iterator[None]:
     """The store has room for a few pages only, and everything is exchanged."""
-    from craton.store import close_store
-
-    engine = TiledEngine(_runner(), settings=Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0), least_bytes=0)
-    if craton.options.memory_limit != _SPILL_LIMIT:
+    settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0, pinned_bytes=1)
+    engine = TiledEngine(_runner(), settings=settings, least_bytes=0)
+    close_store()
+    try:
+        with craton.option_context(small_rows=0, memory_limit=SPILL_LIMIT), using(engine):
+            yield
+            craton.clear_memory()
+    finally:
         close_store()
-        craton.options.memory_limit = _SPILL_LIMIT
-    with craton.option_context(small_rows=0), using(engine):
-        yield
-
-
-_SPILL_LIMIT = 3 << 19
 
 
 @contextlib.contextmanager
@@ -76,7 +79,7 @@ def _session() -> Iterator[None]:
 
 
 #: Changes of programs (:mod:`tests.fuzz.metamorphic`) that are modes as well: the changed program runs as a whole.
-CHANGED = ("looks", "reordered", "split", "renamed")
+CHANGED = ("looks", "reordered", "split", "renamed", "spill")
 
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "whole": _whole,
@@ -87,7 +90,7 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "tiles3": _tiles(3),
     "tiles3-broadcast": _tiles(3, 1 << 20),
     "tiles17": _tiles(17),
-    "spill": _spill,
     "session": _session,
     **dict.fromkeys(CHANGED, _whole),
+    "spill": _spill,
 }

@@ -43,12 +43,15 @@ class Difference:
         Expected and got.
     step
         The number of the step; -1 for a table.
+    raised
+        The classes of the errors that Craton and pandas raised.
     """
 
     kind: str
     where: str
     what: str
     step: int
+    raised: str = ""
 
     @property
     def lesser(self) -> bool:
@@ -207,16 +210,24 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
         if one is None and other is not None:
             kind = "error of the engine" if of_engine(other) else "error"
             found.append(
-                Difference(kind, where, f"raised {type(other).__name__}: {str(other)[:300]}; pandas did not", number)
+                Difference(
+                    kind,
+                    where,
+                    f"raised {type(other).__name__}: {str(other)[:300]}; pandas did not",
+                    number,
+                    type(other).__name__,
+                )
             )
         elif one is not None and other is None:
             target = program.steps[number].target if number >= 0 else ""
             late = got.late.get(target)
             if late is not None and type(late) is type(one):
                 continue
-            found.append(Difference("no error", where, f"pandas raised {type(one).__name__}: {str(one)[:200]}", number))
+            text = f"pandas raised {type(one).__name__}: {str(one)[:200]}"
+            found.append(Difference("no error", where, text, number, type(one).__name__))
         elif one is not None and other is not None and (text := same_error(one, other)) is not None:
-            found.append(Difference(text.partition(":")[0], where, text, number))
+            raised = f"{type(other).__name__}, not {type(one).__name__}"
+            found.append(Difference(text.partition(":")[0], where, text, number, raised))
     names = program.variables()
     makers = {step.target: (number, step) for number, step in enumerate(program.steps) if step.target}
     for name in sorted({*names, *(n for n in expected.values if n[:1] in "rh" and n[1:].isdigit())}, key=str):
@@ -231,7 +242,7 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
                 error = got.late[name]
                 kind = "error of the engine" if of_engine(error) else "error"
                 what = f"{name} raised when looked at {type(error).__name__}: {str(error)[:300]}"
-                found.append(Difference(kind, where, what, number))
+                found.append(Difference(kind, where, what, number, type(error).__name__))
             continue
         if name not in expected.values or name not in got.values:
             continue

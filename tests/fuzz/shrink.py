@@ -45,12 +45,18 @@ def shrink(program: Program, fails: Fails, seconds: float = 20.0, runs: int = 80
     return program
 
 
+#: What may give far more rows than it is given.
+_JOINS = ("merge", "join", "unstack", "pivot", "crosstab", "get_dummies", "transpose")
+
+
+def joins(program: Program) -> bool:
+    """Whether a step may give far more rows than it is given."""
+    return any(name in step.code for step in program.steps for name in _JOINS)
+
+
 def _may_explode(program: Program) -> bool:
     """Whether joins of large tables may give far more rows if anything about their keys changes."""
-    joins = any(
-        name in step.code for step in program.steps for name in ("merge", "join", "unstack", "pivot", "crosstab")
-    )
-    return joins and any(table.grow is not None for table in program.tables)
+    return joins(program) and any(table.grow is not None for table in program.tables)
 
 
 def _works(candidate: Program, fails: Fails) -> bool:

@@ -177,7 +177,7 @@ class Worker:
 
         def fails(candidate: Program) -> bool:
             found = self._check(candidate, mode, fresh=True)
-            return bool(found) and (found[0].where, found[0].kind) == known
+            return bool(found) and (found[0].where, found[0].kind, found[0].raised) == (*known, difference.raised)
 
         small = shrink(program, fails, seconds=self.shrinking) if self.shrinking else program
         found = self._check(small, mode, fresh=True)
