@@ -115,3 +115,12 @@ def test_counts_of_rows(tmp_path):
         return counts, counts.sort_index(), counts.unstack(), df[["t", "f"]].value_counts(sort=False)
 
     check_sources(program, DATA, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float32"])
+def test_described_groups_go_on_as_floats(dtype, tmp_path):
+    def program(pd: Any, df: Any) -> Any:
+        described = df.astype({"i": dtype}).groupby("v")["i"].describe()
+        return described.reset_index().melt(id_vars="v"), described.sum(), described["min"] + described["max"]
+
+    check_sources(program, DATA, tmp_path)

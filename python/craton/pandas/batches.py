@@ -203,13 +203,9 @@ def _argument(arg: Any) -> Any:
     return arg
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Column(Node):
     """The place of a column among arguments."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        object.__setattr__(self, "digest", b"column")
 
     def __repr__(self) -> str:
         return "column"

@@ -163,7 +163,9 @@ def _extreme(function: str) -> Builder:
         _refuse(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
             raise Unsupported("min_count")
-        return Outcome(function, (value.expr,), dtype, nulls=value.nulls)
+        wanted = physical(dtype)  # that of describe is of floats
+        expr = value.expr if value.physical == wanted else Call("cast", (value.expr,), wanted)
+        return Outcome(function, (expr,), dtype, nulls=value.nulls)
 
     return build
 
