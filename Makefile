@@ -13,6 +13,10 @@ TARGET  ?= wire_header
 ifneq ($(origin SECONDS),command line)
 SECONDS := 60
 endif
+# What `make fuzz-pandas` runs: for how long, from which seed (a new one if empty), in which ways.
+MINUTES ?= 10
+SEED    ?=
+MODE    ?= all
 WHEEL_TOOLS ?= maturin
 
 SHELL       := /bin/sh
@@ -99,6 +103,10 @@ fuzz: ## fuzz a decoder (TARGET=wire_header, SECONDS=60); needs cargo +nightly a
 	cargo run --release -p craton-wire --example seeds -- fuzz/corpus
 	@mkdir -p fuzz/corpus/$(TARGET)
 	cd fuzz && CARGO_TARGET_DIR=target cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(SECONDS) -max_len=16384 -malloc_limit_mb=256
+
+.PHONY: fuzz-pandas
+fuzz-pandas: env ## random programs under pandas and under Craton (MINUTES=10, SEED=…, MODE=all)
+	$(PY) -m tests.fuzz --minutes $(MINUTES) --mode $(MODE) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: faults
 faults: env ## processes killed, disks full, files damaged: what stores and actors must survive, at length

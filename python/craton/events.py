@@ -28,10 +28,11 @@ The last two are emitted in threads of the engine's.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
+
+from craton import forks
 
 __all__ = ["Subscriber", "active", "emit", "subscribe", "unsubscribe"]
 
@@ -41,7 +42,7 @@ active: bool = False
 """True while somebody listens. Read it as ``events.active``: a name imported from here goes stale."""
 
 _subscribers: tuple[Subscriber, ...] = ()
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def emit(kind: str, /, **fields: Any) -> None:

@@ -8,12 +8,12 @@ line ("warn"), or a `FallbackError` ("error").
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import Counter
 
 import pandas as pd
 
+from craton import forks
 from craton.callers import user_frame
 from craton.config import options
 from craton.errors import FallbackError, FallbackWarning
@@ -21,7 +21,7 @@ from craton.errors import FallbackError, FallbackWarning
 __all__ = ["count", "explain_fallbacks", "reset"]
 
 _counts: Counter[tuple[str, str]] = Counter()
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def count(name: str, reason: str) -> None:

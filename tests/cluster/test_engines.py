@@ -220,6 +220,26 @@ def run_elsewhere(dask: str) -> int:
         return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
+def test_frames_are_sent_to_dask_and_back(dask: str) -> None:
+    import distributed
+    import pandas as pd
+
+    import craton.pandas as cpd
+
+    def totals(frame: Any) -> Any:
+        return frame[frame["v"] > 1].groupby("k")["v"].sum()
+
+    plain = pd.DataFrame({"k": ["a", "b", "a", "b"], "v": [1, 2, 3, 4]})
+    with distributed.Client(dask, set_as_default=False) as client:
+        here = cpd.DataFrame(plain)
+        for sent in (here, here.groupby("k")):
+            work = totals if sent is here else (lambda groups: groups["v"].sum())
+            found = client.submit(work, sent, pure=False).result(60)
+            theirs = work(plain if sent is here else plain.groupby("k"))
+            assert type(found) is cpd.Series
+            pd.testing.assert_series_equal(pd.Series(found), theirs)
+
+
 def test_dask_loses_a_worker_and_has_another(dask: str) -> None:
     with craton.init("dask", address=dask, workers=2, threads=1) as session:
         check_that_a_launcher_is_had_again(session)

@@ -304,3 +304,24 @@ def refused_memory(connection: Connection, directory: str) -> None:
 # Whatever is imported at the first use is imported before the children are forked; and a user who may read nothing needs it too.
 pa.table(batch_of(0, 0)).combine_chunks().to_batches()
 checksum(batch_of(0, 0))
+
+
+# ---- files of frames ----
+
+
+def writing_files(connection: Connection, folder: str, rows: int) -> None:
+    """Write files of a number of rows again and again, over those that are there."""
+    import craton
+    import craton.pandas as pd
+
+    craton.options.small_rows = 0
+    frame = pd.DataFrame({"n": range(rows), "g": [0, 1] * (rows // 2)})
+    frame.to_parquet(os.path.join(folder, "first.parquet"))
+    connection.send(("started",))
+    for number in range(1000):
+        frame.assign(v=number).to_parquet(os.path.join(folder, "one.parquet"))
+        connection.send(("step",))
+        frame.assign(v=number).to_csv(os.path.join(folder, "two.csv.gz"), index=False)
+        connection.send(("step",))
+        frame.assign(v=number).to_parquet(os.path.join(folder, f"parts-{number}"), partition_cols=["g"])
+        connection.send(("step",))

@@ -57,6 +57,7 @@ def _read(sock: socket.socket, count: int) -> bytes:
 
 def _shake(sock: socket.socket, key: bytes) -> bytes:
     shake = auth.Handshake(key, False)
+    shake.binding = addresses.binding(sock, server=False)
     record = shake.answer(_read(sock, _OPENING))
     assert record is not None
     sock.sendall(record)
@@ -167,6 +168,7 @@ def test_a_refusal_is_told_from_a_death() -> None:
             def refused() -> str:
                 with _connect(pool.external_address, True) as sock:
                     shake = auth.Handshake(b"another key of sixteen bytes", False)
+                    shake.binding = addresses.binding(sock, server=False)
                     sock.sendall(shake.answer(_read(sock, _OPENING)) or b"")
                     assert shake.answer(_read(sock, auth.MAC)) is None
                 return shake.refusal

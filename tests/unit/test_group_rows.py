@@ -14,10 +14,10 @@ from plans import col, scan
 from craton.lower import lower
 from craton.plan.expr import Call, Expr
 from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, Scan, schema
-from craton.plan.order import topological
 from craton.plan.rules import group_rows
 from craton.plan.rules.group_rows import group_by_rows
 from craton.plan.stages import optimize
+from craton.plan.visit import topological
 
 SALES = pl.DataFrame({"ck": [1, 2, 1, 3, 4, 4, 9, 2], "x": [1, 2, 3, 4, 5, None, 7, 8]})
 # Customers 1 and 4 look the same, and so do both rows of 2; 3 has no name.

@@ -15,11 +15,11 @@ from plans import col, compare, scan
 from craton.lower import lower
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
-from craton.plan.order import topological
 from craton.plan.rules import sideways
 from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.memberships import merge_memberships
 from craton.plan.rules.sideways import delay_memberships, restrict_groups
+from craton.plan.visit import topological
 
 ITEMS = pl.DataFrame(
     {"k": [1, 1, 2, 2, 3, 4, 5, None], "s": [1, 2, 3, 3, None, 4, 5, 6], "v": [1.0, 2, 3, 4, 5, 6, 7, 8]}

@@ -38,7 +38,8 @@ LAYERS: list[set[str]] = [
     {"fallbacks"},
     {"config"},
     {"command"},
-    {"errors", "events", "callers", "imported", "_native"},
+    {"errors", "events", "callers", "imported", "locks", "_native"},
+    {"forks"},
 ]
 
 # Steps down that are not allowed either.

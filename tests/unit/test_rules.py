@@ -14,7 +14,10 @@ from plans import FRAME, OTHER, col, compare, scan, total
 
 from craton.errors import PlanError
 from craton.lower import lower
-from craton.plan.expr import Call, Column, Literal, Window, conjunction
+from craton.lower.tiled.planner import RULES
+from craton.plan.explain import describe
+from craton.plan.expr import Call, Column, Literal, WindowCall, conjunction
+from craton.plan.memory import held_bytes
 from craton.plan.operators import (
     Aggregate,
     Attach,
@@ -30,15 +33,17 @@ from craton.plan.operators import (
     SortKey,
     Union,
     Unpivot,
+    Window,
     schema,
 )
-from craton.plan.order import observed_order, topological
+from craton.plan.order import observed_order
 from craton.plan.rules.fuse import fuse
-from craton.plan.rules.prune import prune_columns
+from craton.plan.rules.prune import needed_columns, prune_columns
 from craton.plan.rules.pushdown import push_predicates
 from craton.plan.size import estimated_rows
 from craton.plan.sources import MemorySource
 from craton.plan.stages import STAGES, optimize
+from craton.plan.visit import topological
 
 
 def every_operator() -> dict[str, Operator]:
@@ -56,6 +61,7 @@ def every_operator() -> dict[str, Operator]:
         "Slice": Slice(left, 1, 2),
         "Distinct": Distinct(left, ("k",), "first"),
         "Union": Union((left, left)),
+        "Window": Window(left, (("c", WindowCall("cum_sum", (col(left, "p"),), pl.Int64())),)),
         "Unpivot": Unpivot(left, ("q",), ("k", "p"), "variable", "value"),
     }
 
@@ -78,7 +84,11 @@ def test_the_samples_cover_every_operator():
 def test_every_pass_handles_every_operator(name):
     plan = every_operator()[name]
     assert plan in observed_order(plan)
+    assert plan in needed_columns(plan)
     assert estimated_rows(plan) >= 0
+    assert held_bytes(plan) >= 0
+    assert type(plan) in RULES  # of tiles
+    assert describe(plan) == (name, plan.detail)
     expected = lower(plan).collect()
     assert list(expected.schema.items()) == list(schema(plan).items())
     for stage, _ in STAGES:
@@ -148,7 +158,7 @@ def test_a_predicate_stays_above_a_slice_and_a_window():
     base = scan()
     head = Slice(base, 0, 2)
     assert isinstance(push_predicates(Filter(head, compare(head, "p", "gt", 5))), Filter)
-    window = Project(base, (("p", col(base, "p")), ("c", Window("cum_sum", (col(base, "p"),), pl.Int64()))))
+    window = Window(base, (("c", WindowCall("cum_sum", (col(base, "p"),), pl.Int64())),))
     assert isinstance(push_predicates(Filter(window, compare(window, "p", "gt", 5))), Filter)
 
 

@@ -16,7 +16,7 @@ from craton.pandas import sharing
 from craton.pandas.lazy import lazy, view
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, schema
-from craton.plan.order import topological
+from craton.plan.visit import topological
 
 
 @pytest.fixture

@@ -27,8 +27,11 @@ from craton.lower.tiled.alone import alone
 from craton.lower.tiled.report import seen, table
 from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
-from craton.plan.expr import Call, Literal, Window
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Project, Sort, SortKey
+from craton.plan import build
+from craton.plan.expr import Call, Literal, WindowCall
+from craton.plan.names import HIDDEN
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, SortKey, Window
+from craton.plan.visit import topological
 from craton.schedule.inline import InlineRunner
 from craton.schedule.tasks import Output, Task, Traffic, Underway, new_key
 from craton.store import Store
@@ -94,8 +97,8 @@ def test_what_runs_on_one_worker_is_told(file: str, engine: TiledEngine, tmp_pat
     assert "one worker" not in craton.explain(pd.read_csv(rows), stage="pushed")
 
 
-def rank(base: Any, *partition: Any) -> Window:
-    return Window("rank", (col(base, "x"),), pl.Float64(), partition, (("method", "average"),))
+def rank(base: Any, *partition: Any) -> WindowCall:
+    return WindowCall("rank", (col(base, "x"),), pl.Float64(), partition, (("method", "average"),))
 
 
 def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,16 +106,17 @@ def test_windows_are_found_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) 
     base = scan()
     over = Call("gt", (rank(base), Literal(1.0, pl.Float64())), pl.Boolean())
     plans = [
-        Project(base, (("r", rank(base)),)),
-        Project(base, (("r", Call("add", (rank(base), col(base, "x")), pl.Float64())),)),
-        Filter(base, over),
-        Sort(base, (SortKey(rank(base)),)),
-        Join(base, scan(OTHER), "inner", (rank(base),), (col(scan(OTHER), "y"),)),
-        Aggregate(base, (), (("n", AggregateCall("sum", (rank(base),), pl.Float64())),)),
-        Aggregate(base, (("r", rank(base)),), (("n", total(base, "p")),)),
+        build.project(base, (("r", rank(base)),)),
+        build.project(base, (("r", Call("add", (rank(base), col(base, "x")), pl.Float64())),)),
+        build.filter(base, over),
+        build.sort(base, (SortKey(rank(base)),)),
+        build.join(base, scan(OTHER), "inner", (rank(base),), (col(scan(OTHER), "y"),)),
+        build.aggregate(base, (), (("n", AggregateCall("sum", (rank(base),), pl.Float64())),)),
+        build.aggregate(base, (("r", rank(base)),), (("n", total(base, "p")),)),
     ]
-    assert [alone(plan) for plan in plans] == ["rank of all rows"] * len(plans)
-    assert alone(Project(base, (("r", rank(base, col(base, "k"))),))) is None
+    told = [[note for op in topological(plan) if (note := alone(op))] for plan in plans]
+    assert told == [["rank of all rows"]] * len(plans)
+    assert alone(Window(base, (("r", rank(base, col(base, "k"))),))) is None
     assert alone(base) is None
     assert alone(Filter(base, compare(base, "k", "gt", 0))) is None
 
@@ -210,7 +214,7 @@ def test_a_stage_that_is_not_known_is_refused(file: str) -> None:
 
 
 def test_hidden_columns_are_named_shortly() -> None:
-    assert seen("by \x01tiled12 and q") == "by #12 and q"
+    assert seen(f"by {HIDDEN}12 and q") == "by #12 and q"
 
 
 def test_what_a_stage_spills_is_its_own(tmp_path: Path) -> None:

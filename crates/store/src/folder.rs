@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 
 use crate::error::{Error, Result};
 use crate::guardian::Guardian;
@@ -136,7 +136,9 @@ pub fn remove_dead(parent: &Path) -> Vec<PathBuf> {
         if !ours {
             continue;
         }
-        let lock = OpenOptions::new().write(true).open(path.join(LOCK));
+        // A pipe would be waited for.
+        let plain = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+        let lock = OpenOptions::new().write(true).custom_flags(plain).open(path.join(LOCK));
         let dead = match &lock {
             Ok(lock) => rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
             // It had one when a store gave it its name: somebody began to remove it.

@@ -1,10 +1,13 @@
 //! How a page lies in its file: as an Arrow IPC file, which any Arrow reader opens.
 
+use std::fs::OpenOptions;
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use arrow_buffer::Buffer;
 use craton_wire::image::{Align, ImagePlan, Piece, compress, decompress_into};
+use rustix::fs::OFlags;
 
 use crate::api::PageBuffer;
 use crate::error::{Error, Result};
@@ -173,7 +176,12 @@ impl Image {
 /// [`Error::Invalid`] when it is damaged or no Arrow file of one batch; [`Error::Io`] when it cannot be read.
 pub fn verify_file(path: &Path) -> Result<()> {
     let named = |why: String| Error::Invalid(format!("{}: {why}", path.display()));
-    let mut file = std::fs::File::open(path).map_err(|error| Error::io(format!("open {}", path.display()), &error))?;
+    let io = |error: std::io::Error| Error::io(format!("open {}", path.display()), &error);
+    // A pipe would be waited for.
+    let mut file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).map_err(io)?;
+    if !file.metadata().map_err(io)?.is_file() {
+        return Err(named("it is not a regular file".into()));
+    }
     let image = craton_wire::image::Image::read(&mut file).map_err(|error| named(error.to_string()))?;
     image.verify(&mut file).map_err(|error| named(error.to_string()))
 }

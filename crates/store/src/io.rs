@@ -41,6 +41,9 @@ impl From<io::Error> for Fault {
         match error.kind() {
             io::ErrorKind::NotFound => Fault::Damaged("the file is gone".into()),
             io::ErrorKind::UnexpectedEof => Fault::Damaged("the file ends too early".into()),
+            _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                Fault::Damaged("it is a link, and not a regular file".into())
+            }
             _ => Fault::System(error),
         }
     }
@@ -65,8 +68,11 @@ impl Access<'_> {
 /// Opens a file past the page cache.
 type Opener = fn(&OpenOptions, &Path) -> io::Result<File>;
 
+// What is no plain file, as a pipe or a link, is neither waited for nor followed.
+const PLAIN: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW);
+
 fn open_direct(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path)
+    options.clone().custom_flags(PLAIN.union(OFlags::DIRECT).bits() as i32).open(path)
 }
 
 /// Write an image to a new file; its folder is made if need be. After an error there is no file.
@@ -121,9 +127,25 @@ fn create<'a>(path: &Path, access: Access<'a>, opener: Opener) -> io::Result<(Fi
 
 fn open_new<'a>(path: &Path, access: Access<'a>, opener: Opener) -> io::Result<(File, Access<'a>)> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
+    options.write(true).create_new(true).mode(0o600).custom_flags(PLAIN.bits() as i32);
+    match open_with(&options, path, access, opener) {
+        // Nobody else writes into the folder: what is there is of no use to anybody.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            open_with(&options, path, access, opener)
+        }
+        other => other,
+    }
+}
+
+fn open_with<'a>(
+    options: &OpenOptions,
+    path: &Path,
+    access: Access<'a>,
+    opener: Opener,
+) -> io::Result<(File, Access<'a>)> {
     if matches!(access, Access::Direct(_)) {
-        match opener(&options, path) {
+        match opener(options, path) {
             // The file system has no direct I/O.
             Err(error) if refused(&error) => {}
             other => return other.map(|file| (file, access)),
@@ -220,12 +242,16 @@ fn read_with(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>
 
 fn read_by(path: &Path, image: &Image, extent: &mut Extent, access: Access<'_>, opener: Opener) -> Result<(), Fault> {
     let mut options = OpenOptions::new();
-    options.read(true);
+    options.read(true).custom_flags(PLAIN.bits() as i32);
     let file = match access {
         Access::Buffered => options.open(path)?,
         Access::Direct(_) => opener(&options, path)?,
     };
-    let found = file.metadata()?.len();
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(Fault::Damaged("it is not a regular file".into()));
+    }
+    let found = about.len();
     if found != image.total {
         return Err(Fault::Damaged(format!("the file has {found} bytes, and {} were written", image.total)));
     }
@@ -372,8 +398,8 @@ mod tests {
     }
 
     /// One says so when a file is written: whatever is no number is refused like that here.
-    fn refuse_later(options: &OpenOptions, _path: &Path) -> io::Result<File> {
-        options.open("/proc/self/oom_score_adj")
+    fn refuse_later(_options: &OpenOptions, _path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")
     }
 
     struct Scratch(PathBuf);

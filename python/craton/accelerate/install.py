@@ -12,19 +12,18 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from craton import callers
+from craton import callers, forks
 from craton.accelerate import children
 from craton.accelerate.counterparts import Counterparts
 
 __all__ = ["install", "installed", "rebind", "uninstall"]
 
-_lock = threading.RLock()
+_lock = forks.reentrant_lock()
 _active: _Installation | None = None
 
 

@@ -16,6 +16,8 @@ import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from craton import forks
+from craton.cluster import VARIABLE
 from craton.config import parse_bytes
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ HOSTS = ("embedded", "local", "ray", "dask")
 #: How what goes from machine to machine is compressed.
 Compression = Literal["none", "lz4"]
 COMPRESSIONS = ("none", "lz4")
-#: In the environment: the host to use unless the program says another, as in :func:`parse`.
-VARIABLE = "CRATON_CLUSTER"
 
 # Seconds that a call has to end that was interrupted, and a session that is shut down.
 _INTERRUPTED, _SHUTDOWN = 0.9, 10.0
@@ -336,7 +336,7 @@ def arguments(**given: Any) -> dict[str, Any]:
 
 # ---- the session of the process ----
 
-_lock = threading.RLock()
+_lock = forks.reentrant_lock()
 _current: Session | None = None
 
 

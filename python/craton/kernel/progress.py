@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psutil
-
 from craton.config import options
 
 DELAY = 1.0
@@ -65,6 +63,8 @@ def _show(describe: Callable[[], str], memory: bool, display: _Terminal | _Noteb
     started = time.monotonic()
     if done.wait(DELAY):
         return
+    import psutil
+
     process = psutil.Process()
     for shown in itertools.count():
         seconds = time.monotonic() - started

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
+from craton import forks
+from craton.errors import Unsupported
 from craton.kernel.progress import progress
 from craton.store.process import current_store
+
+# Polars' handler of Ctrl-C, in place since its import, has the system go on with a call that the signal interrupts: a thread
+# that waits for a lock, a queue or a pipe would never hear of it, be it in Craton or in the program.
+signal.siginterrupt(signal.SIGINT, True)
 
 #: Runs that are expected to read fewer rows than this show no progress.
 SHORT_RUN_ROWS = 200_000
@@ -43,7 +50,11 @@ def run_all(
     ------
     KeyboardInterrupt
         If the user interrupts; the run is cancelled.
+    Unsupported
+        If the kernel was lost in a fork: here the run would wait for ever.
     """
+    if forks.kernel_lost():
+        raise Unsupported("the process was forked from one that had run plans")
     shown = progress(functools.cache(describe)) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
     with _lent(expected_bytes), shown:
         try:

@@ -13,11 +13,12 @@ from craton._native import content_hash
 from craton.config import options
 from craton.lower.expressions import lower_expr
 from craton.lower.scans import scan_files
-from craton.plan.expr import Expr, conjuncts, has_window, roots
+from craton.plan.expr import Expr, conjuncts, roots
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Operator, Scan, Slice
-from craton.plan.order import topological
 from craton.plan.size import UNKNOWN_ROWS, value_bytes
 from craton.plan.sources import FileSource
+from craton.plan.visit import topological
 from craton.store.decoded import Codes, DecodeCache, DecodedFile, DecodedPages
 from craton.store.process import current_store, default_store
 
@@ -142,7 +143,7 @@ def _cached_scan(
 def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str, Codes, pl.Expr] | None:
     """A condition on one text column as a condition on its codes: their column's name, they, and it."""
     names = roots(part)
-    if len(names) != 1 or has_window(part):
+    if len(names) != 1:
         return None
     (name,) = names
     if dict(source.columns)[name] != pl.String():
@@ -155,7 +156,7 @@ def _by_codes(pages: DecodedPages, source: FileSource, part: Expr) -> tuple[str,
         return None
     values = pl.DataFrame({name: [*codes.values, None]}, schema={name: pl.String})
     kept = values.select(lower_expr(part).alias("kept")).get_column("kept").fill_null(False).to_list()
-    coded = pl.col(hidden := f"\x00codes {name}")
+    coded = pl.col(hidden := f"{HIDDEN}codes {name}")
     condition = coded.is_in(pl.Series([code for code, keep in enumerate(kept[:-1]) if keep], dtype=pl.UInt8))
     return hidden, codes, condition | coded.is_null() if kept[-1] else condition
 
@@ -210,7 +211,7 @@ def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None],
     def decode(start: int, rows: int | None) -> pl.DataFrame:
         frame = scan_files(source, None, names).select(names).slice(start, rows).collect(engine="streaming")
         if source.held is not None:
-            source.held.current()  # nor was it written over meanwhile
+            source.held.check()  # nor was it written over meanwhile
         return frame
 
     return decode

@@ -12,11 +12,11 @@ import polars as pl
 
 from craton.errors import PlanError
 from craton.imported import imported_pandas
-from craton.plan.expr import Call, Column, Expr, Literal, Values, Window
+from craton.plan.expr import Call, Column, Expr, Literal, Values, WindowCall
 from craton.plan.functions import FUNCTIONS
 from craton.plan.operators import AggregateCall
 
-Spec = Call | Window | AggregateCall
+Spec = Call | WindowCall | AggregateCall
 Implementation = Callable[[list[pl.Expr], Spec], pl.Expr]
 
 IMPLEMENTATIONS: dict[str, Implementation] = {}
@@ -48,7 +48,7 @@ def lower_expr(expr: Expr) -> pl.Expr:
             return pl.lit(expr.series)
         case Call():
             return _apply(expr, [lower_expr(arg) for arg in expr.args])
-        case Window():
+        case WindowCall():
             result = _apply(expr, [lower_expr(arg) for arg in expr.args])
             # Without a partition Polars broadcasts an aggregate beside columns of full length.
             return result.over([lower_expr(key) for key in expr.partition]) if expr.partition else result

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from craton.lower.expressions import Spec, lowers
+from craton.plan.expr import dtype_of
 
 
 @lowers(
@@ -46,7 +47,12 @@ def _simple(args: list[pl.Expr], spec: Spec) -> pl.Expr:
             extreme = arg.min() if spec.function == "arg_min" else arg.max()
             return pl.int_range(0, pl.len()).filter(arg == extreme).min().cast(spec.dtype)
         case "median":
-            return arg.median()
+            kind = dtype_of(spec.args[0])
+            if kind.is_temporal():
+                return arg.median()
+            # Half the sum of the two in the middle; the kernel's own adds half their distance, which two infinities have not.
+            number = arg if kind.is_float() else arg.cast(pl.Float64)
+            return number.quantile(0.5, interpolation="midpoint")
         case name:
             return getattr(arg, name)()
 

@@ -87,8 +87,8 @@ class RowSort:
         else:
             _argsort(words, rows)
         gathered = _gather(frame, tuple(name for name in self.kept if name not in made), rows)
-        columns = (pl.Series(name, values).cast(frame.schema.get(name, pl.UInt32)) for name, values in made.items())
-        return gathered.with_columns(columns).select(self.kept)
+        columns = [pl.Series(name, values).cast(frame.schema.get(name, pl.UInt32)) for name, values in made.items()]
+        return pl.DataFrame([*gathered.iter_columns(), *columns]).select(self.kept)  # of the others there may be none
 
     def _is_sorted_by_values_of(self, key: pl.Series) -> bool:
         """Whether what is sorted are the values of one column, as :func:`_words` hands them on."""

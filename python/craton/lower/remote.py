@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from craton.lower.held import HeldFiles
 from craton.plan.sources import FileSource
 
 
@@ -24,7 +25,7 @@ def scan_remote(source: FileSource) -> pl.LazyFrame:
     ) -> Iterator[pl.DataFrame]:
         names = list(dtypes)[:1] if with_columns == [] else with_columns or list(dtypes)
         left = n_rows
-        for path in source.paths if source.held is None else source.held.current():
+        for path in source.held.readable() if isinstance(source.held, HeldFiles) else source.paths:
             for batch in read(source.filesystem, path, names):
                 if left is not None:
                     batch = batch.head(left)

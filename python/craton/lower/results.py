@@ -12,19 +12,19 @@ died, all of its memory is pinned, an image is damaged) is computed again.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 import polars as pl
-import psutil
 
+from craton import forks
 from craton.config import options
 from craton.plan.operators import AggregateCall, Attach, Operator, Scan, schema
-from craton.plan.order import observed_order, topological
+from craton.plan.order import observed_order
 from craton.plan.rules.prune import prune_columns
-from craton.plan.rules.unnest import nested_plans
+from craton.plan.rules.unnest import nested_plans, with_nested_plans
 from craton.plan.sources import KeptSource, MemorySource
+from craton.plan.visit import topological
 from craton.store.frames import StoredFrame
 from craton.store.process import default_store
 
@@ -51,7 +51,7 @@ class _Remembered:
     def of(cls, frame: pl.DataFrame, ordered: bool) -> _Remembered:
         size = int(frame.estimated_size())
         kept = None
-        if size >= STORED_BYTES:
+        if size >= STORED_BYTES and not forks.kernel_lost():  # the kernel makes Arrow of it
             with contextlib.suppress(*_UNREADABLE):
                 kept = StoredFrame.keep(default_store(), frame)
         source = MemorySource.of(frame) if kept is None else KeptSource.of(kept, kept.schema)
@@ -112,7 +112,7 @@ class ResultMemory:
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
         self._bytes = 0
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def get(self, plan: Operator, ordered: bool = True) -> pl.DataFrame | None:
         """The result of a plan, if all of it is remembered.
@@ -161,7 +161,7 @@ class ResultMemory:
         DataFrame
             The same rows: those in the store if they are there now, so that there is one copy.
         """
-        if not over_memory and _reads_memory(plan):
+        if not over_memory and reads_memory(plan):
             return frame
         size = int(frame.estimated_size())
         if size > options.result_memory // 4:
@@ -180,7 +180,7 @@ class ResultMemory:
             self._forget(plan.digest)
             self._known[plan.digest] = remembered
             self._bytes += size
-            short = psutil.virtual_memory().percent > 90 if size > 1 << 20 else False
+            short = size > 1 << 20 and _memory_is_short()
             bound = size if short else options.result_memory
             droppable = [digest for digest, known in self._known.items() if not known.persisted]
             while self._bytes > bound and len(droppable) > 1:
@@ -217,16 +217,17 @@ class ResultMemory:
             self._forget(plan.digest)
             self._known[plan.digest] = replace(remembered, holders=1 + (0 if before is None else before.holders))
 
-    def unpersist(self, plan: Operator) -> bool:
-        """Keep them no longer, if nobody else has persisted them; whether they were kept."""
+    def unpersist(self, plan: Operator | bytes) -> bool:
+        """Keep the rows of a plan, given itself or by its digest, no longer, if nobody else has persisted them; whether they were kept."""
         with self._lock:
-            found = self._known.get(plan.digest)
+            digest = plan.digest if isinstance(plan, Operator) else plan
+            found = self._known.get(digest)
             if found is None or not found.persisted:
                 return False
             if found.holders > 1:
-                self._known[plan.digest] = replace(found, holders=found.holders - 1)
+                self._known[digest] = replace(found, holders=found.holders - 1)
             else:
-                self._forget(plan.digest)
+                self._forget(digest)
             return True
 
     def value(self, plan: Operator, call: AggregateCall) -> pl.Series | None:
@@ -256,24 +257,30 @@ class ResultMemory:
             Whether the order of its result is seen.
         """
         with self._lock:
-            operators = topological(plan) if self._known else []
-            if not any(op.digest in self._known for op in operators):
-                return plan
-            observed = observed_order(plan, ordered)
+            return self._substituted(plan, ordered) if self._known else plan
 
-            def remembered(op: Operator, needed: set[str]) -> Operator | None:
-                found = self._known.get(op.digest)
-                if found is None or not found.gives(needed, observed[op]):
-                    return None
-                if isinstance(op, Scan) and not found.persisted:
-                    return None
-                source = found.opened()
-                if source is None:
-                    return None
-                every = tuple(name for name, _ in source.columns)
-                return Scan(source, tuple(name for name in schema(op) if name in needed) or every[:1])
+    def _substituted(self, plan: Operator, ordered: bool) -> Operator:
+        operators = topological(plan)
+        if any(map(nested_plans, operators)):
+            plan = with_nested_plans(plan, lambda nested: self._substituted(nested, ordered=False))
+            operators = topological(plan)
+        if not any(op.digest in self._known for op in operators):
+            return plan
+        observed = observed_order(plan, ordered)
 
-            return prune_columns(plan, remembered)
+        def remembered(op: Operator, needed: set[str]) -> Operator | None:
+            found = self._known.get(op.digest)
+            if found is None or not found.gives(needed, observed[op]):
+                return None
+            if isinstance(op, Scan) and not found.persisted:
+                return None
+            source = found.opened()
+            if source is None:
+                return None
+            every = tuple(name for name, _ in source.columns)
+            return Scan(source, tuple(name for name in schema(op) if name in needed) or every[:1])
+
+        return prune_columns(plan, remembered)
 
     def clear(self) -> None:
         """Forget everything but what was persisted."""
@@ -293,10 +300,17 @@ class ResultMemory:
         return len(self._known)
 
 
-def _reads_memory(plan: Operator) -> bool:
+def _memory_is_short() -> bool:
+    import psutil
+
+    return bool(psutil.virtual_memory().percent > 90)
+
+
+def reads_memory(plan: Operator) -> bool:
+    """Whether a plan reads data in memory, so that its result is not remembered."""
     return any(
         (isinstance(op, (Scan, Attach)) and isinstance(op.source, MemorySource))
-        or any(_reads_memory(nested) for nested in nested_plans(op))
+        or any(reads_memory(nested) for nested in nested_plans(op))
         for op in topological(plan)
     )
 

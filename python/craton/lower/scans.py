@@ -33,7 +33,9 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
         frame = scan_remote(source)
         return frame if row_number is None else frame.with_row_index(row_number)
     options: dict[str, Any] = dict(source.options)
-    paths: Any = list(source.paths) if source.held is None else source.held.current()
+    paths: Any = list(source.paths)
+    if source.held is not None:  # folders' names are values where there are partitions
+        paths = source.held.current() if options.get("hive_partitioning") else source.held.readable()
     common: dict[str, Any] = {"row_index_name": row_number, "storage_options": source.storage_options}
     match source.format:
         case "parquet":

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
+from typing import TypeVar
 
 import polars as pl
 
@@ -20,8 +21,9 @@ from craton.lower.decoded import cached_scan
 from craton.lower.expressions import IMPLEMENTATIONS, lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
-from craton.plan.expr import Column, Expr, Window, dtype_of, roots, walk
-from craton.plan.functions import FUNCTIONS, Kind
+from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_one_form, roots
+from craton.plan.functions import FUNCTIONS
+from craton.plan.names import HIDDEN
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
@@ -37,14 +39,14 @@ from craton.plan.operators import (
     Sort,
     Union,
     Unpivot,
+    Window,
     schema,
 )
-from craton.plan.order import observed_order, topological
+from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import distinct_share, estimated_rows
 from craton.plan.sources import FileSource, KeptSource, MemorySource, SharedSource
-
-HIDDEN = "\x00order"
+from craton.plan.visit import readers, topological
 
 #: A side of this many rows is joined as a whole, however few rows come of it.
 MOST_SIDE_ROWS = 1_000_000
@@ -52,6 +54,12 @@ MOST_SIDE_ROWS = 1_000_000
 #: Rows are sorted to be grouped from this number on, where this share of a sample's keys is distinct.
 MANY_ROWS = 100_000
 MANY_GROUPS = 0.8
+
+
+#: Operators whose results are computed once in a run, however many read them: they cost, or may differ from run to run.
+_ONCE = (Join, Aggregate, Distinct, Window)
+
+_Call = TypeVar("_Call", WindowCall, AggregateCall)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +151,7 @@ def lower(root: Operator, *, ordered: bool = True, rearranged: bool = True) -> p
     polars.LazyFrame
         With exactly the columns of ``schema(root)``, in order.
     """
-    readers = Counter(child for op in topological(root) for child in op.inputs)
-    state = _Lowering(observed_order(root, ordered), needed_columns(root), readers, rearranged)
+    state = _Lowering(observed_order(root, ordered), needed_columns(root), readers(root), rearranged)
     return state(root).physical(schema(root)).select(list(schema(root)))
 
 
@@ -170,7 +177,8 @@ class _Lowering:
         done = self._done.get(op)
         if done is None:
             done = self._lower(op)
-            if self._readers[op] > 1 and isinstance(op, (Join, Aggregate, Distinct)):
+            if self._readers[op] > 1 and any(isinstance(below, _ONCE) for below in topological(op)):
+                # What one object stands for is computed once: a sum that is computed twice may differ in its last bit.
                 # The kernel finds what two readers share only while they ask for the same columns of it.
                 done = replace(done, frame=done.frame.cache())
             self._done[op] = done
@@ -182,7 +190,7 @@ class _Lowering:
         return tuple(name for name in names if name in self._needed[op]) or names[:1]
 
     def _hidden(self) -> str:
-        return f"{HIDDEN}{next(self._names)}"
+        return f"{HIDDEN}order{next(self._names)}"
 
     @singledispatchmethod
     def _lower(self, op: Operator) -> Lowered:
@@ -216,15 +224,49 @@ class _Lowering:
     def _project(self, op: Project) -> Lowered:
         lowered = self(op.input)
         wanted = self._columns(op)
-        computed = [expr for name, expr in op.columns if name in wanted]
         exprs = [lower_expr(expr).alias(name) for name, expr in op.columns if name in wanted]
-        if any(isinstance(node, Window) and node.ordered for expr in computed for node in walk(expr)):
-            return Lowered(_select(lowered.physical(self._columns(op.input)), computed, exprs))
+        constant = not any(roots(expr) for name, expr in op.columns if name in wanted)
         if not self._observed.get(op, False):
-            return Lowered(_select(lowered.frame, computed, exprs))
+            return Lowered(_select(lowered.frame, exprs, constant))
         keys = [replace(key, name=self._hidden()) for key in lowered.order]
         carried = [pl.col(key.name).alias(new.name) for key, new in zip(lowered.order, keys, strict=True)]
-        return Lowered(_select(lowered.frame, computed, exprs + carried), tuple(keys))
+        return Lowered(_select(lowered.frame, exprs + carried, constant and not carried), tuple(keys))
+
+    @_lower.register
+    def _window(self, op: Window) -> Lowered:
+        lowered = self(op.input)
+        if op.reads_order:
+            lowered = Lowered(lowered.physical(self._columns(op.input)))
+        wanted = [(name, call) for name, call in op.columns if name in self._needed[op]]
+        frame, calls = self._over_rows(lowered.frame, [call for _, call in wanted])
+        exprs = [lower_expr(call).alias(name) for (name, _), call in zip(wanted, calls, strict=True)]
+        return Lowered(frame.with_columns(exprs), lowered.order if self._observed.get(op, False) else ())
+
+    def _over_rows(self, frame: pl.LazyFrame, calls: Sequence[_Call]) -> tuple[pl.LazyFrame, list[_Call]]:
+        """Calls whose arguments have a value for each row: the kernel takes a constant for a column of one row."""
+        constants: dict[Expr, str] = {}
+
+        def column(expr: Expr) -> Expr:
+            return expr if roots(expr) else Column(constants.setdefault(expr, self._hidden()), dtype_of(expr))
+
+        changed = []
+        for call in calls:
+            scalars = FUNCTIONS[call.function].scalars
+            args = tuple(arg if i in scalars else column(arg) for i, arg in enumerate(call.args))
+            if isinstance(call, WindowCall):
+                changed.append(replace(call, args=args, partition=tuple(map(column, call.partition))))
+            else:
+                changed.append(replace(call, args=args))
+        if constants:
+            frame = frame.with_columns(lower_expr(expr).alias(name) for expr, name in constants.items())
+        return frame, changed
+
+    def _keys(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, list[pl.Expr]]:
+        """Keys of groups or joins, which have a value for each row, too."""
+        constants = {expr: self._hidden() for expr in exprs if not roots(expr)}
+        if constants:
+            frame = frame.with_columns(lower_expr(expr).alias(name) for expr, name in constants.items())
+        return frame, [pl.col(constants[expr]) if expr in constants else lower_expr(expr) for expr in exprs]
 
     @_lower.register
     def _filter(self, op: Filter) -> Lowered:
@@ -274,12 +316,14 @@ class _Lowering:
         wanted = self._needed[op] | {key.name for key in right.order}
         given = {theirs: ours for ours, theirs in pairs if theirs in wanted}
         merged = how in ("inner", "left") and op not in self._chained and bool(pairs)
-        if given and (how == "left" or not all(map(_has_one_form, map(dtype_of, op.left_on)))):
+        if given and (how == "left" or not all(map(has_one_form, map(dtype_of, op.left_on)))):
             merged = False
-        frame = left.frame.join(
-            right.frame,
-            left_on=[lower_expr(key) for key in op.left_on],
-            right_on=[lower_expr(key) for key in op.right_on],
+        ours, left_on = self._keys(left.frame, op.left_on)
+        theirs, right_on = self._keys(right.frame, op.right_on)
+        frame = ours.join(
+            theirs,
+            left_on=left_on,
+            right_on=right_on,
             how=how,  # type: ignore[arg-type]
             nulls_equal=op.nulls_equal,
             coalesce=merged if how not in ("semi", "anti") else None,
@@ -322,7 +366,9 @@ class _Lowering:
             row = self._hidden()
             frame = lowered.physical(self._columns(op.input)).with_row_index(row)
         wanted = self._columns(op)
-        exprs = [_aggregate_expr(call, row).alias(name) for name, call in op.aggregates if name in wanted]
+        frame, calls = self._over_rows(frame, [call for name, call in op.aggregates if name in wanted])
+        named = zip([name for name, _ in op.aggregates if name in wanted], calls, strict=True)
+        exprs = [_aggregate_expr(call, row).alias(name) for name, call in named]
         if not op.keys:
             return Lowered(frame.select(exprs))
         order: tuple[OrderKey, ...] = ()
@@ -334,7 +380,8 @@ class _Lowering:
             order = (OrderKey(first),)
         if observed and not by_order and groups_by_sorting(op):
             return Lowered(self._group_by_sorting(op, frame, exprs))
-        keys = [lower_expr(expr).alias(name) for name, expr in op.keys]
+        frame, exprs_of_keys = self._keys(frame, [expr for _, expr in op.keys])
+        keys = [key.alias(name) for key, (name, _) in zip(exprs_of_keys, op.keys, strict=True)]
         return Lowered(frame.group_by(keys).agg(exprs), order)
 
     def _group_by_sorting(self, op: Aggregate, frame: pl.LazyFrame, exprs: list[pl.Expr]) -> pl.LazyFrame:
@@ -400,7 +447,7 @@ class _Lowering:
         observed = self._observed.get(op, False)
         frame = lowered.frame if op.keep == "any" and not observed else lowered.physical(self._columns(op.input))
         keep = op.keep if not (op.keep == "any" and observed) else "first"
-        return Lowered(frame.unique(list(op.subset) or None, keep=keep, maintain_order=observed))
+        return Lowered(frame.unique(list(op.subset or schema(op.input)), keep=keep, maintain_order=observed))
 
     @_lower.register
     def _union(self, op: Union) -> Lowered:
@@ -462,11 +509,6 @@ def _columns_of_one_type(op: Join) -> list[tuple[str, str]]:
     return pairs if distinct else []
 
 
-def _has_one_form(dtype: pl.DataType) -> bool:
-    """Whether equal values of a type look the same: there are two zeros among floats."""
-    return dtype.is_integer() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
-
-
 def _is_in_memory(op: Operator) -> bool:
     """Whether rows are in memory as they are, so that nothing would be gained by joining them as they come."""
     while isinstance(op, Project):
@@ -490,15 +532,8 @@ def _aggregate_expr(call: AggregateCall, row: str | None) -> pl.Expr:
     return lower_aggregate(call)
 
 
-def _select(frame: pl.LazyFrame, computed: list[Expr], exprs: list[pl.Expr]) -> pl.LazyFrame:
-    if all(not _reads_rows(expr) for expr in computed):
-        # Only constants (or no columns): Polars would return one row.
-        names = [expr.meta.output_name() for expr in exprs]
-        return frame.with_columns(exprs).select(names)
+def _select(frame: pl.LazyFrame, exprs: list[pl.Expr], constant: bool) -> pl.LazyFrame:
+    """The columns; where all are constants, as many rows as there are (the kernel would give one)."""
+    if constant:
+        return frame.with_columns(exprs).select([expr.meta.output_name() for expr in exprs])
     return frame.select(exprs)
-
-
-def _reads_rows(expr: Expr) -> bool:
-    if isinstance(expr, Window):
-        return bool(expr.partition) or FUNCTIONS[expr.function].kind is Kind.WINDOW
-    return isinstance(expr, Column) or any(_reads_rows(child) for child in expr.children)

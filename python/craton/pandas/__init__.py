@@ -5,22 +5,36 @@ Everything that pandas has is here; what Craton plans replaces pandas' own.
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pandas as _pandas
 
-from craton.pandas.csv import read_csv, read_table
-from craton.pandas.feather import read_feather
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
 from craton.pandas.inherit import CountedAccessor, inherit_deferred
-from craton.pandas.json_lines import read_json
-from craton.pandas.memory_data import from_arrow, from_polars
-from craton.pandas.parquet import read_parquet
 from craton.pandas.parsing import to_datetime, to_numeric
 from craton.pandas.series import Series
 from craton.pandas.stack import teach_pandas
 from craton.pandas.tables import concat, melt, merge
+
+if TYPE_CHECKING:
+    from craton.pandas.csv import read_csv, read_table
+    from craton.pandas.feather import read_feather
+    from craton.pandas.json_lines import read_json
+    from craton.pandas.memory_data import from_arrow, from_polars
+    from craton.pandas.parquet import read_parquet
+
+#: Functions whose modules are imported when they are first asked for.
+_READERS = {
+    "from_arrow": "memory_data",
+    "from_polars": "memory_data",
+    "read_csv": "csv",
+    "read_feather": "feather",
+    "read_json": "json_lines",
+    "read_parquet": "parquet",
+    "read_table": "csv",
+}
 
 teach_pandas()
 inherit_deferred()
@@ -32,7 +46,10 @@ __version__ = _pandas.__version__
 
 
 def __getattr__(name: str) -> Any:
-    wrapped = function(name)
+    if name in _READERS:
+        wrapped = getattr(import_module(f"craton.pandas.{_READERS[name]}"), name)
+    else:
+        wrapped = function(name)
     if wrapped is None:
         return getattr(_pandas, name)
     globals()[name] = wrapped
@@ -40,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_pandas)})
+    return sorted({*globals(), *_READERS, *dir(_pandas)})
 
 
 __all__ = [

@@ -14,8 +14,8 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Expr, Window, substitute
-from craton.plan.operators import Attach, Operator, Project, RowNumber
+from craton.plan.expr import Expr, WindowCall, substitute
+from craton.plan.operators import Attach, Operator, Project, RowNumber, Window
 from craton.plan.sources import MemorySource, Source
 
 _tokens = itertools.count(1)
@@ -61,14 +61,16 @@ def _grounded(view: View) -> tuple[View, _Beside]:
     values = list(view.values)
     labels = list(view.index.values)
     beside: _Beside = {}
-    while isinstance(base, (Project, RowNumber, Attach)):
+    while isinstance(base, (Project, Window, RowNumber, Attach)):
         if isinstance(base, Attach):
             # The names of attached columns are unique in the process: they can be attached again further down.
             beside[base.source] = tuple(name for name, _ in base.source.columns)
             base = base.input
             continue
         mapping: dict[str, Expr] = (
-            dict(base.columns) if isinstance(base, Project) else {base.name: Window("row_number", (), pl.UInt32())}
+            {base.name: WindowCall("row_number", (), pl.UInt32())}
+            if isinstance(base, RowNumber)
+            else dict[str, Expr](base.columns)
         )
         values = [_substituted(value, mapping) for value in values]
         labels = [_substituted(value, mapping) for value in labels]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from craton import locks
 from craton.pandas.dtypes import DtypeObj
 from craton.pandas.execute import count_rows, materialise
 from craton.pandas.view import IndexSpec, View
@@ -32,13 +33,16 @@ class _LazyData:
         if held is None:
             raise AttributeError(self._name)
         state = obj.__dict__
-        if self._name == "_range":
-            state["_range"] = range(count_rows(held))
-        else:
-            index = _computed(held)
-            state["_data"] = index._data
-            if "_freq" not in state:  # a user may have set it
-                state["_freq"] = getattr(index, "_freq", None)
+        with locks.objects.of(id(state)):
+            if self._name in state:  # another thread has just computed it
+                pass
+            elif self._name == "_range":
+                state["_range"] = range(count_rows(held))
+            else:
+                index = _computed(held)
+                if "_freq" not in state:  # a user may have set it
+                    state["_freq"] = getattr(index, "_freq", None)
+                state["_data"] = index._data
         return state[self._name]
 
 
@@ -107,27 +111,44 @@ def _lazy_index(held: View, like: pd.Index) -> pd.Index:
 # -- the axes of an object -------------------------------------------------------------------------------------------
 
 
-def row_axis(state: dict[str, Any]) -> pd.Index:
-    """The ``index`` of a lazy object, given its ``__dict__``."""
-    held = current(state)
-    known = state.get("_row_axis")
-    if known is None or known[0] != (held.base, held.index):
-        known = state["_row_axis"] = ((held.base, held.index), labels_of(held))
-    return known[1]  # type: ignore[no-any-return]
+def row_axis(state: dict[str, Any]) -> pd.Index | None:
+    """The ``index`` of a lazy object, given its ``__dict__``; none if it is computed."""
+    with locks.objects.of(id(state)):
+        held = current(state)
+        if held is None:
+            return None
+        known = state.get("_row_axis")
+        if known is None or known[0] != (held.base, held.index):
+            known = state["_row_axis"] = ((held.base, held.index), labels_of(held))
+        return known[1]  # type: ignore[no-any-return]
 
 
-def column_axis(state: dict[str, Any]) -> pd.Index:
-    """The ``columns`` of a lazy frame, given its ``__dict__``."""
-    held = current(state)
-    known = state.get("_column_axis")
-    if known is None or known[0] is not held.labels:
-        known = state["_column_axis"] = (held.labels, held.labels.view())
-    return known[1]  # type: ignore[no-any-return]
+def column_axis(state: dict[str, Any]) -> pd.Index | None:
+    """The ``columns`` of a lazy frame, given its ``__dict__``; none if it is computed."""
+    with locks.objects.of(id(state)):
+        held = current(state)
+        if held is None:
+            return None
+        known = state.get("_column_axis")
+        if known is None or known[0] is not held.labels:
+            known = state["_column_axis"] = (held.labels, held.labels.view())
+        return known[1]  # type: ignore[no-any-return]
 
 
-def current(state: dict[str, Any]) -> View:
-    """The view of a lazy object, with the names that were given to its axes since."""
-    held: View = state["_view"]
+def current(state: dict[str, Any]) -> View | None:
+    """The view of a lazy object, with the names that were given to its axes since; none if it is computed.
+
+    Another thread may compute the object at any moment, so what was asked before says nothing.
+    """
+    held: View | None = state.get("_view")
+    if held is None or ("_row_axis" not in state and "_column_axis" not in state):
+        return held
+    with locks.objects.of(id(state)):
+        held = state.get("_view")
+        return None if held is None else _renamed(state, held)
+
+
+def _renamed(state: dict[str, Any], held: View) -> View:
     rows, columns = state.get("_row_axis"), state.get("_column_axis")
     if rows is not None and rows[0] == (held.base, held.index) and tuple(rows[1].names) != held.index.names:
         held = replace(held, index=held.index.renamed(rows[1].names))

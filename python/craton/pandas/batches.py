@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import pickle
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ import polars as pl
 
 from craton.errors import PlanError, Unsupported
 from craton.pandas.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
-from craton.pandas.convert import from_array, to_array
+from craton.pandas.convert import borrowed, to_array
 from craton.pandas.dtypes import DtypeObj, kind_of, physical
 from craton.pandas.native import plain_pandas
 from craton.pandas.view import Value
@@ -110,8 +111,7 @@ class Batch(Node):
         if self.kind == "ufunc":
             return self._ufunc(columns)
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
-        with plain_pandas(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with plain_pandas(), _quiet:
             operands = iter([pd.Series(array, copy=False) for array in arrays])
             args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
             named = {name: _plain(arg) for name, arg in self.named}
@@ -128,7 +128,7 @@ class Batch(Node):
             if self.pick >= out.shape[1]:
                 return pl.Series([None], dtype=physical(self.result)).new_from_index(0, len(columns[0]))
             out = out.iloc[:, self.pick]
-        return self._physical(from_array("", out.array if isinstance(out, pd.Series) else out)[0])
+        return self._physical(borrowed("", out.array if isinstance(out, pd.Series) else out)[0])
 
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
@@ -179,7 +179,7 @@ def _takes(function: Callable[[Any], Any], value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Opaque(Node):
-    """An argument that has no encoding of its own: identified by its pickle."""
+    """An argument that has no encoding of its own: a copy of the user's, identified by its pickle."""
 
     key: bytes
     held: Any = field(compare=False, repr=False)
@@ -195,12 +195,44 @@ def _argument(arg: Any) -> Any:
     try:
         encode(arg)
     except PlanError:
+        if callable(arg) and not isinstance(arg, type):
+            raise Unsupported("a Python function, whose pickle is its name") from None
         try:
             content = pickle.dumps(arg)
+            held = pickle.loads(content)
         except Exception as error:
             raise Unsupported(f"an argument of type {type(arg).__name__}") from error
-        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), arg)
+        return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), held)
     return arg
+
+
+class _Quiet:
+    """A block without warnings that several of the kernel's threads may be in at once.
+
+    The filters are those of the process: the first thread saves them, and the last restores them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._saved = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._saved = warnings.catch_warnings()
+                self._saved.__enter__()
+                warnings.simplefilter("ignore")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._saved.__exit__(None, None, None)
+
+
+_quiet = _Quiet()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

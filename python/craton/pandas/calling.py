@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,10 @@ from craton import events, fallbacks
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted, plannable
 from craton.pandas.native import inside_pandas, known_rows, native, plain_pandas, stays_in_pandas
-from craton.remote.functions import Function
-from craton.remote.jobs import Job, Results, run
+
+if TYPE_CHECKING:
+    from craton.remote.functions import Function
+    from craton.remote.jobs import Job, Results
 
 __all__ = ["called", "calling", "plain", "refuse_others"]
 
@@ -101,6 +103,8 @@ def plain(obj: Any) -> Any:
 
 def called(job: Job, label: str) -> Results:
     """Make all calls of a job, and tell it if they could not be spread though they took long."""
+    from craton.remote.jobs import run
+
     with plain_pandas():
         results = run(job, label)
     if results.refused is not None:

@@ -17,8 +17,8 @@ from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.questions import happens, tried
 from craton.pandas.run import execute
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
-from craton.plan.operators import Aggregate
 
 MANY_CATEGORIES = 1_000_000
 
@@ -86,7 +86,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
     """``astype("category")``: a query finds the categories."""
     if family(value.dtype) == "category":
         raise Unsupported("a categorical of a categorical")
-    plan = Aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
+    plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
     found = execute([plan], ordered=False)[0].get_column("value").drop_nulls()
     if len(found) > MANY_CATEGORIES:
         raise Unsupported("a categorical of very many categories")

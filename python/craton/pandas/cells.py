@@ -219,6 +219,8 @@ class FrameCells:
             held = view(self)
             if not held.labels.is_unique:
                 raise Unsupported("columns of one name")
+            if any(isinstance(wanted, (pd.Series, pd.DataFrame)) for wanted in values.values()):
+                raise Unsupported("values with labels, which are compared row by row")
             columns = zip(held.labels, held.values, strict=True)
             found = [_isin(value, values.get(label, [])) for label, value in columns]
             return lazy(type(self), held.with_values(found), self)

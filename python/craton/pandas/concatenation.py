@@ -20,8 +20,9 @@ from craton.pandas.align import aligned
 from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import resolved
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels, name_index
+from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
-from craton.plan.operators import Project, Union
+from craton.plan.operators import Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def stack(
         for i, dtype in enumerate(dtypes):
             values.append(as_dtype(view.values[at[i]], dtype) if at[i] >= 0 else _absent(dtype))
         seen.append(values)
-        bases.append(Project(view.base, tuple(zip(plan_names, (v.expr for v in values), strict=True))))
+        bases.append(build.project(view.base, tuple(zip(plan_names, (v.expr for v in values), strict=True))))
     merged = [_stacked(name, column) for name, column in zip(plan_names, zip(*seen, strict=True), strict=True)]
     count = len(plan_names) - len(labels)
     rows = [view.rows for view in views]

@@ -105,7 +105,9 @@ def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
 
 
 def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
-    """A plan column of a pandas array.
+    """A plan column of a pandas array, in memory of its own: what is written to the array later is not seen in it.
+
+    Text that Arrow holds is not copied, since nobody can write to it.
 
     Returns
     -------
@@ -116,6 +118,19 @@ def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
     ------
     Unsupported
         If no physical dtype carries the array's dtype.
+    """
+    return borrowed(name, array if _immutable(array) else array.copy())
+
+
+def _immutable(array: Any) -> bool:
+    return hasattr(array, "_pa_array") or array.dtype == OBJECT
+
+
+def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
+    """A plan column over the memory of a pandas array, where the layouts agree; as :func:`from_array`.
+
+    For arrays that nobody writes to any more: those that were made just now and are held by nobody else, and those of
+    :func:`craton.pandas.lazy.view`, which sees to it.
     """
     dtype = array.dtype
     kind = physical(dtype)
@@ -133,7 +148,7 @@ def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
         series = pl.Series(name, np.ascontiguousarray(values), dtype=kind)
         return series, False, dtype.kind == "f"
     if isinstance(dtype, pd.DatetimeTZDtype):
-        series, nulls, _ = from_array(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
+        series, nulls, _ = borrowed(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
         zone = kind.time_zone  # type: ignore[attr-defined]
         return series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone), nulls, False
     if isinstance(dtype, pd.CategoricalDtype):

@@ -18,6 +18,35 @@ _counterparts: dict[type, Any] = {}
 """For each class of pandas' Craton's own, or a function that makes it when it is first needed."""
 
 
+#: Modules, of libraries or of those that carry a copy, that ask where a class is imported from to pickle it by its name.
+_PICKLERS = ("cloudpickle", "cloudpickle_fast")
+
+
+class _Module(str):
+    """The ``__module__`` of the metaclass, and the descriptor that gives its classes theirs.
+
+    A class says ``pandas``, as users and libraries expect. cloudpickle would look there, find pandas' class, and pickle this
+    one by value: it is told where the class really is.
+    """
+
+    __slots__ = ()
+
+    def __get__(self, cls: Any, _owner: Any = None) -> Any:
+        asking = sys._getframe(1).f_globals.get("__name__", "")
+        if "_stands_for" in cls.__dict__ and asking.rpartition(".")[2] in _PICKLERS:
+            return "craton.pandas"
+        return _MODULE.__get__(cls)
+
+    def __set__(self, cls: Any, name: str) -> None:
+        _MODULE.__set__(cls, name)
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return str, (str(self),)  # the metaclass is pickled by the names of its module and its own: of plain text
+
+
+_MODULE: Any = type.__dict__["__module__"]
+
+
 class Counterpart(type):
     """The metaclass of a class that stands for one of pandas': instances of that one are its instances, too.
 
@@ -25,6 +54,8 @@ class Counterpart(type):
     """
 
     _stands_for: type
+
+    __module__ = _Module(__name__)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         theirs = cls.__dict__.get("_stands_for")
@@ -47,6 +78,26 @@ def _reduce_class(cls: Any) -> Any:
 
 
 copyreg.pickle(Counterpart, _reduce_class)  # type: ignore[arg-type]
+
+
+def reduce_by_counterpart(theirs: type) -> Callable[[Any, Any], Any]:
+    """The ``__reduce_ex__`` of a class that stands for one of pandas': its objects are pickled by the name of that one."""
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        made: Any = theirs.__reduce_ex__(self, protocol)  # type: ignore[call-arg]
+        ours = type(self).__dict__.get("__reduce_ex__") is __reduce_ex__  # else it is a class of the user's
+        if not ours or made[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
+            return made
+        return _instance, (theirs, *made[1][1:]), *made[2:]
+
+    return __reduce_ex__
+
+
+def _instance(theirs: type, *args: Any) -> Any:
+    from craton import pandas  # noqa: F401  # registers the classes, in a process that has not used it yet
+
+    cls: Any = counterpart_of(theirs) if theirs in _counterparts else theirs
+    return cls.__new__(cls, *args)
 
 
 def counterpart_of(theirs: type) -> type:

@@ -18,8 +18,9 @@ from craton.pandas.reductions import arguments
 from craton.pandas.sharing import answer
 from craton.pandas.statistics import compute, prepared, stand_in
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, name_index
-from craton.plan.expr import Call, Expr, Window
-from craton.plan.operators import Aggregate, AggregateCall, Distinct, Filter, Operator, Project, Sort, SortKey
+from craton.plan import build
+from craton.plan.expr import Call, Expr, WindowCall
+from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
 
 COUNT = AggregateCall("len", (), pl.Int64())
 
@@ -34,24 +35,24 @@ def _plain(value: Value) -> Value:
 def _counted(held: View, values: list[Value], names: list[str], dropna: bool) -> Operator:
     """One row a combination of values, by first appearance, with how many rows have it."""
     columns = tuple((name, value.expr) for name, value in zip(names, values, strict=True))
-    base: Operator = Project(held.base, columns)
+    base: Operator = build.project(held.base, columns)
     if dropna:
         for name, value in zip(names, values, strict=True):
             if value.nulls:
                 present = Call("not", (Call("is_null", (base.column(name),), pl.Boolean()),), pl.Boolean())
-                base = Filter(base, present)
+                base = build.filter(base, present)
     keys = tuple((name, base.column(name)) for name in names)
-    return Aggregate(base, keys, (("count", COUNT),), sort=False)
+    return build.aggregate(base, keys, (("count", COUNT),), sort=False)
 
 
 def _by_count(counts: Operator, held: View, index: IndexSpec, dtype: DtypeObj, named: dict[str, Any]) -> View:
     if named.get("sort", True):
-        counts = Sort(counts, (SortKey(counts.column("count"), descending=not named.get("ascending", False)),))
+        counts = build.sort(counts, (SortKey(counts.column("count"), descending=not named.get("ascending", False)),))
     number = counts.column("count")
     value = Value(number, dtype, nulls=False)
     name = "count"
     if named.get("normalize", False):
-        total = Window("sum", (number,), pl.Int64())
+        total = WindowCall("sum", (number,), pl.Int64())
         value = Value(Call("truediv", (number, total), pl.Float64()), np.dtype("float64"), nulls=False)
         name = "proportion"
     return View(counts, (value,), name_index(name), index)
@@ -145,16 +146,16 @@ class SeriesCounting:
         if not dropna and value.nulls:
             raise Unsupported("missing values as a mode")
         counts = _counted(held, [value], ["value"], dropna)
-        most = Window("max", (counts.column("count"),), pl.Int64())
-        flagged = Project(
+        most = WindowCall("max", (counts.column("count"),), pl.Int64())
+        flagged = build.project(
             counts,
             (
                 ("value", counts.column("value")),
                 ("most", Call("eq", (counts.column("count"), most), pl.Boolean())),
             ),
         )
-        commonest = Filter(flagged, flagged.column("most"))
-        base = Sort(commonest, (SortKey(commonest.column("value")),))
+        commonest = build.filter(flagged, flagged.column("most"))
+        base = build.sort(commonest, (SortKey(commonest.column("value")),))
         return lazy(type(self), View(base, (value.at("value"),), held.labels), self)
 
     @native(pd.Series)
@@ -207,7 +208,7 @@ def distinct(obj: Any) -> Any:
     if family(value.dtype) == "object":
         raise Unsupported("objects")
     value = prepared(value)
-    base = Distinct(Project(held.base, (("value", value.expr),)), ("value",), "first")
+    base = Distinct(build.project(held.base, (("value", value.expr),)), ("value",), "first")
     few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)
     _ = few._mgr
     return few
@@ -225,7 +226,7 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
         raise Unsupported(f"{name} of {value.dtype}")
     call = AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())
     nulls = AggregateCall("null_count", (value.expr,), pl.Int64())
-    plan = Aggregate(held.base, (), (("position", call), ("nulls", nulls)))
+    plan = build.aggregate(held.base, (), (("position", call), ("nulls", nulls)))
     row = answer([plan], ordered=True)[0]
     found = row["position"].item()
     if found is None or (row["nulls"].item() and not arguments(pd.Series, name, args, kwargs).get("skipna", True)):
@@ -253,15 +254,15 @@ def _monotonic(self: Any, name: str) -> bool:
     value = prepared(held.values[0])
     if family(value.dtype) not in ("numpy", "str") or isinstance(value.dtype, pd.CategoricalDtype):
         raise Unsupported(f"{value.dtype}")
-    before = Window("shift", (value.expr,), value.physical)
+    before = WindowCall("shift", (value.expr,), value.physical)
     rising: Expr = Call(name, (value.expr, before), pl.Boolean())
-    base = Project(held.base, (("rising", rising), ("missing", Call("is_null", (value.expr,), pl.Boolean()))))
+    base = build.project(held.base, (("rising", rising), ("missing", Call("is_null", (value.expr,), pl.Boolean()))))
     calls = (
         ("rising", AggregateCall("all", (base.column("rising"),), pl.Boolean())),
         ("missing", AggregateCall("any", (base.column("missing"),), pl.Boolean())),
         ("rows", COUNT),
     )
-    row = answer([Aggregate(base, (), calls)])[0]
+    row = answer([build.aggregate(base, (), calls)])[0]
     if row["missing"].item() and row["rows"].item() < 2:
         raise Unsupported("one missing value")
     return bool(row["rising"].item()) and not bool(row["missing"].item())

@@ -20,16 +20,17 @@ import polars as pl
 
 from craton.config import options as settings
 from craton.errors import Unsupported
-from craton.lower.held import HeldFiles
+from craton.lower.held import Held
 from craton.pandas.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
 from craton.pandas.csv_text import check_blank_lines, check_text, compression_of, open_text
 from craton.pandas.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
 from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
-from craton.pandas.locations import locate
+from craton.pandas.locations import Location, locate
 from craton.pandas.native import plain_pandas, reader
 from craton.pandas.remembered import remembered
+from craton.pandas.stored import unchanged
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import Scan
@@ -133,7 +134,7 @@ class _Layout:
     """
 
     text: TextScan
-    held: HeldFiles
+    held: Held
     raw: pd.DataFrame
     sample: pd.DataFrame
     fields: tuple[int, ...]
@@ -154,6 +155,7 @@ class _Layout:
         separator = _separator(given, separator)
         if given.get("usecols") is not None and not isinstance(given.get("index_col"), (str, type(None))):
             raise Unsupported("usecols and a numbered index_col")
+        held = Location(path).hold([path])
         compression = compression_of(path)
         preamble = _preamble(path, given)
         shape: dict[str, Any] = {name: given[name] for name in ("header", "names", "skiprows") if name in given}
@@ -168,7 +170,6 @@ class _Layout:
                 raise Unsupported(f"pandas should read this: {error}") from error
         if not isinstance(raw.index, pd.RangeIndex) or not len(sample) or isinstance(raw.columns, pd.MultiIndex):
             raise Unsupported("an index that the header does not name, or no rows")
-        held = HeldFiles([path])
         missing = _missing(given)
         quotes = remembered(("text", path, held.versions, separator), lambda: check_text(path, separator)).quotes
         named: dict[str, Any] = {
@@ -211,6 +212,7 @@ class _Layout:
             reopen=reopen,
             held=self.held,
         )
+        unchanged(source)
         base = Scan(source, tuple(name for name, _ in source.columns))
         values = {field: column.value(base, field, self.text.quotes) for field, column in columns.items()}
         names = tuple(self.sample.index.names)

@@ -29,8 +29,8 @@ from craton.pandas.lazy import lazy
 from craton.pandas.native import stays_in_pandas
 from craton.pandas.questions import tried
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Expr
-from craton.plan.operators import Project
 
 _PARTS = {
     "year": "year",
@@ -89,7 +89,7 @@ def _with_dtype(held: View, value: Value, expr: Expr, dtype: DtypeObj) -> Value:
     if not nulls:
         return Value(expr, dtype, nulls=False)
     if isinstance(dtype, np.dtype) and dtype.kind in "iu":
-        return Value(expr, dtype, nulls=True, source=(Project(held.base, (("date", value.expr),)), "date"))
+        return Value(expr, dtype, nulls=True, source=(build.project(held.base, (("date", value.expr),)), "date"))
     return Value(expr, dtype, nulls=True, nans=False)
 
 

@@ -12,10 +12,10 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL
-from craton.pandas.execute import count_rows
+from craton.pandas.execute import has_rows
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Call, Column, Window
-from craton.plan.operators import Distinct, Slice
+from craton.plan.expr import Call, Column, WindowCall
+from craton.plan.operators import Distinct
 
 _WINDOWS = {"first": "is_first_distinct", "last": "is_last_distinct"}
 
@@ -44,18 +44,13 @@ def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore
     _check(keep)
     if not keys:
         raise Unsupported("no columns")
-    if ignore_index and held.index != IndexSpec() and not _has_rows(held):
+    if ignore_index and held.index != IndexSpec() and not has_rows(held):
         raise Unsupported("no rows, whose labels pandas leaves as they are")
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
     held = replace(held, index=replace(held.index, freq=None))
     held, columns = held.sealed_with([key.clean.expr for key in keys])
     names = tuple(column.name for column in columns if isinstance(column, Column))
-    base = Distinct(held.base, names, "none" if keep is False else keep)
-    return replace(held, base=base, rows=None)
-
-
-def _has_rows(held: View) -> bool:
-    return count_rows(held if held.rows is not None else replace(held, base=Slice(held.base, 0, 1))) > 0
+    return held.moved(lambda base, _: Distinct(base, names, "none" if keep is False else keep))
 
 
 def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:
@@ -65,6 +60,6 @@ def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> V
         raise Unsupported("no columns")
     args = tuple(key.clean.expr for key in keys)
     if keep is False:
-        return Value(Window("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
-    first = Window(_WINDOWS[keep], args, pl.Boolean())
+        return Value(WindowCall("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
+    first = WindowCall(_WINDOWS[keep], args, pl.Boolean())
     return Value(Call("not", (first,), pl.Boolean()), BOOL, nulls=False)

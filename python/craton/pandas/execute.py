@@ -13,14 +13,17 @@ import polars as pl
 from pandas.arrays import FloatingArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
+from craton import forks
 from craton.errors import Unsupported
-from craton.pandas.convert import Array, from_array, to_array, to_objects
+from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
+from craton.pandas.evaluations import keep_rows
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
 from craton.pandas.view import Carried, IndexSpec, LevelSource, Value, View, column_names, index_labels
+from craton.plan import build
 from craton.plan.expr import Call, Column
-from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, Scan, Sort, schema
+from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.sources import MemorySource
 
 
@@ -37,6 +40,10 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """Run several views, all in one run; as :func:`materialise`."""
+    if forks.kernel_lost():
+        from craton.pandas.kernel_process import elsewhere
+
+        return elsewhere(materialise_all, views)
     sources = list(
         dict.fromkeys(
             source
@@ -47,7 +54,9 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     )
     named = [_with_result_names(_uncarried(view)) for view in views]
     levels = list(dict.fromkeys(source for view in views for source in _sought(view)))
-    frames = execute([*(view.base for view, _ in named), *map(null_count, sources), *map(_distinct, levels)])
+    plans = [view.base for view, _ in named]
+    keep_rows(plans)
+    frames = execute([*plans, *map(null_count, sources), *map(_distinct, levels)])
     counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
@@ -72,13 +81,13 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
 def _sought(view: View) -> list[LevelSource]:
     """The sources of levels that a run must ask: not those whose rows are the view's own."""
     base = view.base
-    while isinstance(base, (Project, RowNumber)):
+    while isinstance(base, (Project, RowNumber, Window)):
         base = base.input
     return [source for source in view.index.sources if source.base != base]
 
 
 def _distinct(source: LevelSource) -> Operator:
-    return Aggregate(source.base, (("label", source.expr),), (), sort=False)
+    return build.aggregate(source.base, (("label", source.expr),), (), sort=False)
 
 
 def _levels(spec: IndexSpec, arrays: list[Array], found: dict[LevelSource, pl.DataFrame]) -> tuple[pd.Index, ...]:
@@ -111,7 +120,7 @@ def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
     """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
     if value.source is None or not isinstance(value.expr, Column):
         return value.source
-    while base != value.source[0] and isinstance(base, (Project, RowNumber, Sort)):
+    while base != value.source[0] and isinstance(base, (Project, Window, RowNumber, Sort)):
         base = base.input
     return None if base == value.source[0] else value.source
 
@@ -120,7 +129,7 @@ def null_count(source: tuple[Operator, str]) -> Operator:
     """The plan that counts the missing values of an operator's column."""
     operator, column = source
     call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
-    return Aggregate(operator, (), (("missing", call),))
+    return build.aggregate(operator, (), (("missing", call),))
 
 
 def resolved(view: View) -> View:
@@ -165,9 +174,9 @@ def _with_result_names(view: View) -> tuple[View, list[str]]:
         # Only the number of rows is asked for: carry any column.
         name = next(iter(schema(view.base)))
         return View(
-            Project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
+            build.project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
         ), names
-    base = Project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
+    base = build.project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
     return View(base, view.values, view.labels, view.index, view.rows), names
 
 
@@ -241,7 +250,7 @@ def _ensure(array: Any) -> Any:
 
 def scalar(view: View, call: AggregateCall) -> Any:
     """Run one aggregate over a view's base and return the Python value."""
-    plan = Aggregate(view.base, (), (("value", call),))
+    plan = build.aggregate(view.base, (), (("value", call),))
     return answer([plan])[0].item()
 
 
@@ -252,13 +261,22 @@ def count_rows(view: View) -> int:
     return int(scalar(view, AggregateCall("len", (), pl.Int64())))
 
 
+def has_rows(view: View) -> bool:
+    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
+    if view.rows is not None:
+        return view.rows > 0
+    name, dtype = next(iter(schema(view.base).items()))
+    first = Slice(build.project(view.base, ((name, Column(name, dtype)),)), 0, 1)
+    return execute([first], ordered=False)[0].height > 0
+
+
 def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     """A view that scans pandas data in memory.
 
     Parameters
     ----------
     columns
-        Arrays.
+        Arrays that nobody writes to while the view or a result of it lives: they are not copied.
     index, labels
         Row and column labels.
 
@@ -271,10 +289,11 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     names = column_names([*index_labels(spec), *labels])
     series: list[pl.Series] = []
     values: list[Value] = []
-    for name, array in zip(names, [*levels, *columns], strict=True):
+    for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
         if _tells_nan(array):
             raise Unsupported("NaN that is not missing in a nullable dtype")
-        column, nulls, nans = from_array(name, array)
+        own = i >= len(levels) or spec.kind != "labels"
+        column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
         series.append(column)
         values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
     frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})

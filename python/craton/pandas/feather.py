@@ -16,7 +16,14 @@ from craton.pandas.ipc_footer import Malformed, counts
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import reader
-from craton.pandas.stored import categorical_value, physical_schema, stored_value, stored_view, template_of
+from craton.pandas.stored import (
+    categorical_value,
+    physical_schema,
+    stored_value,
+    stored_view,
+    template_of,
+    unchanged,
+)
 from craton.pandas.view import Value
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -31,6 +38,7 @@ def read_feather(
     if not isinstance(location.path, str):
         raise Unsupported("a list of files")
     named = {} if dtype_backend in (None, pd.api.extensions.no_default) else {"dtype_backend": dtype_backend}
+    held = location.hold([location.path])
     schema, rows, nulls = _metadata(location)
 
     def read(table: pa.Table) -> pd.DataFrame:
@@ -46,7 +54,6 @@ def read_feather(
         return pd.read_feather(path, columns=columns, **named)
 
     names = location.scannable([location.path])
-    versions, held = location.states([location.path])
     through = location.filesystem if location.filesystem is not None and location.store is None else None
     if location.filesystem is None and any(pa.types.is_dictionary(field.type) for field in schema):
         from pyarrow.fs import LocalFileSystem
@@ -64,7 +71,7 @@ def read_feather(
         tuple(physicals.items()),
         "ipc",
         names,
-        versions,
+        held.versions,
         rows=rows,
         reopen=reopen if location.filesystem is None else None,
         storage_options=stores,
@@ -78,6 +85,7 @@ def read_feather(
             values[name] = _dictionary(base, name, location, schema, bool(nulls[name]))
         else:
             values[name] = stored_value(base, name, dtype, nulls[name])
+    unchanged(source)
     return lazy(DataFrame, stored_view(base, values, template, rows))
 
 

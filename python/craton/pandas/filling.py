@@ -14,8 +14,8 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
 from craton.pandas.elementwise import binary, is_na, literal, unit_and_type
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
-from craton.plan.operators import Project
 
 
 @lru_cache(maxsize=1024)
@@ -78,7 +78,7 @@ def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
         if value.dtype == BOOL:
             raise Unsupported("missing values in a boolean column")
         expr = Call("when", (mask.expr, value.expr, Literal(None, value.physical)), value.physical)
-        return Value(expr, value.dtype, nulls=True, source=(Project(held.base, (("value", expr),)), "value"))
+        return Value(expr, value.dtype, nulls=True, source=(build.project(held.base, (("value", expr),)), "value"))
     else:
         filler = constant(other, value)
     expr = Call("when", (mask.expr, value.expr, filler.expr), value.physical)

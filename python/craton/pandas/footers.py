@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from craton.lower.held import version_of
+from craton.errors import Unsupported
+from craton.lower.held import Version, settled_version
 from craton.pandas.remembered import remembered
 
 
@@ -24,11 +25,14 @@ class Footer:
         The columns in Arrow's types, with the metadata of the writer.
     missing
         Missing values by column; ``None`` where a row group does not tell.
+    version
+        Of the local file that it was read from.
     """
 
     rows: int
     schema: pa.Schema
     missing: dict[str, int | None]
+    version: Version | None = None
 
     @classmethod
     def of(cls, metadata: Any) -> Footer:
@@ -40,8 +44,13 @@ def local_footer(path: str) -> Footer:
     """The footer of a local file, kept for as long as the file stays as it is."""
     import pyarrow.parquet as pq
 
-    key = ("footer", os.path.abspath(path), version_of(os.stat(path)))
-    return remembered(key, lambda: Footer.of(pq.read_metadata(path)))
+    version = settled_version(path)
+    footer = remembered(
+        ("footer", os.path.abspath(path), version), lambda: replace(Footer.of(pq.read_metadata(path)), version=version)
+    )
+    if settled_version(path) != version:
+        raise Unsupported("a file that changes while it is opened")
+    return footer
 
 
 def _missing(metadata: Any) -> dict[str, int | None]:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from craton.pandas.calling_methods import FrameCalls
 from craton.pandas.cells import FrameCells
-from craton.pandas.counterparts import Counterpart, register
+from craton.pandas.counterparts import Counterpart, reduce_by_counterpart, register
 from craton.pandas.counting import FrameCounting
 from craton.pandas.frame_columns import FrameColumns
 from craton.pandas.frame_facts import FrameFacts
@@ -51,6 +51,7 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
     _stands_for = pd.DataFrame
 
     _mgr = LazyManager()
+    __reduce_ex__ = reduce_by_counterpart(pd.DataFrame)
 
     @property
     def _constructor(self) -> type[DataFrame]:

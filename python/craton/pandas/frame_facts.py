@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from pandas.core.indexes.api import ensure_index
 
+from craton import locks
 from craton.errors import Unsupported
 from craton.pandas.axes import column_axis, current, row_axis
 from craton.pandas.execute import count_rows
 from craton.pandas.lazy import lazy, replace_state
 from craton.pandas.native import is_lazy
 from craton.pandas.rows import relabelled
-from craton.pandas.view import View
 
 _columns = pd.DataFrame.__dict__["columns"]
 _index = pd.DataFrame.__dict__["index"]
@@ -26,8 +26,11 @@ _empty = pd.DataFrame.__mro__[1].__dict__["empty"]
 
 def set_row_labels(obj: Any, labels: Any) -> bool:
     """Give a lazy object other row labels; whether it could be done in the plan."""
+    held = current(obj.__dict__)
+    if held is None:
+        return False
     try:
-        replace_state(obj, relabelled(current(obj.__dict__), labels))
+        replace_state(obj, relabelled(held, labels))
     except Unsupported:
         return False
     return True
@@ -39,30 +42,32 @@ class FrameFacts:
     @property
     def columns(self: Any) -> pd.Index:
         """The column labels."""
-        if is_lazy(self):
-            return column_axis(self.__dict__)
+        if is_lazy(self) and (found := column_axis(self.__dict__)) is not None:
+            return found
         return _columns.__get__(self, type(self))
 
     @columns.setter
     def columns(self: Any, labels: Any) -> None:
-        if is_lazy(self):
-            held: View = current(self.__dict__)
-            new = ensure_index(labels)
-            if len(new) != len(held.values):
-                raise ValueError(
-                    f"Length mismatch: Expected axis has {len(held.values)} elements, "
-                    f"new values have {len(new)} elements"
-                )
-            self.__dict__["_view"] = replace(held, labels=new.view())
-            self.__dict__["_column_axis"] = (self.__dict__["_view"].labels, new)
-            return
+        state = self.__dict__
+        with locks.objects.of(id(state)):
+            held = current(state)
+            if held is not None:
+                new = ensure_index(labels)
+                if len(new) != len(held.values):
+                    raise ValueError(
+                        f"Length mismatch: Expected axis has {len(held.values)} elements, "
+                        f"new values have {len(new)} elements"
+                    )
+                state["_view"] = replace(held, labels=new.view())
+                state["_column_axis"] = (state["_view"].labels, new)
+                return
         _columns.__set__(self, labels)
 
     @property
     def index(self: Any) -> pd.Index:
         """The row labels; computed when somebody looks at them, and nothing else with them."""
-        if is_lazy(self):
-            return row_axis(self.__dict__)
+        if is_lazy(self) and (found := row_axis(self.__dict__)) is not None:
+            return found
         return _index.__get__(self, type(self))
 
     @index.setter
@@ -78,15 +83,17 @@ class FrameFacts:
         return [self.index, self.columns] if is_lazy(self) else _axes.__get__(self, type(self))
 
     def __len__(self: Any) -> int:
-        if is_lazy(self):
-            return count_rows(self.__dict__["_view"])
+        held = current(self.__dict__)
+        if held is not None:
+            return count_rows(held)
         return len(self._mgr.axes[1])
 
     @property
     def shape(self: Any) -> tuple[int, int]:
         """Rows and columns."""
-        if is_lazy(self):
-            return count_rows(self.__dict__["_view"]), len(self.__dict__["_view"].values)
+        held = current(self.__dict__)
+        if held is not None:
+            return count_rows(held), len(held.values)
         manager = self._mgr
         return len(manager.axes[1]), len(manager.axes[0])
 
@@ -104,22 +111,21 @@ class FrameFacts:
     @property
     def empty(self: Any) -> bool:
         """Whether there is no cell."""
-        if is_lazy(self):
-            held: View = self.__dict__["_view"]
+        held = current(self.__dict__)
+        if held is not None:
             return not held.values or (held.rows if held.rows is not None else len(self.head(1))) == 0
         return bool(_empty.__get__(self, type(self)))
 
     @property
     def dtypes(self: Any) -> pd.Series:
         """The dtype of each column."""
-        if is_lazy(self):
-            held: View = current(self.__dict__)
-            if all(value.definite for value in held.values):
-                from craton.pandas.series import Series
+        held = current(self.__dict__)
+        if held is not None and all(value.definite for value in held.values):
+            from craton.pandas.series import Series
 
-                data = np.empty(len(held.values), dtype=object)
-                data[:] = [value.dtype for value in held.values]
-                return Series(data, index=self.columns, dtype=object)
+            data = np.empty(len(held.values), dtype=object)
+            data[:] = [value.dtype for value in held.values]
+            return Series(data, index=self.columns, dtype=object)
         return pd.DataFrame.dtypes.fget(self)  # type: ignore[attr-defined]
 
     def __contains__(self: Any, key: Any) -> bool:
@@ -134,6 +140,7 @@ class FrameFacts:
 
     def copy(self: Any, deep: bool = True) -> Any:
         """A copy; of a plan, at no cost."""
-        if is_lazy(self):
-            return lazy(type(self), current(self.__dict__), self)
+        held = current(self.__dict__)
+        if held is not None:
+            return lazy(type(self), held, self)
         return pd.DataFrame.copy(self, deep)

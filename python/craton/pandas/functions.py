@@ -58,6 +58,7 @@ def function(name: str) -> Callable[..., Any] | None:
             return counted(*args, **kwargs)
         return crafted(theirs(*args, **kwargs))
 
+    wrapper.__module__ = "craton.pandas"  # where it is pickled from
     return wrapper
 
 

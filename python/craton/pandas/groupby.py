@@ -24,15 +24,14 @@ from craton import fallbacks
 from craton.errors import Unsupported
 from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
-from craton.pandas.calling_groups import apply_groups
-from craton.pandas.counterparts import crafted
+from craton.pandas.counterparts import counterpart_of, crafted
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
 from craton.pandas.groupby_template import frozen, remembered
-from craton.pandas.lazy import _fingerprint, lazy, view
-from craton.pandas.native import dispatch, getattr_static, inside_pandas, is_lazy, plain_pandas
+from craton.pandas.lazy import holds, lazy, view
+from craton.pandas.native import dispatch, getattr_static, inside_pandas, plain_pandas
 from craton.pandas.view import View
 from craton.plan.expr import Expr
 
@@ -47,10 +46,6 @@ class PandasState:
         if gb is None:
             raise AttributeError(self.name)
         own = gb.__dict__
-        if self.name == "obj":
-            with plain_pandas():
-                own["obj"] = own["_parent"].obj[own["_selection"]]
-            return own["obj"]
         if not inside_pandas():
             fallbacks.count(f"{type(gb).__name__}.{self.name}", "not native")
         with plain_pandas():
@@ -63,7 +58,6 @@ class PandasState:
 class NativeGroupBy:
     """What both classes share."""
 
-    obj = PandasState()
     _grouper = PandasState()
     exclusions = PandasState()
 
@@ -85,10 +79,11 @@ class NativeGroupBy:
         frame = own["_frame"]
         source = lazy(type(frame), own["_seen"], frame) if self._changed() else frame
         _ = source._mgr
-        by = _own_columns(own["keys"], own["_plan"], source)
+        by = _own_columns(own["_by"], own["_plan"], source)
         pandas_class = PandasSeriesGroupBy if isinstance(frame, pd.Series) else PandasFrameGroupBy
         made = pandas_class(source, by, level=own["level"], **options)
         _ = frame._mgr
+        made.obj = frame
         return made
 
     def __reduce__(self: Any) -> Any:
@@ -104,7 +99,28 @@ class NativeGroupBy:
         return plan
 
     def _changed(self: Any) -> bool:
-        return _mutated(self.__dict__["_frame"], self.__dict__["_seen"])
+        return not holds(self.__dict__["_frame"], self.__dict__["_seen"])
+
+    def _note_use(self: Any, method: str) -> None:
+        """What pandas' method would have kept of the grouped columns, kept for its later calls."""
+        own = self.__dict__
+        fresh = _KEEPING_NOTHING if own["_selection"] is not None else _KEEPING_NOTHING | _OF_ALL_COLUMNS
+        if not own["_plan"].single and method not in fresh:
+            own["_used"] = True
+
+    def _keep_used(self: Any) -> None:
+        """Give pandas the columns that an earlier call used, if the grouped frame was changed in place since."""
+        own = self.__dict__
+        if own.get("_used") and "_obj_with_exclusions" not in own.get("_cache", {}) and self._changed():
+            with plain_pandas():
+                source = lazy(type(own["_frame"]), own["_seen"], own["_frame"])
+                if own["_selection"] is not None:
+                    used = source[own["_selection"]]
+                elif self.exclusions:
+                    used = source._drop_axis(self.exclusions, axis=1)
+                else:
+                    return
+                own.setdefault("_cache", {})["_obj_with_exclusions"] = used
 
     def _settle(self: Any) -> None:
         """Decide dtypes that depend on the data."""
@@ -140,30 +156,22 @@ class NativeGroupBy:
 
     def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
         """A group-by of some of the columns."""
-        plan = self.__dict__["_plan"].selecting(positions, single)
         own = self.__dict__
-        return _make(cls, own["_frame"], own["_seen"], plan, self.keys, self.level, key, self)
+        plan, frame, seen = own["_plan"].selecting(positions, single), own["_frame"], own["_seen"]
+        if single:  # which is of the column as it is now, whatever becomes of the frame
+            from craton.pandas.series import Series
+
+            column = seen.position(key)
+            frame = lazy(Series, seen.series(seen.values[column], seen.labels[column]), frame)
+            seen = view(frame)
+        return _make(cls, frame, seen, plan, self.keys, self.level, key, self)
 
 
 def _restored(cls: type, state: dict[str, Any]) -> Any:
-    """A group-by of pandas' own class, from a pickle."""
-    groups: Any = object.__new__(cls)
+    """A group-by that pandas made, from a pickle."""
+    groups: Any = object.__new__(counterpart_of(cls))
     groups.__dict__.update(state)
     return groups
-
-
-def _mutated(frame: Any, held: Any) -> bool:
-    """Whether an object holds something else than when it was grouped; running its plan changes nothing."""
-    state = frame.__dict__
-    if is_lazy(frame):
-        return state["_view"] is not held
-    scan = state.get("_scan")
-    if scan is not None and scan[2].base is held.base:
-        return bool(_fingerprint(frame._mgr) != scan[0])
-    shared = state.get("_shared")
-    return shared is None or bool(
-        _fingerprint(frame._mgr)[: -len(frame.axes)] != _fingerprint(shared)[: -len(frame.axes)]
-    )
 
 
 def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
@@ -195,10 +203,25 @@ def _make(
     state = gb.__dict__
     state.update(_options(plan.options))
     state.update(keys=by, level=level, _selection=selection, _parent=parent)
-    state.update(_frame=frame, _seen=seen, _plan=plan)
-    if parent is None or not plan.single:
-        state["obj"] = frame
+    state.update(_frame=frame, _seen=seen, _plan=plan, obj=frame)
+    state["_by"] = list(map(_frozen, by)) if isinstance(by, list) else _frozen(by)
     return gb
+
+
+def _frozen(key: Any) -> Any:
+    """A key as it is now; what is written to a Series later does not change it."""
+    return lazy(type(key), view(key), key) if isinstance(key, pd.Series) else key
+
+
+#: Methods for which pandas keeps nothing of the grouped frame: they see what is assigned to it between two calls.
+_KEEPING_NOTHING = frozenset({"__getitem__", "__len__", "groups", "indices", "ngroups", "pipe", "size"})
+#: Those for which it keeps nothing where no columns were selected.
+_OF_ALL_COLUMNS = frozenset(
+    [
+        *("__iter__", "boxplot", "ewm", "expanding", "filter", "get_group", "head", "ndim", "nth", "plot", "rolling"),
+        *("sample", "tail"),
+    ]
+)
 
 
 def group(obj: Any, by: Any, level: Any, options: Options) -> Any:
@@ -249,6 +272,9 @@ def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
 def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     if not callable(func):
         raise Unsupported("apply of no function")
+    from craton.pandas.calling_groups import apply_groups
+
+    self._current()
     with plain_pandas():
         made = self._made()
     return crafted(apply_groups(made, f"{type(self).__name__}.apply", func, args, kwargs))
@@ -354,10 +380,11 @@ class _NthSelector(GroupByNthSelector):
         gb: Any = self.groupby_object
         if inside_pandas():
             return gb._nth(n, dropna)
-        return dispatch(f"{type(gb).__name__}.nth", _nth, type(gb)._nth, gb, (n, dropna), {})
+        return dispatch(f"{type(gb).__name__}.nth", _nth, _nth_in_pandas, gb, (n, dropna), {})
 
     def __getitem__(self, n: Any) -> Any:
         fallbacks.count(f"{type(self.groupby_object).__name__}.nth", "nth[...]")
+        self.groupby_object._keep_used()
         with plain_pandas():
             return super().__getitem__(n)
 
@@ -365,7 +392,14 @@ class _NthSelector(GroupByNthSelector):
 def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
     if dropna:
         raise Unsupported("nth with dropna")
-    return self._rows(windows.nth(self._current(), n))
+    rows = self._rows(windows.nth(self._current(), n))
+    self._note_use("nth")
+    return rows
+
+
+def _nth_in_pandas(self: Any, n: Any, dropna: Any = None) -> Any:
+    self._keep_used()
+    return type(self)._nth(self, n, dropna)
 
 
 def _ngroups(self: Any) -> int:
@@ -383,6 +417,10 @@ def _getattr(self: Any, name: str) -> Any:
 
 
 def _ndim(self: Any) -> int:
+    if isinstance(self._selection, list) and self._changed():
+        self._keep_used()
+        with plain_pandas():
+            return int(self._selected_obj.ndim)
     return 1 if self.__dict__["_plan"].single else 2
 
 
@@ -434,14 +472,20 @@ def _method(label: str, function: Callable[..., Any], fallback: Callable[..., An
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if inside_pandas():
             return fallback(self, *args, **kwargs)
-        return dispatch(label, settling, fallback, self, args, kwargs)
+        return dispatch(label, settling, in_pandas, self, args, kwargs)
 
     def settling(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return function(self, *args, **kwargs)
+            result = function(self, *args, **kwargs)
         except Undecided:
             self._settle()
-            return function(self, *args, **kwargs)
+            result = function(self, *args, **kwargs)
+        self._note_use(fallback.__name__)
+        return result
+
+    def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._keep_used()
+        return fallback(self, *args, **kwargs)
 
     method.__craton_native__ = function  # type: ignore[attr-defined]
     return method
@@ -450,6 +494,7 @@ def _method(label: str, function: Callable[..., Any], fallback: Callable[..., An
 def _property(label: str, function: Callable[..., Any], attribute: Any) -> Callable[[Any], Any]:
     def getter(self: Any) -> Any:
         def pandas_get(gb: Any) -> Any:
+            gb._keep_used()
             return attribute.__get__(gb, type(gb))
 
         return pandas_get(self) if inside_pandas() else dispatch(label, function, pandas_get, self, (), {})

@@ -20,8 +20,9 @@ from craton.pandas.groupby_keys import Grouped
 from craton.pandas.groupby_template import named_arguments
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Named, Operator, Project, Scan
+from craton.plan.operators import Aggregate, AggregateCall, Named, Operator, Scan
 from craton.plan.sources import MemorySource
 
 Probe = Callable[..., Any]
@@ -101,9 +102,9 @@ def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Val
         if value.nulls:
             base, by, args = rows(state, [value.expr])
             named = tuple((f"key{i}", key) for i, key in enumerate(by))
-            counts = Aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
+            counts = build.aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
             least = AggregateCall("min", (counts.column("n"),), pl.Int64())
-            if execute([Aggregate(counts, (), (("least", least),))], ordered=False)[0].item() == 0:
+            if execute([build.aggregate(counts, (), (("least", least),))], ordered=False)[0].item() == 0:
                 raise Unsupported("a group without a value")
     held, exprs = state.held.sealed_with([key.value.clean.expr for key in state.keys])
     held = held.numbered()
@@ -185,7 +186,7 @@ def aggregate(
         for name, out in zip(value_names, outcomes, strict=True)
     )
     named = tuple(zip(key_names, keys, strict=True))
-    return key_names, value_names, Aggregate(base, named, calls, state.options.sort)
+    return key_names, value_names, build.aggregate(base, named, calls, state.options.sort)
 
 
 def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], list[Expr]]:
@@ -205,7 +206,7 @@ def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], l
         for expr in every:
             name = next(names)
             columns.setdefault(expr, (name, expr))
-        base = Project(base, tuple(columns.values()))
+        base = build.project(base, tuple(columns.values()))
         every = [Column(columns[expr][0], dtype_of(expr)) for expr in every]
     found_keys, found = every[: len(keys)], every[len(keys) :]
     if state.options.dropna:
@@ -215,7 +216,7 @@ def rows(state: Grouped, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr], l
             if key.nulls
         ]
         if present:
-            base = Filter(base, conjunction(present))
+            base = build.filter(base, conjunction(present))
     return base, found_keys, found
 
 

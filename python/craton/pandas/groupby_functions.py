@@ -163,11 +163,16 @@ def _extreme(function: str) -> Builder:
         _refuse(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
             raise Unsupported("min_count")
-        wanted = physical(dtype)  # that of describe is of floats
-        expr = value.expr if value.physical == wanted else Call("cast", (value.expr,), wanted)
-        return Outcome(function, (expr,), dtype, nulls=value.nulls)
+        return Outcome(function, (_as_result(value, dtype),), dtype, nulls=value.nulls)
 
     return build
+
+
+def _as_result(value: Value, dtype: DtypeObj) -> Expr:
+    """A column as what its own values are in a result: ``describe`` gives the least of some integers as a float."""
+    wanted = physical(dtype)
+    numbers = wanted.is_numeric() and value.physical.is_numeric()
+    return Call("cast", (value.expr,), wanted) if numbers and wanted != value.physical else value.expr
 
 
 def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:

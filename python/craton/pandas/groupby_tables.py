@@ -15,8 +15,9 @@ from craton.pandas.groupby_aggregates import Pair, Probe, rows, summarise
 from craton.pandas.groupby_keys import Grouped, Key
 from craton.pandas.groupby_windows import Result
 from craton.pandas.view import Value, View, column_names
+from craton.plan import build
 from craton.plan.expr import Call, Expr, conjunction
-from craton.plan.operators import Aggregate, AggregateCall, Filter
+from craton.plan.operators import AggregateCall
 
 STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("count", {}),
@@ -74,12 +75,12 @@ def value_counts(
         if key.value.clean.nulls and dropna
     ]
     if present:
-        base = Filter(base, conjunction(present))
+        base = build.filter(base, conjunction(present))
     every = [*state.keys, *values]
     *names, count_name = column_names([*(key.name for key in every), "count"])
     call = AggregateCall("len", (), physical(dtype))
     named = tuple(zip(names, [*keys, *counted], strict=True))
-    counts = Aggregate(base, named, ((count_name, call),), sort=False)
+    counts = build.aggregate(base, named, ((count_name, call),), sort=False)
     columns = [
         *(Value(counts.column(name), key.value.dtype) for name, key in zip(names, every, strict=True)),
         Value(counts.column(count_name), dtype),

@@ -20,8 +20,9 @@ from craton.pandas.groupby_functions import Undecided, outcome
 from craton.pandas.groupby_keys import Grouped
 from craton.pandas.run import execute
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Expr, Literal, Options, Window, conjunction, options
-from craton.plan.operators import Aggregate, AggregateCall, Project
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
+from craton.plan.operators import AggregateCall
 
 Result = tuple[View, pd.DataFrame | pd.Series]
 
@@ -55,7 +56,7 @@ def over(
 ) -> Value:
     """A window function over the rows of each group; rows without a key get ``otherwise``, or a missing value."""
     kind = physical(dtype)
-    expr: Expr = Window(function, tuple(args), kind, _partition(state), choice)
+    expr: Expr = WindowCall(function, tuple(args), kind, _partition(state), choice)
     keyed = _keyed(state)
     if keyed is not None:
         expr = Call("when", (keyed, expr, Literal(None, kind) if otherwise is None else otherwise), kind)
@@ -66,7 +67,7 @@ def over(
 def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
     if not nulls or with_missing(dtype) == dtype:
         return None
-    return Project(state.held.base, (("value", expr),)), "value"
+    return build.project(state.held.base, (("value", expr),)), "value"
 
 
 def like_rows(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
@@ -142,9 +143,9 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
 def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
     """The number of each row in its group."""
     template = probe("cumcount", ascending=ascending)
-    number: Expr = Window("row_number", (), pl.Int64(), _partition(state))
+    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     if not ascending:
-        last = Call("sub", (Window("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
+        last = Call("sub", (WindowCall("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
         number = Call("sub", (last, number), pl.Int64())
     return like_rows(state, [_where_keyed(state, number)], template), template
 
@@ -262,7 +263,7 @@ def rank(
         if not pct:
             return rank
         function, arg = ("max", (rank.expr,)) if method == "dense" else ("count", (clean.expr,))
-        count = Window(function, arg, physical(dtype), _partition(state))
+        count = WindowCall(function, arg, physical(dtype), _partition(state))
         return replace(rank, expr=Call("truediv", (rank.expr, count), physical(dtype)))
 
     return _each(state, template, build)
@@ -278,7 +279,7 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
         raise Unsupported("ngroup of missing keys")
     choice = options(descending=not ascending)
     number = Call(
-        "sub", (Window("rank_dense", (key.expr,), pl.Int64(), (), choice), Literal(1, pl.Int64())), pl.Int64()
+        "sub", (WindowCall("rank_dense", (key.expr,), pl.Int64(), (), choice), Literal(1, pl.Int64())), pl.Int64()
     )
     return like_rows(state, [_where_keyed(state, number)], template), template
 
@@ -287,10 +288,10 @@ def nth(state: Grouped, n: Any) -> Expr:
     """The n-th row of each group, from the end if it is negative."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise Unsupported("n is no integer")
-    number: Expr = Window("row_number", (), pl.Int64(), _partition(state))
+    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     place: Expr = Literal(int(n), pl.Int64())
     if n < 0:
-        place = Call("add", (Window("len", (), pl.Int64(), _partition(state)), place), pl.Int64())
+        place = Call("add", (WindowCall("len", (), pl.Int64(), _partition(state)), place), pl.Int64())
     return picked(state, Call("eq", (number, place), pl.Boolean()))
 
 
@@ -298,8 +299,8 @@ def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
     """``head`` and ``tail``: the first or last rows of each group."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
         raise Unsupported("n is no integer")
-    number: Expr = Window("row_number", (), pl.Int64(), _partition(state))
-    size: Expr = Window("len", (), pl.Int64(), _partition(state))
+    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
+    size: Expr = WindowCall("len", (), pl.Int64(), _partition(state))
     if name == "tail":
         one = Literal(1, pl.Int64())
         number = Call("sub", (Call("sub", (size, one), pl.Int64()), number), pl.Int64())
@@ -324,7 +325,7 @@ def count_groups(state: Grouped) -> int:
     """The number of groups."""
     base, keys, _ = rows(state, ())
     named = tuple((f"key{i}", key) for i, key in enumerate(keys))
-    return count_rows(View(Aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
+    return count_rows(View(build.aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
 
 
 def one_group(state: Grouped, name: Any, listed: bool) -> Expr:
@@ -335,7 +336,7 @@ def one_group(state: Grouped, name: Any, listed: bool) -> Expr:
     found = [_equals(key.value, one) for key, one in zip(state.keys, names, strict=True)]
     predicate = conjunction(found)
     call = AggregateCall("any", (predicate,), pl.Boolean())
-    if not execute([Aggregate(state.held.base, (), (("found", call),))], ordered=False)[0].item():
+    if not execute([build.aggregate(state.held.base, (), (("found", call),))], ordered=False)[0].item():
         raise Unsupported("no group of that name")
     return predicate
 

@@ -22,8 +22,7 @@ from pandas.core.groupby import generic
 from pandas.core.window import ewm, expanding, rolling
 
 from craton.errors import Unsupported
-from craton.pandas.calling_groups import apply_groups
-from craton.pandas.counterparts import crafted, register
+from craton.pandas.counterparts import crafted, reduce_by_counterpart, register
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, native, stays_in_pandas
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
@@ -136,6 +135,8 @@ def _calling(label: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def wrapper(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
         if not inside_pandas():
+            from craton.pandas.calling_groups import apply_groups
+
             with contextlib.suppress(Unsupported):
                 return crafted(apply_groups(self, label, func, args, kwargs))
         return counted(self, func, *args, **kwargs)
@@ -159,6 +160,7 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
         "__doc__": theirs.__doc__,
         "__module__": theirs.__module__,
         "__qualname__": theirs.__qualname__,
+        "__reduce_ex__": reduce_by_counterpart(theirs),
     }
     for name in dir(theirs):
         attribute = getattr_static(theirs, name)

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from craton.config import options as settings
 from craton.errors import Unsupported
-from craton.lower.held import HeldFiles
 from craton.lower.json_lines import scan_json_lines, scan_number_texts, scan_numbers
 from craton.pandas.csv import ROW_BYTES
 from craton.pandas.csv_inference import collect
@@ -31,9 +30,10 @@ from craton.pandas.dates_text import DATE_FORMATS, date_format_of, dates_everywh
 from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
-from craton.pandas.locations import locate
+from craton.pandas.locations import Location, locate
 from craton.pandas.native import plain_pandas, reader
 from craton.pandas.remembered import remembered
+from craton.pandas.stored import unchanged
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, options
 from craton.plan.operators import Scan
@@ -107,7 +107,7 @@ def read_json(path_or_buf: Any, **given: Any) -> Any:
 
 
 def _view(path: str, reopen: Any) -> View:
-    held = HeldFiles([path])
+    held = Location(path).hold([path])
     records, sample = _sample(path)
     escapes = remembered(("json text", path, held.versions), lambda: _check_text(path))
     lines = _established(path, held.versions, records, escapes)
@@ -128,6 +128,7 @@ def _view(path: str, reopen: Any) -> View:
     )
     base = Scan(source, tuple(name for name, _ in source.columns))
     values = tuple(_value(base, lines, facts, name, kind, records, sample) for name, kind in lines.kinds)
+    unchanged(source)
     return View(base, values, labels, rows=facts.rows)
 
 

@@ -7,20 +7,20 @@ class instead, runs the view and stores what pandas expects. From then on the ob
 from __future__ import annotations
 
 import sys
-import weakref
 from typing import Any
 
 import pandas as pd
 from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
-from craton import events, fallbacks
+from craton import events, fallbacks, locks
 from craton.errors import Unsupported
 from craton.pandas.axes import current
 from craton.pandas.counterparts import own_class, plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
+from craton.pandas.living import register
 from craton.pandas.native import inside_pandas
-from craton.pandas.sharing import register
+from craton.pandas.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
 from craton.pandas.view import Carried, View, name_index
 
 
@@ -30,19 +30,22 @@ class LazyManager:
     def __get__(self, obj: Any, owner: type | None = None) -> Any:
         if obj is None:
             return self
-        if "_view" not in obj.__dict__:
-            raise AttributeError("_mgr")
-        view = current(obj.__dict__)
-        arrays, index = materialise(view)
-        if isinstance(obj, pd.Series):
-            manager = series_manager(arrays[0], index)
-        else:
-            manager = block_manager(arrays, index, view.labels)
-        obj.__dict__["_mgr"] = manager
-        del obj.__dict__["_view"]
-        obj.__dict__["_origin"] = (_fingerprint(manager), _identities(view))
-        keep_unchanged(manager)  # the buffers are shared with the result that is remembered
-        obj.__dict__["_shared"] = manager.copy(deep=False)
+        state = obj.__dict__
+        with locks.objects.of(id(state)):
+            if "_mgr" in state:  # another thread has just computed it
+                return state["_mgr"]
+            view = current(state)
+            if view is None:
+                raise AttributeError("_mgr")
+            arrays, index = materialise(view)
+            if isinstance(obj, pd.Series):
+                manager = series_manager(arrays[0], index)
+            else:
+                manager = block_manager(arrays, index, view.labels)
+            keep_unchanged(manager)  # the buffers are shared with the result that is remembered
+            state["_origin"] = (fingerprint(manager), _identities(view))
+            state["_mgr"] = manager
+            del state["_view"]
         if not inside_pandas():
             _report(type(obj).__name__)
         return manager
@@ -151,72 +154,33 @@ def view(obj: Any) -> View:
     if not is_nan_na():
         raise Unsupported("future.distinguish_nan_and_na is set")
     state = obj.__dict__
-    if "_view" in state:
-        return current(state)
+    planned = current(state)
+    if planned is not None:
+        return planned
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
         raise Unsupported(f"no view of a {type(obj).__name__}")
     if not plannable(type(obj)):
         raise Unsupported(f"a class of the user's: {type(obj).__name__}")
-    manager = obj._mgr
-    cached = state.get("_scan")
-    if cached is not None and _fingerprint(manager) == cached[0]:
-        scanned: View = cached[2]
+    with locks.objects.of(id(state)):
+        return _scanned(obj)
+
+
+def _scanned(obj: Any) -> View:
+    """The view that scans what is in memory: the same until that is changed."""
+    state, manager = obj.__dict__, obj._mgr
+    cached: Scanned | None = state.get("_scan")
+    if cached is not None and cached.is_of(manager):
+        scanned = cached.view
         if isinstance(obj, pd.Series):
             return View(scanned.base, scanned.values, name_index(obj._name), scanned.index, scanned.rows)  # type: ignore[attr-defined]
         return scanned
-    snapshot = manager.copy(deep=False)
+    snapshot, columns, watched = snapshot_of(manager)
     if isinstance(obj, pd.Series):
-        scanned = view_of([snapshot.array], snapshot.axes[0], name_index(obj._name))  # type: ignore[attr-defined]
+        scanned = view_of(columns, snapshot.axes[0], name_index(obj._name))  # type: ignore[attr-defined]
     else:
-        arrays = [snapshot.iget_values(i) for i in range(len(snapshot.axes[0]))]
-        scanned = view_of(arrays, snapshot.axes[1], snapshot.axes[0])
-    keep_unchanged(manager)
-    state["_scan"] = (_fingerprint(manager), snapshot, scanned)
+        scanned = view_of(columns, snapshot.axes[1], snapshot.axes[0])
+    state["_scan"] = Scanned(fingerprint(manager), snapshot, scanned, watched)
     return scanned
-
-
-class _Plan:
-    """Stands for the plans that read pandas' memory, among those who refer to a block."""
-
-
-_PLANS = _Plan()
-
-
-def keep_unchanged(manager: Any) -> None:
-    """Have pandas copy the blocks of a manager before anything writes to them, for as long as they live.
-
-    Plans read them without a copy, and their results may still be parts of them when the plans, and the object that was
-    scanned, are gone. So the blocks count as referred to by one more, who never goes.
-    """
-    for block in manager.blocks:
-        referring = block.refs.referenced_blocks
-        if not any(reference() is _PLANS for reference in referring):
-            referring.append(weakref.ref(_PLANS))
-
-
-class _Same:
-    """Equal to another exactly if both hold the same object, which stays alive meanwhile."""
-
-    __slots__ = ("held",)
-
-    def __init__(self, held: object) -> None:
-        self.held = held
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.held is other.held
-
-    def __hash__(self) -> int:
-        return id(self.held)
-
-
-def _fingerprint(manager: Any) -> tuple[Any, ...]:
-    """What changes when a manager's data or labels change: its arrays and axes by identity, the axes' names."""
-    return (
-        *(_Same(block.values) for block in manager.blocks),
-        *(_Same(axis) for axis in manager.axes),
-        *(tuple(axis.names) for axis in manager.axes),
-        *(getattr(axis, "freq", None) for axis in manager.axes),
-    )
 
 
 def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
@@ -225,15 +189,27 @@ def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
     That holds whether they have been run since or not; what was written to in place is nothing that is known.
     """
     state = obj.__dict__
-    if "_view" in state:
-        return _identities(current(state))
+    planned = current(state)
+    if planned is not None:
+        return _identities(planned)
     origin, scan = state.get("_origin"), state.get("_scan")
     if origin is None and scan is None:
         return []
-    now = _fingerprint(obj._mgr)
-    if origin is not None and now == origin[0]:
+    if origin is not None and fingerprint(obj._mgr) == origin[0]:
         return origin[1]  # type: ignore[no-any-return]
-    return _identities(scan[2]) if scan is not None and now == scan[0] else []
+    return _identities(scan.view) if scan is not None and scan.is_of(obj._mgr) else []
+
+
+def holds(obj: Any, held: View) -> bool:
+    """Whether an object holds a view that was its own once; running the plan changes nothing, assigning in place does."""
+    state = obj.__dict__
+    planned = current(state)
+    if planned is not None:
+        return planned is held
+    manager, scan, origin = obj._mgr, state.get("_scan"), state.get("_origin")
+    if scan is not None and scan.view.base is held.base:
+        return bool(scan.is_of(manager))
+    return origin is not None and origin[1] == _identities(held) and origin[0] == fingerprint(manager)
 
 
 def _identities(held: View) -> list[tuple[bytes, bytes]]:
@@ -246,8 +222,9 @@ def _identities(held: View) -> list[tuple[bytes, bytes]]:
 def replace_state(obj: Any, new: View) -> None:
     """Make an object hold another view: what an assignment in place does."""
     state = obj.__dict__
-    for name in ("_mgr", "_scan", "_shared", "_origin", "_peeks"):
-        state.pop(name, None)
-    state["_view"] = new
-    if isinstance(obj, pd.Series):
-        state["_name"] = new.labels[0]
+    with locks.objects.of(id(state)):
+        state["_view"] = new
+        for name in ("_mgr", "_scan", "_origin", "_peeks"):
+            state.pop(name, None)
+        if isinstance(obj, pd.Series):
+            state["_name"] = new.labels[0]

@@ -7,16 +7,18 @@ store, or that it can't. Then the files are read through fsspec, lazily too.
 from __future__ import annotations
 
 import glob
+import hashlib
 import io
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from craton.errors import Unsupported
-from craton.lower.held import HeldFiles
+from craton.lower.held import HeldFiles, HeldObjects
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*(::[A-Za-z0-9+.\-]+)*://")
 _GLOB = frozenset("*?[")
@@ -70,12 +72,20 @@ class Location:
             return tuple(files)
         return tuple(name if _URL.match(name) else f"{self.scheme}://{name}" for name in files)
 
-    def states(self, files: Sequence[str]) -> tuple[Any, HeldFiles | None]:
-        """What tells that the files changed, and what holds them open."""
+    def hold(self, files: Sequence[str]) -> HeldFiles | HeldObjects:
+        """The files as they are now: what tells that they changed, and keeps them readable where that can be.
+
+        Raises
+        ------
+        Unsupported
+            If there is no such file: pandas words the error.
+        """
         if self.filesystem is None:
-            held = HeldFiles(files)
-            return held.versions, held
-        return tuple(_state(self.filesystem, name) for name in files), None
+            try:
+                return HeldFiles(files)
+            except OSError as error:
+                raise Unsupported(f"a file that pandas should open: {error}") from error
+        return HeldObjects(self.scannable(files), [partial(_state, self.filesystem, name) for name in files])
 
 
 def locate(path: Any, storage_options: Mapping[str, Any] | None = None, *, patterns: bool = False) -> Location:
@@ -181,21 +191,42 @@ def object_store_options(scheme: str, given: Mapping[str, Any]) -> dict[str, str
     return None
 
 
+#: What file systems of fsspec call what changes with an object's content: tags and versions, and times.
+_TAGS = (
+    *("ETag", "etag", "e_tag", "VersionId", "version_id", "version", "generation", "content_hash", "content_md5"),
+    *("contentMd5", "md5Hash", "checksum", "crc32c", "sha256", "oid", "blob_id"),
+)
+_TIMES = ("LastModified", "last_modified", "modified", "mtime", "updated", "created", "last_commit")
+
+
 def _state(filesystem: Any, name: str) -> Any:
+    """What tells one state of a remote file from another; None if nothing does, or it is gone."""
     if isinstance(filesystem, HttpFiles):
         return filesystem.state(name)
     try:
-        if hasattr(filesystem, "ukey"):
-            return filesystem.ukey(name)
-        info = filesystem.get_file_info(name)
-        return info.size, info.mtime_ns
+        if hasattr(filesystem, "get_file_info"):
+            return _arrow_state(filesystem, name)
+        if "memory" in filesystem.protocol:  # whose files are changed without a trace
+            return hashlib.blake2b(filesystem.cat_file(name), digest_size=16).hexdigest()
+        filesystem.invalidate_cache(name)
+        info = filesystem.info(name)
     except Exception:
-        return object_identity()
+        return None
+    told = tuple((key, str(info[key])) for key in (*_TAGS, *_TIMES) if info.get(key) is not None)
+    if not told:
+        try:
+            told = (("modified", str(filesystem.modified(name))),)
+        except Exception:
+            return None
+    return ("size", info.get("size")), *told
 
 
-def object_identity() -> str:
-    """A version that equals no other: for files that can't tell theirs."""
-    return os.urandom(16).hex()
+def _arrow_state(filesystem: Any, name: str) -> Any:
+    info = filesystem.get_file_info(name)
+    with filesystem.open_input_file(name) as file:
+        metadata = dict(file.metadata() or {})
+    tag = metadata.get(b"ETag") or metadata.get("ETag")
+    return None if tag is None and info.mtime_ns is None else (info.size, info.mtime_ns, tag)
 
 
 class HttpFiles:
@@ -211,11 +242,14 @@ class HttpFiles:
         """
         return HttpFile(url)
 
-    def state(self, url: str) -> tuple[str, ...]:
-        """What the server says of the file's version."""
-        headers = _head(url)
+    def state(self, url: str) -> tuple[str, ...] | None:
+        """What the server says of the file's version; None if it says nothing, or has it no more."""
+        try:
+            headers = _head(url)
+        except Unsupported:
+            return None
         told = tuple(headers.get(name, "") for name in ("Content-Length", "Last-Modified", "ETag"))
-        return told if any(told[1:]) else (*told, object_identity())
+        return told if any(told[1:]) else None
 
 
 def _head(url: str) -> Any:

@@ -16,8 +16,8 @@ from craton.pandas.elementwise import binary, is_missing, is_na
 from craton.pandas.execute import count_rows
 from craton.pandas.filling import constant
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Values
-from craton.plan.operators import Project
 
 MANY = 100_000
 """A mapping of more values than this is a join, which pandas does so far."""
@@ -59,7 +59,7 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
         expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
     if with_missing(dtype) == dtype:
         return Value(expr, dtype, nulls=True, nans=target.is_float())
-    return Value(expr, dtype, nulls=True, source=(Project(held.base, (("mapped", expr),)), "mapped"))
+    return Value(expr, dtype, nulls=True, source=(build.project(held.base, (("mapped", expr),)), "mapped"))
 
 
 def _table(mapper: Any) -> pd.Series:

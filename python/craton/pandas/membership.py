@@ -16,8 +16,9 @@ from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, one_row, stamp_dtype
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
-from craton.plan.operators import Filter, Operator, Project, Scan
+from craton.plan.operators import Operator, Scan
 from craton.plan.sources import MemorySource
 
 MANY = 1000
@@ -34,11 +35,11 @@ def is_in_view(value: Value, other: View) -> Value:
         raise Unsupported("a column whose dtype depends on the data")
     dtype = _result_dtype(value.dtype, empty_series(wanted.dtype))
     left, right = _common(value, wanted)
-    plan: Operator = Project(other.base, (("value", right.clean.expr),))
+    plan: Operator = build.project(other.base, (("value", right.clean.expr),))
     if _is_nullable_number(value.dtype) and (right.nulls or right.nans):
         _na_is_no_member(value.dtype)
         present = Call("not", (Call("is_null", (Column("value", right.physical),), pl.Boolean()),), pl.Boolean())
-        plan = Filter(plan, present)
+        plan = build.filter(plan, present)
     return Value(Member(left.clean.expr, plan), dtype, nulls=False)
 
 

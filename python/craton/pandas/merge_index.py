@@ -12,11 +12,13 @@ from typing import Any
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import is_float
+from craton.pandas.execute import has_rows
 from craton.pandas.merge_keys import KeyPair, KeyRef, Keys
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Call, Column, roots, substitute
-from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, schema
+from craton.plan import build
+from craton.plan.expr import Call, roots, substitute
+from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def check_labels(
         side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
         if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
             raise Unsupported("an index that may get missing labels")
-        if kind == "inner" and _types(side) != _types(other) and not _has_rows(left if side is ours else right):
+        if kind == "inner" and _types(side) != _types(other) and not has_rows(left if side is ours else right):
             raise Unsupported("an inner join of no rows with an index, whose labels the result has then")
         return
     if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
@@ -75,15 +77,6 @@ def check_labels(
         raise Unsupported("an anti merge of MultiIndexes")
 
 
-def _has_rows(held: View) -> bool:
-    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
-    if held.rows is not None:
-        return held.rows > 0
-    name, dtype = next(iter(schema(held.base).items()))
-    first = Slice(Project(held.base, ((name, Column(name, dtype)),)), 0, 1)
-    return execute([first], ordered=False)[0].height > 0
-
-
 def _types(index: IndexSpec) -> list[Any]:
     return [index.kind == "multi", index.names, [value.dtype for value in index.values]]
 
@@ -91,13 +84,13 @@ def _types(index: IndexSpec) -> list[Any]:
 def _may_descend(held: View) -> bool:
     """Whether labels that may be a range descend: looks at two rows, where the plan does not tell."""
     base, label = held.base, held.index.values[0].expr
-    while isinstance(base, (Project, Filter, Slice)):
+    while isinstance(base, (Project, Window, Filter, Slice)):
         if isinstance(base, Project):
             label = substitute(label, dict(base.columns))
         base = base.input
     if isinstance(base, RowNumber) and roots(label) == {base.name}:
         return False
-    first = Slice(Project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
+    first = Slice(build.project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
     labels = execute([first])[0].get_column("label").to_list()
     return len(labels) == 2 and labels[0] > labels[1]
 

@@ -20,8 +20,9 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.run import execute
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
-from craton.plan.operators import Aggregate, AggregateCall, Filter
+from craton.plan.operators import AggregateCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +248,11 @@ def _only_whole(value: Value, integer: pl.DataType, held: View) -> None:
     whole = Call("eq", (Call("cast", (back,), value.physical), clean), pl.Boolean())
     wrong = Call("not", (Call("fill_null", (whole, Literal(False, pl.Boolean())), pl.Boolean()),), pl.Boolean())
     present = Call("not", (Call("is_null", (clean,), pl.Boolean()),), pl.Boolean())
-    odd = Filter(held.base, Call("and", (present, wrong), pl.Boolean()))
+    odd = build.filter(held.base, Call("and", (present, wrong), pl.Boolean()))
     try:
-        count = execute([Aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))], ordered=False)[0].item()
+        count = execute([build.aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))], ordered=False)[
+            0
+        ].item()
     except pl.exceptions.PolarsError as error:
         raise Unsupported("float keys beyond the integers") from error
     if count:
@@ -265,7 +268,7 @@ def compared(value: Value, kind: pl.DataType) -> Expr:
 def unique_keys(keys: Sequence[Value], held: View) -> bool:
     """Whether no two rows have the same keys; missing equals missing. Runs a small query."""
     named = tuple((f"k{i}", key.clean.expr) for i, key in enumerate(keys))
-    groups = Aggregate(held.base, named, (("n", AggregateCall("len", (), pl.Int64())),), sort=False)
+    groups = build.aggregate(held.base, named, (("n", AggregateCall("len", (), pl.Int64())),), sort=False)
     most = AggregateCall("max", (groups.column("n"),), pl.Int64())
-    top = execute([Aggregate(groups, (), (("most", most),))], ordered=False)[0].item()
+    top = execute([build.aggregate(groups, (), (("most", most),))], ordered=False)[0].item()
     return top is None or top <= 1

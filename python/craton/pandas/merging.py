@@ -7,6 +7,7 @@ side, which columns may have met missing values, in which order the rows come.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,20 +30,22 @@ from craton.pandas.merge_keys import (
 )
 from craton.pandas.row_labels import index_kind
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal
 from craton.plan.operators import (
-    Filter,
-    Join,
     JoinHow,
     Operator,
-    Project,
-    Sort,
     SortKey,
     Union,
     schema,
 )
 
-INDICATOR = pd.Categorical([1], categories=[1, 2, 3]).rename_categories(["left_only", "right_only", "both"]).dtype
+
+@functools.cache
+def _indicator_dtype() -> pd.CategoricalDtype:
+    """The dtype of the column that tells which table a row came from, its categories as pandas makes them."""
+    coded = pd.Categorical([1], categories=[1, 2, 3])
+    return coded.rename_categories(["left_only", "right_only", "both"]).dtype
 
 
 def merge(
@@ -84,14 +87,17 @@ def merge(
     base: Operator = _join(one, other, kind, pairs)
     if (sort or kind == "outer") and pairs:
         order = zip(_order(one, other, kind), pairs, strict=True)
-        base = Sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
+        base = build.sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
     index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
     if anti:
         if indicator:
             raise Unsupported("an anti merge with an indicator")
         # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
         numbered = View(base, (), labels[:0], index).numbered()
-        base, index = Filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)), numbered.index
+        base, index = (
+            build.filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)),
+            numbered.index,
+        )
     lefts = _met(one, base, kind in ("right", "outer"))
     rights = _met(other, base, kind in ("left", "outer"))
     filled = {
@@ -206,11 +212,11 @@ def _free(stem: str, taken: set[str]) -> str:
 def named(base: Operator, columns: Sequence[tuple[str, Expr]]) -> Operator:
     """A projection, or its input where it would change nothing."""
     identity = [(name, Column(name, dtype)) for name, dtype in schema(base).items()]
-    return base if identity == list(columns) else Project(base, tuple(columns))
+    return base if identity == list(columns) else build.project(base, tuple(columns))
 
 
-def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Join:
-    return Join(
+def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Operator:
+    return build.join(
         one.view.base,
         other.view.base,
         kind,
@@ -261,11 +267,11 @@ def missing_may_come(value: Value, base: Operator, witness: Value | None = None)
     return replace(value, nulls=True, source=source)
 
 
-def _missing_in(op: Operator, name: str) -> Project:
+def _missing_in(op: Operator, name: str) -> Operator:
     """One column that is null where a column is."""
     missing = Call("is_null", (op.column(name),), pl.Boolean())
     flag = Call("when", (missing, Literal(None, pl.Boolean()), Literal(True, pl.Boolean())), pl.Boolean())
-    return Project(op, (("missing", flag),))
+    return build.project(op, (("missing", flag),))
 
 
 def _missing(marker: str | None) -> Expr:
@@ -277,7 +283,7 @@ def _indicator(one: Side, other: Side) -> Value:
     """The indicator's codes: left_only, right_only, both."""
     codes = [Literal(code, pl.Int32()) for code in range(3)]
     matched = Call("when", (_missing(other.marker), codes[0], codes[2]), pl.Int32())
-    return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), INDICATOR, nulls=False)
+    return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), _indicator_dtype(), nulls=False)
 
 
 def as_frame(held: View, name: Hashable) -> View:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from craton import events, fallbacks
+from craton import events, fallbacks, forks
 from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted
@@ -42,17 +43,24 @@ class plain_pandas:
 
 
 def is_lazy(obj: Any) -> bool:
-    """Whether an object holds a plan that has not been run."""
-    return "_view" in obj.__dict__
+    """Whether an object holds a plan that has not been run.
+
+    In a process whose kernel was lost in a fork, plans are not continued but run, elsewhere, by whoever looks.
+    """
+    return "_view" in obj.__dict__ and not _run_in_fork(obj)
+
+
+def _run_in_fork(obj: Any) -> bool:
+    return forks.kernel_lost() and obj._mgr is not None
 
 
 def stays_in_pandas(obj: Any) -> bool:
     """Whether an object's methods run in plain pandas: small and in memory, or called by pandas itself."""
     state = obj.__dict__
     if "_view" in state:
-        return False
+        return _run_in_fork(obj)
     manager = state.get("_mgr")
-    if manager is None or inside_pandas():
+    if manager is None or inside_pandas() or forks.kernel_lost():
         return True
     small = options.small_rows
     return bool(small) and len(manager.axes[-1]) <= small
@@ -150,6 +158,8 @@ def dispatch(
     kwargs: dict[str, Any],
 ) -> Any:
     """Run the native implementation, or pandas' own if it refuses; count and report which."""
+    if forks.kernel_lost():
+        return _in_pandas(label, "the process was forked from one that had run plans", fallback, self, args, kwargs)
     if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
         function = _refuse_iterator
     if not events.active:
@@ -215,12 +225,21 @@ def reader(base: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if inside_pandas():
                 return crafted(base(*args, **kwargs))
+            if forks.kernel_lost() and args and _is_pattern(args[0]):
+                from craton.pandas.kernel_process import read_elsewhere
+
+                return read_elsewhere(label, args, kwargs)
             return dispatch(label, _ignoring_self(function), _ignoring_self(base), None, args, kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        wrapper.__module__ = "craton.pandas"  # where it is pickled from
         return wrapper
 
     return decorate
+
+
+def _is_pattern(path: Any) -> bool:
+    return isinstance(path, str) and not {"*", "?", "["}.isdisjoint(path) and not os.path.exists(path)
 
 
 def _ignoring_self(function: Callable[..., Any]) -> Callable[..., Any]:

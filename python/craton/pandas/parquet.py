@@ -28,10 +28,18 @@ from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import reader
 from craton.pandas.remembered import remembered
-from craton.pandas.stored import categorical_value, physical_schema, stored_value, stored_view, template_of
+from craton.pandas.stored import (
+    categorical_value,
+    physical_schema,
+    stored_value,
+    stored_view,
+    template_of,
+    unchanged,
+)
 from craton.pandas.view import IndexSpec, Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
-from craton.plan.operators import Filter, Scan
+from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
 
 #: Options of pandas that decide dtypes.
@@ -98,6 +106,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
             values[name] = _dictionary_value(base, name, location, stored)
         else:
             values[name] = stored_value(base, name, dtype, missing.get(name))
+    unchanged(source)
     view = stored_view(base, values, template, rows)
     if filters is not None:
         if template.ranges is not None and view.index != IndexSpec():
@@ -154,7 +163,10 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
     else:
         stores = None if location.store is None else dict(location.store)
         physicals = physical_schema(pl.scan_parquet(list(paths), glob=False, storage_options=stores, **named))
-    versions, held = location.states(stored.files)
+    held = location.hold(stored.files)
+    for footer, version in zip(stored.footers, held.versions, strict=True):
+        if footer.version not in (None, version):
+            raise Unsupported("a file that changes while it is opened")
 
     def reopen() -> Any:
         return pd.read_parquet(location.path, columns=columns, filters=filters)
@@ -163,7 +175,7 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
         tuple(physicals.items()),
         "parquet",
         paths,
-        versions,
+        held.versions,
         options(**named),
         rows=rows,
         reopen=reopen if location.filesystem is None else None,
@@ -234,7 +246,7 @@ def _filtered(view: View, base: Scan, filters: Any, partitions: Sequence[str]) -
         anyof = every if anyof is None else Call("or", (anyof, every), pl.Boolean())
     assert anyof is not None
     index = view.index if view.index.values else IndexSpec("default", (), (None,))
-    return View(Filter(base, anyof), view.values, view.labels, index, None)
+    return View(build.filter(base, anyof), view.values, view.labels, index, None)
 
 
 def _condition(base: Scan, name: str, symbol: str, operand: Any) -> Expr:

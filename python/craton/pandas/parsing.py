@@ -24,14 +24,15 @@ from craton.pandas.run import execute
 from craton.pandas.series import Series
 from craton.pandas.tables import native_function
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call
-from craton.plan.operators import Filter, Project, Slice
+from craton.plan.operators import Slice
 
 
 def _first_text(held: View, value: Value) -> str | None:
     """The first string that is there."""
-    plan = Project(Filter(held.base, not_missing(value).expr), (("text", value.expr),))
-    found = execute([Slice(plan, 0, 1)])[0].get_column("text")
+    first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
+    found = execute([build.project(first.base, (("text", first.values[0].expr),))])[0].get_column("text")
     return None if not len(found) else str(found[0])
 
 

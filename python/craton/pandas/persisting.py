@@ -6,10 +6,11 @@ from typing import Any
 
 from craton.lower.results import results
 from craton.pandas.axes import current
-from craton.pandas.native import is_lazy
 from craton.pandas.run import execute
+from craton.pandas.view import View
+from craton.plan import build
 from craton.plan.expr import roots
-from craton.plan.operators import Operator, Project, schema
+from craton.plan.operators import Operator, schema
 
 
 class Persisting:
@@ -35,11 +36,14 @@ class Persisting:
         >>> int(df["a"].sum())
         3
         """
-        if is_lazy(self):
-            base, names = _read(self)
+        held = current(self.__dict__)
+        if held is not None:
+            base, names = _read(held)
             kept = results.persisted(base)  # by another object that reads other columns
             names += [name for name in schema(base) if name in kept and name not in names]
-            (frame,) = execute([Project(base, tuple((name, base.column(name)) for name in names))], remember=False)
+            (frame,) = execute(
+                [build.project(base, tuple((name, base.column(name)) for name in names))], remember=False
+            )
             results.persist(base, frame)
             self.unpersist()  # what it read when it was persisted before
             self.__dict__["_persisted"] = base
@@ -61,9 +65,8 @@ class Persisting:
         return self
 
 
-def _read(obj: Any) -> tuple[Operator, list[str]]:
-    """The plan below a lazy object, and the columns that the object reads of it."""
-    view = current(obj.__dict__)
+def _read(view: View) -> tuple[Operator, list[str]]:
+    """The plan below a view, and the columns that the view reads of it."""
     wanted: set[str] = set().union(*(roots(value.expr) for value in (*view.values, *view.index.values)))
     names = [name for name in schema(view.base) if name in wanted]
     return view.base, names or list(schema(view.base))[:1]

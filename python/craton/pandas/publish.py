@@ -2,7 +2,7 @@
 
 On any failure (an error, a full disk, Ctrl-C) what was written goes and what was there before stays as it was. Within the
 hidden folder the file keeps its name, because archives and compressed files carry it, and because the name tells the
-compression.
+compression. A writer that is killed leaves the hidden folder; the next write beside it removes it (:mod:`craton.pandas.hidden`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import contextlib
 import os
 import shutil
 import stat
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from craton.pandas.hidden import hidden_folder, is_full
 from craton.pandas.locations import is_url
-
-HIDDEN = ".craton-"
 
 
 @contextlib.contextmanager
@@ -40,14 +38,15 @@ def published(path: Any) -> Iterator[Any]:
         yield path
         return
     folder, name = os.path.split(target)
-    hidden = os.path.join(folder, f"{HIDDEN}{uuid.uuid4().hex}")
-    try:
-        os.mkdir(hidden)
-    except OSError:
-        yield path
-        return
-    written = os.path.join(hidden, name)
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            hidden = stack.enter_context(hidden_folder(folder))
+        except OSError as error:
+            if is_full(error):
+                raise
+            yield path
+            return
+        written = os.path.join(hidden, name)
         yield written
         if os.path.exists(written):
             if os.path.exists(target):
@@ -55,8 +54,6 @@ def published(path: Any) -> Iterator[Any]:
             _flush(written)
             os.replace(written, target)
             _flush(folder)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -79,9 +76,7 @@ def published_folder(path: Any) -> Iterator[Any]:
         return
     parent = os.path.dirname(target)
     os.makedirs(parent, exist_ok=True)
-    hidden = os.path.join(parent, f"{HIDDEN}{uuid.uuid4().hex}")
-    os.mkdir(hidden)
-    try:
+    with hidden_folder(parent) as hidden:
         yield hidden
         files = [os.path.join(folder, name) for folder, _, names in os.walk(hidden) for name in names]
         for name in files:
@@ -91,8 +86,6 @@ def published_folder(path: Any) -> Iterator[Any]:
         elif files:
             os.replace(hidden, target)
         _flush(parent)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _target_folder(path: Any) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TypeVar
+
+from craton import forks
 
 T = TypeVar("T")
 
@@ -13,7 +14,7 @@ T = TypeVar("T")
 MOST_FINDINGS = 256
 
 _known: OrderedDict[Hashable, object] = OrderedDict()
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def remembered(key: Hashable, compute: Callable[[], T]) -> T:

@@ -16,8 +16,9 @@ from craton.pandas.concatenation import as_dtype
 from craton.pandas.dtypes import OBJECT, STR
 from craton.pandas.execute import resolved
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Values
-from craton.plan.operators import Project, Unpivot
+from craton.plan.operators import Unpivot
 
 
 def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: Hashable, ignore_index: bool) -> View:
@@ -66,7 +67,7 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     own = column_names([*index_labels(index), *keep, *chosen, "variable", "value"])
     *taken, code, number = own
     columns = [*index.values, *kept, *melted]
-    base = Project(held.base, tuple(zip(taken, (value.expr for value in columns), strict=True)))
+    base = build.project(held.base, tuple(zip(taken, (value.expr for value in columns), strict=True)))
     fixed = len(index.values) + len(kept)
     unpivot = Unpivot(base, tuple(taken[:fixed]), tuple(taken[fixed:]), code, number)
     bare = [value.at(name) for value, name in zip(columns[:fixed], taken[:fixed], strict=True)]

@@ -23,11 +23,11 @@ from craton.pandas.dtypes import kind_of
 from craton.pandas.execute import count_rows, index_columns, materialise
 from craton.pandas.lazy import view
 from craton.pandas.view import IndexSpec, View, condition
-from craton.plan.expr import Call, Expr, Values, Window, has_window
-from craton.plan.operators import Join, RowNumber, Scan, Slice, schema
+from craton.plan.expr import Call, Expr, Values, WindowCall
+from craton.plan.operators import Join, Operator, RowNumber, Scan, Slice, schema
 from craton.plan.sources import MemorySource
 
-POSITION = Window("row_number", (), pl.UInt32())
+POSITION = WindowCall("row_number", (), pl.UInt32())
 
 
 def row_labels(held: View) -> pd.Index:
@@ -80,7 +80,7 @@ def beside(held: View, array: Any) -> tuple[View, Expr]:
         raise Unsupported("a mask of another length or dtype")
     if isinstance(array, pd.api.extensions.ExtensionArray):
         array = array.to_numpy(dtype=bool, na_value=False)
-    held, (column,) = attached(held, [pl.Series("mask", np.ascontiguousarray(array, dtype=bool))])
+    held, (column,) = attached(held, [pl.Series("mask", np.array(array, dtype=bool))])
     return held, column
 
 
@@ -147,10 +147,7 @@ def by_slice(held: View, key: slice) -> View:
 
 
 def _slice(held: View, offset: int, length: int | None, rows: int | None) -> View:
-    if any(has_window(value.expr) for value in (*held.values, *held.index.values)):
-        held = held.sealed()
-    held = held.regular()
-    return replace(held, base=Slice(held.base, offset, length), rows=rows)
+    return held.regular().moved(lambda base, _: Slice(base, offset, length), rows=rows)
 
 
 def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = None) -> View:
@@ -169,10 +166,10 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
     if index is None and count and positions[0] + count - 1 == positions[-1] and (np.diff(positions) == 1).all():
         return sliced(held, int(positions[0]), int(positions[-1]) + 1)
     held = held.numbered().regular()
-    if any(has_window(value.expr) for value in (*held.values, *held.index.values)):
+    if held.windowed:
         held = held.sealed()
     names = [_fresh(held, "__position__"), _fresh(held, "__number__")]
-    columns = {names[0]: pl.Series(np.asarray(positions, dtype="uint32"))}
+    columns = {names[0]: pl.Series(np.array(positions, dtype="uint32"))}
     spec = held.index
     if index is not None:
         pattern = "__label{}__"
@@ -181,9 +178,12 @@ def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = 
         series, spec = index_columns(index, pattern)
         columns |= {column.name: column for column in series}
     left = Scan(MemorySource.of(pl.DataFrame(columns)), tuple(columns))
-    right = RowNumber(held.base, names[1])
-    base = Join(left, right, "inner", (left.column(names[0]),), (right.column(names[1]),))
-    return replace(held, base=base, index=spec, rows=count)
+
+    def rule(base: Operator, _: Any) -> Operator:
+        right = RowNumber(base, names[1])
+        return Join(left, right, "inner", (left.column(names[0]),), (right.column(names[1]),))
+
+    return replace(held, index=spec).moved(rule, rows=count)
 
 
 def _fresh(held: View, name: str) -> str:

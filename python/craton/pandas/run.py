@@ -9,29 +9,45 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
-from craton import events
+from craton import events, forks, locks
+from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
-from craton.lower import lower
-from craton.lower.decoded import prepare
-from craton.lower.results import results
-from craton.lower.tiled.bounded import bounded_engine
-from craton.lower.tiled.planner import Tiling
-from craton.lower.tiled.running import TiledEngine, current_engine
+from craton.lower.bounded import bounded_engine
+from craton.lower.engines import present_engine
+from craton.lower.held import check_held
+from craton.lower.results import reads_memory, results
 from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
-from craton.plan.order import topological
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
+from craton.plan.visit import topological
+
+if TYPE_CHECKING:
+    from craton.lower.tiled.planner import Tiling
+    from craton.lower.tiled.running import TiledEngine
 
 _T = TypeVar("_T")
 
 #: How the kernel tells an error of the operating system within an error of its own.
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def _prepare(plans: list[Operator]) -> None:
+    from craton.lower.decoded import prepare
+
+    prepare(plans)
+
+
+def _lower(plan: Operator, ordered: bool = True) -> pl.LazyFrame:
+    # Imported with the first plan that runs: programs on small frames never run one.
+    from craton.lower import lower
+
+    return lower(plan, ordered=ordered)
 
 
 def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
@@ -44,17 +60,20 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
     attach
         Puts a lazy sink on the lowered plan.
     """
+    if forks.kernel_lost():
+        raise Unsupported("this process was forked from one that had run plans, so that it has no kernel")
     started = time.perf_counter()
     wanted = results.substitute(plan)
     optimized = optimize(wanted)
-    prepare([optimized])
+    _prepare([optimized])
     scanned = _scanned_rows([optimized])
     try:
         with _tiled_rows(wanted, optimized) as rows:
             if rows is None:
-                _run([attach(lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
+                _run([attach(_lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
             else:
                 run_all([attach(rows)], expected_rows=0, describe=str)
+                check_held(op.source for op in _scans([optimized]))
     except pl.exceptions.PolarsError as error:
         if code := _SYSTEM_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
@@ -85,9 +104,24 @@ def execute(
     remember
         Whether the results are remembered.
     """
+    run = partial(_execute, plans, ordered, beside, remember)
+    new = [plan for plan in plans if not results.covers(plan, set(schema(plan)), ordered)]
+    wanted = [plan.digest for plan in new if not reads_memory(plan)]
+    if not remember or not wanted:
+        return run()
+    with locks.plans.of(*wanted):  # a thread that runs one of them leaves its result
+        return run()
+
+
+def _execute(
+    plans: list[Operator], ordered: bool, beside: tuple[Operator, Operator, int] | None, remember: bool
+) -> list[pl.DataFrame]:
     found = [results.get(plan, ordered) for plan in plans]
     missing = [i for i, frame in enumerate(found) if frame is None]
-    if missing:
+    if missing and forks.kernel_lost():
+        for i, frame in zip(missing, _elsewhere([plans[i] for i in missing], ordered), strict=True):
+            found[i] = frame
+    elif missing:
         started = time.perf_counter()
         wanted = [results.substitute(plans[i], ordered) for i in missing]
         shared: list[Operator] = []
@@ -104,16 +138,16 @@ def execute(
                 (kept,) = _raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
                 source = MemorySource.of(kept)
             else:
-                prepare(shared)
-                source = SharedSource.of(lower(shared[0], ordered=False).cache(), schema(projection))
+                _prepare(shared)
+                source = SharedSource.of(_lower(shared[0], ordered=False).cache(), schema(projection))
                 more = [source.frame.head(rows + 1)]
             scan = Scan(source, tuple(schema(projection)))
             wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
         optimized = [optimize(plan) for plan in wanted]
-        ran: list[pl.DataFrame] = []
+        ran = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
             asked = [_rows_of(plans[i], plans[i]) for i in missing]
-            prepare(optimized)
+            _prepare(optimized)
             with _or_as_a_whole(tiled):
                 ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
         if not ran:
@@ -131,6 +165,19 @@ def execute(
     return [frame for frame in found if frame is not None]
 
 
+def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
+    """Run plans where this process's kernel was lost in a fork."""
+    from craton.pandas.kernel_process import elsewhere
+
+    started = time.perf_counter()
+    frames = elsewhere(execute, plans, ordered=ordered)
+    if events.active:
+        operators = sum(len(topological(plan)) for plan in plans)
+        rows = sum(frame.height for frame in frames)
+        events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
+    return frames
+
+
 def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
     """What runs plans as tiles: where tasks run, or where memory is short; None if they run as a whole."""
     engine, refusal = expected_engine(plans, ordered)
@@ -139,7 +186,7 @@ def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
 
 def expected_engine(plans: list[Operator], ordered: bool = True) -> tuple[TiledEngine | None, str | None]:
     """What runs plans as tiles, and why it does not take them if so; None where there is nothing but this process."""
-    engine = current_engine() or bounded_engine(plans, ordered)
+    engine = present_engine() or bounded_engine(plans, ordered)
     return engine, None if engine is None else engine.refusal(plans)
 
 
@@ -169,8 +216,8 @@ def _as_a_whole(
     plans: list[Operator], ordered: bool, shared: list[Operator], more: list[pl.LazyFrame]
 ) -> list[pl.DataFrame]:
     """Run optimized plans in one run of the kernel, and what is lowered already."""
-    prepare(plans)
-    lowered = [*(lower(plan, ordered=ordered) for plan in plans), *more]
+    _prepare(plans)
+    lowered = [*(_lower(plan, ordered=ordered) for plan in plans), *more]
     every = [*plans, *shared]
 
     def describe() -> str:
@@ -208,15 +255,21 @@ def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[
 
 
 def _raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
-    """Run plans, and raise what goes wrong as pandas would."""
+    """Run plans, and raise what goes wrong as pandas would; SourceChanged if a file was changed before or meanwhile."""
+    sources = [op.source for op in _scans(plans)]
+    check_held(sources, remote=True)
     try:
-        return run()
+        result = run()
     except (pl.exceptions.PolarsError, OSError) as error:
-        let_pandas_explain(plans, error)
+        if not isinstance(error, SourceChanged):
+            check_held(sources)
+            let_pandas_explain(plans, error)
         raise
     except Exception as error:
         _as_raised(error)
         raise
+    check_held(sources)
+    return result
 
 
 def _remember(op: Operator, frame: pl.DataFrame) -> None:
@@ -279,7 +332,12 @@ def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
     made_of
         The digest of what its data was made of, if it is in memory now.
     """
-    engine = current_engine()
+    if forks.kernel_lost():
+        raise RuntimeError(
+            "plans can't be measured in a process that was forked from one that had run plans; "
+            "start it with multiprocessing's 'spawn' or 'forkserver' method"
+        )
+    engine = present_engine()
     if engine is not None:
         known = engine.ran(plan.digest) or (None if made_of is None else engine.ran(made_of))
         if known is not None:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from craton.pandas.calling_methods import SeriesCalls
 from craton.pandas.cells import SeriesCells
-from craton.pandas.counterparts import Counterpart, register
+from craton.pandas.counterparts import Counterpart, reduce_by_counterpart, register
 from craton.pandas.counting import SeriesCounting
 from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
@@ -50,6 +50,7 @@ class Series(  # noqa: D101 - the docstring is pandas'
     _stands_for = pd.Series
 
     _mgr = LazyManager()
+    __reduce_ex__ = reduce_by_counterpart(pd.Series)
 
     @property
     def _constructor(self) -> type[Series]:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from craton import locks
 from craton.pandas.axes import current, row_axis
 from craton.pandas.execute import count_rows
 from craton.pandas.frame_facts import set_row_labels
 from craton.pandas.lazy import lazy
 from craton.pandas.native import is_lazy
-from craton.pandas.view import View, name_index
+from craton.pandas.scanning import hand_out
+from craton.pandas.view import name_index
 
 _index = pd.Series.__dict__["index"]
 _name = pd.Series.__dict__["name"]
+_array = pd.Series.__dict__["array"]
+_values = pd.Series.__dict__["values"]
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether code runs in a frame that is neither pandas' nor Craton's."""
+    module = frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] not in ("pandas", "craton") or module.startswith("pandas.tests")
 
 
 class SeriesFacts:
@@ -29,15 +43,16 @@ class SeriesFacts:
     @name.setter
     def name(self: Any, value: Any) -> None:
         _name.__set__(self, value)
-        if is_lazy(self):
-            held: View = current(self.__dict__)
-            self.__dict__["_view"] = replace(held, labels=name_index(value))
+        with locks.objects.of(id(self.__dict__)):
+            held = current(self.__dict__)
+            if held is not None:
+                self.__dict__["_view"] = replace(held, labels=name_index(value))
 
     @property
     def index(self: Any) -> pd.Index:
         """The row labels; computed when somebody looks at them, and nothing else with them."""
-        if is_lazy(self):
-            return row_axis(self.__dict__)
+        if is_lazy(self) and (found := row_axis(self.__dict__)) is not None:
+            return found
         return _index.__get__(self, type(self))
 
     @index.setter
@@ -57,8 +72,9 @@ class SeriesFacts:
         return self.index  # type: ignore[no-any-return]
 
     def __len__(self: Any) -> int:
-        if is_lazy(self):
-            return count_rows(self.__dict__["_view"])
+        held = current(self.__dict__)
+        if held is not None:
+            return count_rows(held)
         return len(self._mgr.axes[0])
 
     @property
@@ -79,19 +95,40 @@ class SeriesFacts:
     @property
     def empty(self: Any) -> bool:
         """Whether there is no row."""
-        if is_lazy(self):
-            held: View = self.__dict__["_view"]
+        held = current(self.__dict__)
+        if held is not None:
             return (held.rows if held.rows is not None else len(self.head(1))) == 0
         return len(self) == 0
 
     @property
     def dtype(self: Any) -> Any:
         """The dtype."""
-        if is_lazy(self):
-            (value,) = self.__dict__["_view"].values
+        held = current(self.__dict__)
+        if held is not None:
+            (value,) = held.values
             if value.definite:
                 return value.dtype
         return self._mgr.dtype
+
+    @property
+    @functools.wraps(_array.fget)
+    def array(self: Any) -> Any:
+        if _is_users(sys._getframe(1)):
+            hand_out(self)
+        return _array.__get__(self, type(self))
+
+    @property
+    @functools.wraps(_values.fget)
+    def values(self: Any) -> Any:
+        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+            hand_out(self)
+        return _values.__get__(self, type(self))
+
+    @functools.wraps(pd.Series.to_numpy)
+    def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
+            hand_out(self)
+        return pd.Series.to_numpy(self, *args, **kwargs)
 
     @property
     def dtypes(self: Any) -> Any:
@@ -103,6 +140,7 @@ class SeriesFacts:
 
     def copy(self: Any, deep: bool = True) -> Any:
         """A copy; of a plan, at no cost."""
-        if is_lazy(self):
-            return lazy(type(self), current(self.__dict__), self)
+        held = current(self.__dict__)
+        if held is not None:
+            return lazy(type(self), held, self)
         return pd.Series.copy(self, deep)

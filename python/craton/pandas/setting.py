@@ -29,7 +29,7 @@ from craton.pandas.rows import at_positions, everything, is_mask, label_predicat
 from craton.pandas.statistics import stand_in
 from craton.pandas.templates import template
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Expr, Literal
+from craton.plan.expr import Call, Expr, Literal, has_window
 from craton.plan.operators import Filter
 
 
@@ -121,13 +121,11 @@ def column_for(held: View, value: Any) -> tuple[View, Value]:
     frame = pd.DataFrame(index=range(rows))
     with plain_pandas():
         frame["x"] = value
-    if isinstance(value, (pd.Index, pd.api.extensions.ExtensionArray)):
-        return beside(held, frame["x"].copy()._values)
     return beside(held, frame["x"]._values)
 
 
 def beside(held: View, array: Any) -> tuple[View, Value]:
-    """An array beside a view's rows, as a column."""
+    """A copy of an array beside a view's rows, as a column."""
     series, nulls, nans = from_array("x", array)
     held, (column,) = attached(held, [series])
     return held, Value(column, array.dtype, nulls, nans)
@@ -291,6 +289,8 @@ def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple
     chosen = held.filtered(predicate)
     if chosen.base != other.base or not same_labels(chosen.index, other.index):
         raise Unsupported("values for other rows")
+    if has_window(other.values[0].expr):
+        raise Unsupported("values that were computed over the chosen rows alone")
     assert isinstance(chosen.base, Filter)
     return replace(held.numbered(), base=chosen.base.input), other.values[0]
 

@@ -8,18 +8,18 @@ them in the memory of results.
 
 from __future__ import annotations
 
-import weakref
-from typing import Any
-
 import polars as pl
 
 from craton.lower.results import results
+from craton.pandas.evaluations import keep_values
+from craton.pandas.living import live_views
 from craton.pandas.run import execute
-from craton.plan.expr import has_window
+from craton.plan import build
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, RowNumber, schema
-from craton.plan.order import observed_order, topological
+from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns, prune_columns
 from craton.plan.size import estimated_rows
+from craton.plan.visit import topological
 
 #: The most bytes of rows that a run hands over beside its answer.
 SHARED_BYTES = 64 << 20
@@ -27,14 +27,6 @@ SHARED_BYTES = 64 << 20
 FEW_COLUMNS = 8
 _STRING_BYTES = 40
 _HEAVY = (Join, Aggregate, Distinct)
-
-_live: dict[int, weakref.ref[Any]] = {}
-
-
-def register(obj: Any) -> None:
-    """Note a lazy object, for as long as it lives."""
-    key = id(obj)
-    _live[key] = weakref.ref(obj, lambda _: _live.pop(key, None))
 
 
 def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
@@ -47,6 +39,7 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     ordered
         Whether the order of their rows is seen.
     """
+    keep_values(plans)
     core = _expensive(plans[0])
     if core is None or all(results.get(plan, ordered) is not None for plan in plans):
         return execute(plans, ordered=ordered)
@@ -60,7 +53,7 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
     rows = SHARED_BYTES // sum(_STRING_BYTES if schema(core)[name] == pl.String() else 8 for name in columns)
     if estimated_rows(core) > 50 * rows:
         return execute(plans, ordered=ordered)
-    shared = Project(core, tuple((name, core.column(name)) for name in columns))
+    shared = build.project(core, tuple((name, core.column(name)) for name in columns))
     seen = observed_order(prune_columns(shared), observed=False)
     if any(seen[op] for op in seen if isinstance(op, _HEAVY)):
         # The rows would have to be put in order first: more work than the answer itself.
@@ -71,13 +64,9 @@ def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame
 def _expensive(plan: Operator) -> Operator | None:
     """The topmost operator below aggregates without keys and projections, if what it reads was joined or aggregated."""
     core = plan
-    while (isinstance(core, Aggregate) and not core.keys) or isinstance(core, RowNumber) or _plain(core):
+    while (isinstance(core, Aggregate) and not core.keys) or isinstance(core, (RowNumber, Project)):
         core = core.input  # type: ignore[attr-defined]
     return core if any(isinstance(op, _HEAVY) for op in topological(core)) else None
-
-
-def _plain(op: Operator) -> bool:
-    return isinstance(op, Project) and not any(has_window(expr) for _, expr in op.columns)
 
 
 def _wanted(core: Operator, own: set[str]) -> set[str]:
@@ -85,17 +74,13 @@ def _wanted(core: Operator, own: set[str]) -> set[str]:
     if isinstance(core, Aggregate):
         return set(schema(core))
     wanted = set(own)
-    for reference in list(_live.values()):
-        obj = reference()
-        view = obj.__dict__.get("_view") if obj is not None else None
-        if view is None:
-            continue
+    for view in live_views():
         base = view.base
         if core not in topological(base):
             continue
         if _expensive(base) == core:
             exprs = [value.expr for value in (*view.values, *view.index.values)]
-            sealed = Project(base, tuple((f"c{i}", expr) for i, expr in enumerate(exprs))) if exprs else base
+            sealed = build.project(base, tuple((f"c{i}", expr) for i, expr in enumerate(exprs))) if exprs else base
             needed = needed_columns(sealed)[core]
             if len(needed) > FEW_COLUMNS:
                 continue

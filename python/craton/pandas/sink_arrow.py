@@ -17,7 +17,7 @@ from craton.pandas.execute import count_rows, make_index
 from craton.pandas.run import execute, sink
 from craton.pandas.view import IndexSpec, View
 from craton.pandas.written import Rows, arrow_batch, batches_of, rows_of, rows_over, write_batches
-from craton.plan.operators import Project
+from craton.plan import build
 
 #: Rows of a record batch, and of a row group where pyarrow writes.
 BATCH_ROWS = 1 << 17
@@ -190,7 +190,7 @@ def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
         return rows, schema
     names = (*rows.names[count:], *rows.names[:count])
     fields = [schema.field(i) for i in (*range(count, len(schema)), *range(count))]
-    plan = Project(rows.plan, tuple((name, rows.plan.column(name)) for name in names))
+    plan = build.project(rows.plan, tuple((name, rows.plan.column(name)) for name in names))
     every = (*rows.view.values, *rows.view.index.values)
     view = replace(rows.view, values=every, index=IndexSpec(), labels=pd.Index(names, dtype=object))
     return Rows(view, names, plan), pa.schema(fields, metadata=schema.metadata)
@@ -198,7 +198,7 @@ def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
 
 def _labels(view: View) -> pd.Index:
     (value,) = view.index.values
-    (frame,) = execute([Project(view.base, (("labels", value.expr),))])
+    (frame,) = execute([build.project(view.base, (("labels", value.expr),))])
     return make_index(view.index, [np.asarray(frame.get_column("labels").to_numpy())], frame.height)
 
 

@@ -15,11 +15,7 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.pandas.memory_data import frame_from_arrow, series_from_arrow
 from craton.pandas.native import dispatch, inside_pandas, plain_pandas, stays_in_pandas
-from craton.pandas.publish import published, published_folder
-from craton.pandas.sink_arrow import write_feather, write_parquet
-from craton.pandas.sink_text import write_csv, write_json_lines
 
 
 def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,6 +52,8 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[...,
 
             if kwargs.get("mode", "w") != "w":
                 return write(path)
+            from craton.pandas.publish import published, published_folder
+
             if kwargs.get("partition_cols"):
                 with published_folder(path) as written:
                     return write(written)
@@ -104,6 +102,8 @@ class FrameSinks:
     @classmethod
     def from_arrow(cls, data: Any) -> Any:
         """See :meth:`pandas.DataFrame.from_arrow`."""
+        from craton.pandas.memory_data import frame_from_arrow
+
         return frame_from_arrow(cls, data)
 
     @_sink(pd.DataFrame, "to_parquet")
@@ -129,6 +129,8 @@ class FrameSinks:
             raise Unsupported("to_parquet with options")
         if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
             raise Unsupported("partition_cols of this kind")
+        from craton.pandas.sink_arrow import write_parquet
+
         write_parquet(self, _local(path), compression, index, partition_cols, group)
 
     @_sink(pd.DataFrame, "to_feather")
@@ -136,10 +138,14 @@ class FrameSinks:
         compression, size = kwargs.pop("compression", None), kwargs.pop("chunksize", None)
         if kwargs:
             raise Unsupported("to_feather with options")
+        from craton.pandas.sink_arrow import write_feather
+
         write_feather(self, _local(path), compression, size)
 
     @_sink(pd.DataFrame, "to_csv")
     def to_csv(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        from craton.pandas.sink_text import write_csv
+
         return write_csv(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
 
     @_sink(pd.DataFrame, "to_json")
@@ -148,6 +154,8 @@ class FrameSinks:
             raise Unsupported("JSON that is not one record a line")
         if kwargs.get("storage_options"):
             raise Unsupported("storage_options")
+        from craton.pandas.sink_text import write_json_lines
+
         return write_json_lines(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
 
 
@@ -157,9 +165,13 @@ class SeriesSinks:
     @classmethod
     def from_arrow(cls, data: Any) -> Any:
         """See :meth:`pandas.Series.from_arrow`."""
+        from craton.pandas.memory_data import series_from_arrow
+
         return series_from_arrow(cls, data)
 
     @_sink(pd.Series, "to_csv")
     def to_csv(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        from craton.pandas.sink_text import write_csv
+
         frame = self.to_frame() if self.name is not None else self.to_frame(0)
         return write_csv(frame, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)

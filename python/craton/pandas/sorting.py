@@ -18,8 +18,8 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import family
 from craton.pandas.row_labels import level_numbers
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Call, Expr, Literal, Window, has_window
-from craton.plan.operators import Filter, Slice, Sort, SortKey
+from craton.plan.expr import Call, Expr, Literal, WindowCall
+from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
 
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
 
@@ -72,17 +72,13 @@ def sorted_rows(
         raise Unsupported("labels with a frequency")
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
     exprs: list[Expr] = [key.clean.expr for key in keys]
-    if any(has_window(value.expr) for value in (*held.values, *held.index.values)) or any(map(has_window, exprs)):
-        held, exprs = held.sealed_with(exprs)
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
-    sort = Sort(
-        held.base,
-        tuple(
-            SortKey(expr, not up, position == "last")
-            for expr, up, position in zip(exprs, ascending, positions, strict=True)
-        ),
-    )
-    return replace(held, base=sort)
+
+    def rule(base: Operator, by: Sequence[Expr]) -> Operator:
+        keys = zip(by, ascending, positions, strict=True)
+        return Sort(base, tuple(SortKey(expr, not up, position == "last") for expr, up, position in keys))
+
+    return held.moved(rule, exprs, rows=held.rows)
 
 
 def missing_as_infinity(key: Value, ascending: bool) -> Value:
@@ -161,22 +157,21 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
         raise Unsupported("several columns with missing values, or with another keep")
     if keep == "first":
         ordered = sorted_rows(held, keys, [not largest] * len(keys))
-        return replace(ordered, base=Slice(ordered.base, 0, n), rows=None)
+        return ordered.moved(lambda base, _: Slice(base, 0, n))
     (key,) = keys
     held, (column,) = held.numbered().sealed_with([key.clean.expr])
     missing = Call("is_null", (column,), pl.Boolean())
     if keep == "all":
-        rank = Window("rank_min", (column,), pl.Int64(), (), (("descending", largest),))
-        after = Call("add", (Window("count", (column,), pl.Int64()), Literal(1, pl.Int64())), pl.Int64())
+        rank = WindowCall("rank_min", (column,), pl.Int64(), (), (("descending", largest),))
+        after = Call("add", (WindowCall("count", (column,), pl.Int64()), Literal(1, pl.Int64())), pl.Int64())
         chosen = Call("le", (Call("coalesce", (rank, after), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
         held, (column, chosen_column) = held.sealed_with([column, chosen])
-        held = replace(held, base=Filter(held.base, chosen_column), rows=None)
-        return replace(held, base=Sort(held.base, (SortKey(column, largest),)))
+        return held.moved(lambda base, _: Sort(Filter(base, chosen_column), (SortKey(column, largest),)))
     # The last of equal rows come first, but missing values in their order; with fewer rows than n, all in their order.
-    row = Call("cast", (Window("row_number", (), pl.UInt32()),), pl.Int64())
-    few = Call("le", (Window("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
+    row = Call("cast", (WindowCall("row_number", (), pl.UInt32()),), pl.Int64())
+    few = Call("le", (WindowCall("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
     forward = Call("or", (missing, few), pl.Boolean())
     tie = Call("when", (forward, row, Call("neg", (row,), pl.Int64())), pl.Int64())
     held, (column, tie_column) = held.sealed_with([column, tie])
-    by_both = Sort(held.base, (SortKey(column, largest), SortKey(tie_column)))
-    return replace(held, base=Slice(by_both, 0, n), rows=None)
+    by_both = (SortKey(column, largest), SortKey(tie_column))
+    return held.moved(lambda base, _: Slice(Sort(base, by_both), 0, n))

@@ -25,8 +25,9 @@ from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, with_missi
 from craton.pandas.execute import null_count
 from craton.pandas.sharing import answer
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, options
-from craton.plan.operators import Aggregate, AggregateCall, Operator
+from craton.plan.operators import AggregateCall, Operator
 
 LENGTH = AggregateCall("len", (), pl.Int64())
 
@@ -365,7 +366,7 @@ def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tup
     missing = {call: f"s{i}" for i, call in enumerate(call for call, series in known.items() if series is None)}
     plans: list[Operator] = []
     if missing:
-        plans.append(Aggregate(held.base, (), tuple((name, call) for call, name in missing.items())))
+        plans.append(build.aggregate(held.base, (), tuple((name, call) for call, name in missing.items())))
     plans += [null_count(source) for source in decided]
     frames = answer(plans) if plans else []
     for call, name in missing.items():

@@ -16,11 +16,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from craton.errors import Unsupported
+from craton.errors import SourceChanged, Unsupported
 from craton.pandas.dtypes import BOOL, OBJECT, DtypeObj, physical, with_missing
 from craton.pandas.view import Carried, IndexSpec, Value, View
 from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Scan
+from craton.plan.sources import FileSource
 
 Reader = Callable[[pa.Table], pd.DataFrame]
 
@@ -170,3 +171,17 @@ def physical_schema(frame: pl.LazyFrame) -> dict[str, pl.DataType]:
         return dict(frame.collect_schema())
     except (pl.exceptions.PolarsError, OSError) as error:
         raise Unsupported(f"the kernel can't read the file: {error}") from error
+
+
+def unchanged(source: FileSource) -> None:
+    """Let pandas read files that changed while a plan was made of what they hold.
+
+    Raises
+    ------
+    Unsupported
+        If one did.
+    """
+    try:
+        source.held.check()
+    except SourceChanged as error:
+        raise Unsupported("a file that changes while it is opened") from error

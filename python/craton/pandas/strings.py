@@ -30,8 +30,9 @@ from craton.pandas.native import stays_in_pandas
 from craton.pandas.questions import happens
 from craton.pandas.regexes import groups, is_plain, may_be_empty, translate
 from craton.pandas.view import Value, View
+from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
-from craton.plan.operators import AggregateCall, Project
+from craton.plan.operators import AggregateCall
 
 _BATCHED = [
     "capitalize",
@@ -224,7 +225,7 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
                 Call("fill_null", (expr, Literal(bool(fill), pl.Boolean())), pl.Boolean()), dtype, nulls=False
             )
     if dtype == INT64 and value.nulls:
-        source = Project(held.base, (("text", value.expr),)), "text"
+        source = build.project(held.base, (("text", value.expr),)), "text"
         return Value(result.expr, dtype, nulls=True, source=source)
     if dtype == BOOL:
         return Value(result.expr, dtype, nulls=False)

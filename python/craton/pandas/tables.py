@@ -46,6 +46,7 @@ def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., A
             return dispatch(name, function, fallback, first, tuple(rest), kwargs)
 
         wrapper.__craton_native__ = function  # type: ignore[attr-defined]
+        wrapper.__module__ = "craton.pandas"  # where it is pickled from
         return wrapper
 
     return decorate

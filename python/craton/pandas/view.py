@@ -7,7 +7,7 @@ alignment: that is how ``df[df.a > 5]`` and ``df["c"] = df.a + df.b`` become one
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from typing import Literal as OneOf
@@ -19,8 +19,10 @@ from pandas.errors import InvalidIndexError
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj
+from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
-from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, schema
+from craton.plan.names import visible
+from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, Window, schema
 
 ROW = "__row__"
 
@@ -282,7 +284,7 @@ class View:
         if self.index.freq is None:
             return self
         base, labels = self.base, roots(self.index.values[0].expr)
-        while isinstance(base, (Project, RowNumber, Slice, Attach)):
+        while isinstance(base, (Project, Window, RowNumber, Slice, Attach)):
             if isinstance(base, Attach) and labels <= set(base.columns):
                 return self  # the labels were given to these rows
             base = base.input
@@ -290,10 +292,41 @@ class View:
 
     def filtered(self, predicate: Expr) -> View:
         """The rows where a predicate over the base holds."""
-        view = self.numbered().regular()
-        if any(has_window(value.expr) for value in (*view.values, *view.index.values)) or has_window(predicate):
-            view, (predicate,) = view.sealed_with([predicate])
-        return replace(view, base=Filter(view.base, conjunction(conjuncts(predicate))), rows=None)
+        return (
+            self.numbered()
+            .regular()
+            .moved(lambda base, exprs: Filter(base, conjunction(conjuncts(exprs[0]))), [predicate])
+        )
+
+    def moved(
+        self,
+        rule: Callable[[Operator, Sequence[Expr]], Operator],
+        exprs: Sequence[Expr] = (),
+        *,
+        rows: int | None = None,
+    ) -> View:
+        """The view over other rows than its base has: fewer, more, or in another order.
+
+        Whatever depends on other rows is computed of the rows as they were, and stays what it was.
+
+        Parameters
+        ----------
+        rule
+            Given the base and expressions over it, without windows: the operator with the other rows, and all columns.
+        exprs
+            What it is given.
+        rows
+            Their number, if it is known.
+        """
+        held = self
+        if self.windowed or any(map(has_window, exprs)):
+            held, exprs = self.sealed_with(exprs)
+        return replace(held, base=rule(held.base, exprs), rows=rows)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether a column or a label depends on other rows than its own."""
+        return any(has_window(value.expr) for value in (*self.values, *self.index.values))
 
     def sealed(self) -> View:
         """The same view over a projection to exactly its own columns, so that every value is a bare column."""
@@ -317,7 +350,7 @@ class View:
         if not columns:
             return self, []
         identity = tuple((name, Column(name, dtype)) for name, dtype in schema(self.base).items())
-        base = self.base if columns == identity else Project(self.base, columns)
+        base = self.base if columns == identity else build.project(self.base, columns)
         count = len(self.index.values)
         return (
             replace(
@@ -352,7 +385,7 @@ def column_names(labels: Sequence[Hashable]) -> list[str]:
     names: list[str] = []
     taken: set[str] = set()
     for label in labels:
-        stem = name = label if isinstance(label, str) and label else repr(label)
+        stem = name = visible(label) if isinstance(label, str) and label else repr(label)
         count = 1
         while name in taken:
             count += 1

@@ -18,7 +18,7 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
-from craton.pandas.execute import resolved
+from craton.pandas.execute import has_rows, resolved
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native
 from craton.pandas.reductions import arguments, numeric
@@ -26,7 +26,7 @@ from craton.pandas.selection import finished
 from craton.pandas.setting import constant_of
 from craton.pandas.statistics import prepared, stand_in
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Expr, Literal, Options, Window, options
+from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
 
 _CUMULATIVE = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}
 _RANKS = {
@@ -39,7 +39,7 @@ _RANKS = {
 
 
 def _window(function: str, args: tuple[Expr, ...], dtype: pl.DataType, choice: Options = ()) -> Expr:
-    return Window(function, args, dtype, (), choice)
+    return WindowCall(function, args, dtype, (), choice)
 
 
 def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
@@ -195,7 +195,10 @@ def _shift(base: type) -> Callable[..., Any]:
         fill_value = named.pop("fill_value", no_default)
         if named or not (fill_value is no_default or is_scalar(fill_value)):
             raise Unsupported("shifts of labels, or several")
-        return _each(self, lambda value: shifted(value, periods, fill_value))
+        held = view(self)
+        if base is pd.DataFrame and any(kind_of(value.dtype) in "biu" for value in held.values) and not has_rows(held):
+            raise Unsupported("no rows, whose dtypes pandas leaves as they are")
+        return _each(self, lambda value: shifted(value, periods, fill_value), held)
 
     return native(base, "shift")(method)
 

@@ -6,71 +6,18 @@ An operator that several others read is written once and referred to by number.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from html import escape
 
-from craton.plan.operators import (
-    Aggregate,
-    Attach,
-    Distinct,
-    Filter,
-    Join,
-    Operator,
-    Project,
-    RowNumber,
-    Scan,
-    Slice,
-    Sort,
-    Union,
-    Unpivot,
-    schema,
-)
-from craton.plan.order import observed_order, topological
+from craton.plan.operators import Operator, schema
+from craton.plan.order import observed_order
 from craton.plan.size import estimated_rows
+from craton.plan.visit import readers, topological
 
 
 def describe(op: Operator) -> tuple[str, str]:
     """The operator's name and, in one line, what it does."""
-    match op:
-        case Scan():
-            detail = f"{op.source!r}: {_names(op.columns)}"
-            if op.row_number:
-                detail += f", rows numbered as {op.row_number}"
-            return "Scan", detail if op.predicate is None else f"{detail} where {op.predicate!r}"
-        case Project():
-            parts = [name if repr(expr) == name else f"{name} = {expr!r}" for name, expr in op.columns]
-            return "Project", ", ".join(parts)
-        case Filter():
-            return "Filter", repr(op.predicate)
-        case RowNumber():
-            return "RowNumber", op.name
-        case Attach():
-            return "Attach", f"{_names(op.columns)} of {op.source!r}"
-        case Join():
-            keys = ", ".join(f"{a!r} = {b!r}" for a, b in zip(op.left_on, op.right_on, strict=True))
-            return "Join", f"{op.how} on {keys}" if keys else op.how
-        case Aggregate():
-            calls = ", ".join(f"{name} = {call!r}" for name, call in op.aggregates)
-            keys = ", ".join(name if repr(expr) == name else f"{name} = {expr!r}" for name, expr in op.keys)
-            order = "" if not op.keys else (", sorted" if op.sort else ", by first row")
-            return "Aggregate", f"{calls or 'nothing'} by {keys or 'all rows'}{order}"
-        case Sort():
-            return "Sort", ", ".join(map(repr, op.keys))
-        case Slice():
-            return "Slice", f"{'all' if op.length is None else op.length} rows from {op.offset}"
-        case Distinct():
-            return "Distinct", f"{op.keep} of {_names(op.subset)}"
-        case Union():
-            return "Union", f"{len(op.parts)} inputs"
-        case Unpivot():
-            return "Unpivot", f"{_names(op.values)} keeping {_names(op.keep)}"
-        case _:
-            return type(op).__name__, ""
-
-
-def _names(names: tuple[str, ...]) -> str:
-    return f"[{', '.join(names)}]"
+    return type(op).__name__, op.detail
 
 
 def short(count: int) -> str:
@@ -108,7 +55,7 @@ def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent)
     notes
         What is to be said of each operator beside; a line each, below the operator's own.
     """
-    readers = Counter(child for op in topological(root) for child in op.inputs)
+    count = readers(root)
     seen_order = observed_order(root, ordered)
     numbers: dict[Operator, int] = {}
     lines: list[str] = []
@@ -119,7 +66,7 @@ def explain_text(root: Operator, *, ordered: bool = True, notes: Notes = silent)
             lines.append(f"{indent}↑ shared #{numbers[op]}")
             return
         mark = ""
-        if readers[op] > 1:
+        if count[op] > 1:
             numbers[op] = len(numbers) + 1
             mark = f"#{numbers[op]} "
         name, detail = describe(op)
@@ -210,4 +157,5 @@ _COLOURS = {
     "Aggregate": "#e3dcf2",
     "Sort": "#d6e6f5",
     "Filter": "#fbf3c9",
+    "Window": "#f6dfe6",
 }

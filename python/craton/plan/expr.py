@@ -1,9 +1,10 @@
 """Expressions: what one operator computes for a column.
 
-Four kinds: a :class:`Column` of the input, a :class:`Literal`, a row-wise :class:`Call`, and a :class:`Window` whose
-value on a row depends on other rows. Expressions carry their physical (Polars) dtype, hold missing values as null,
-and name their functions, so that rules can look inside and tiles can compute aggregates in phases. What a function
-means is in :mod:`craton.plan.functions`; how it runs is in :mod:`craton.lower`.
+Four kinds: a :class:`Column` of the input, a :class:`Literal`, a row-wise :class:`Call`, and a :class:`WindowCall`
+whose value on a row depends on other rows, and which only a Window operator computes. Expressions carry their physical
+(Polars) dtype, hold missing values as null, and name their functions, so that rules can look inside and tiles can
+compute aggregates in phases. What a function means is in :mod:`craton.plan.functions`; how it runs is in
+:mod:`craton.lower`.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Call(Expr):
         if spec is None:
             raise PlanError(f"unknown function {self.function!r}")
         if spec.kind is not Kind.ROWWISE:
-            raise PlanError(f"{self.function!r} is {spec.kind.value}, not row-wise: use Window or Aggregate")
+            raise PlanError(f"{self.function!r} is {spec.kind.value}, not row-wise: use WindowCall or AggregateCall")
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -90,8 +91,8 @@ class Call(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window(Expr):
-    """A function over the rows that share ``partition`` (over all rows if it is empty), one value a row.
+class WindowCall(Expr):
+    """A window function as data: over the rows that share ``partition`` (over all rows if it is empty), one value a row.
 
     ``function`` is an aggregate, broadcast to its rows, or a window function such as ``cum_sum`` or ``shift``.
     """
@@ -131,7 +132,7 @@ class Window(Expr):
 class Values(Expr):
     """A column of constants that belongs to the plan: the list of an ``is_in``, the two sides of a mapping.
 
-    ``series`` is compared by content through ``key``, a digest of it.
+    ``series`` is compared by content through ``key``, a digest of it. It owns its memory, so that the two always agree.
     """
 
     key: bytes
@@ -140,13 +141,16 @@ class Values(Expr):
 
     @classmethod
     def of(cls, series: pl.Series) -> Values:
-        """Wrap a Polars series."""
+        """Take a copy of a Polars series: what is written to its memory later is not seen."""
         import hashlib
         import io
 
         sink = io.BytesIO()
-        series.rename("v").to_frame().write_ipc(sink)
-        return cls(hashlib.blake2b(sink.getvalue(), digest_size=16).digest(), series, series.dtype)
+        series.rename("v").to_frame().write_ipc_stream(sink)
+        content = sink.getvalue()
+        key = hashlib.blake2b(content, digest_size=16).digest()
+        held = pl.read_ipc_stream(content).get_column("v").rename(series.name)
+        return cls(key, held, series.dtype)
 
     def __repr__(self) -> str:
         head = ", ".join(map(repr, self.series.head(3).to_list()))
@@ -206,7 +210,17 @@ def roots(expr: Expr) -> set[str]:
 
 def has_window(expr: Expr) -> bool:
     """Whether the value on a row depends on other rows."""
-    return any(isinstance(node, Window) for node in walk(expr))
+    return any(isinstance(node, WindowCall) for node in walk(expr))
+
+
+def is_cheap(expr: Expr) -> bool:
+    """Whether an expression may be computed twice: it calls no Python function on batches."""
+    return not any(isinstance(node, Call) and node.function == "batch" for node in walk(expr))
+
+
+def has_one_form(dtype: pl.DataType) -> bool:
+    """Whether equal values of a type look the same: there are two zeros among floats."""
+    return dtype.is_integer() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
 
 
 def rebuild(expr: Expr, recurse: Callable[[Expr], Expr]) -> Expr:
@@ -216,10 +230,10 @@ def rebuild(expr: Expr, recurse: Callable[[Expr], Expr]) -> Expr:
         if all(new is old for new, old in zip(args, expr.args, strict=True)):
             return expr
         return Call(expr.function, args, expr.dtype, expr.options, expr.payload)
-    if isinstance(expr, Window):
+    if isinstance(expr, WindowCall):
         args = tuple(recurse(arg) for arg in expr.args)
         keys = tuple(recurse(key) for key in expr.partition)
-        return Window(expr.function, args, expr.dtype, keys, expr.options)
+        return WindowCall(expr.function, args, expr.dtype, keys, expr.options)
     if isinstance(expr, Member):
         value = recurse(expr.value)
         return expr if value is expr.value else Member(value, expr.plan)
@@ -231,6 +245,13 @@ def substitute(expr: Expr, mapping: Mapping[str, Expr]) -> Expr:
     if isinstance(expr, Column):
         return mapping.get(expr.name, expr)
     return rebuild(expr, lambda child: substitute(child, mapping))
+
+
+def replaced(expr: Expr, change: Mapping[Expr, Expr]) -> Expr:
+    """An expression with some expressions, wherever they stand in it, replaced by others; the outermost first."""
+    if not change:
+        return expr
+    return change[expr] if expr in change else rebuild(expr, lambda child: replaced(child, change))
 
 
 def conjuncts(expr: Expr) -> list[Expr]:

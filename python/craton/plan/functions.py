@@ -8,6 +8,7 @@ each declared function has one implementation, registered in :mod:`craton.lower`
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -29,21 +30,24 @@ class Function:
         Row-wise, aggregate (many rows to one value) or window (many rows to as many).
     ordered
         Whether its value depends on the order of rows (within the group).
+    scalars
+        Which arguments, by position, are one value for all rows and not a column.
     """
 
     kind: Kind
     ordered: bool = False
+    scalars: frozenset[int] = frozenset()
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
-def declare(kind: Kind, *names: str, ordered: bool = False) -> None:
+def declare(kind: Kind, *names: str, ordered: bool = False, scalars: Iterable[int] = ()) -> None:
     """Add functions of one kind; a name is declared once."""
     for name in names:
         if name in FUNCTIONS:
             raise ValueError(f"function {name!r} is declared twice")
-        FUNCTIONS[name] = Function(kind, ordered)
+        FUNCTIONS[name] = Function(kind, ordered, frozenset(scalars))
 
 
 # Arithmetic, comparison, logic
@@ -57,7 +61,8 @@ declare(Kind.AGGREGATE, "quantile", "product", "skew", "kurtosis", "any", "all",
 declare(Kind.AGGREGATE, "first", "last", "nth", "arg_min", "arg_max", ordered=True)
 # Windows
 declare(Kind.WINDOW, "row_number", "cum_sum", "cum_prod", "cum_min", "cum_max", "cum_count", ordered=True)
-declare(Kind.WINDOW, "shift", "diff", "forward_fill", "backward_fill", ordered=True)
+declare(Kind.WINDOW, "shift", ordered=True, scalars=[1])
+declare(Kind.WINDOW, "diff", "forward_fill", "backward_fill", ordered=True)
 declare(Kind.WINDOW, "rank", "rank_max", "rank_min", "rank_dense", "rank_average")
 declare(Kind.WINDOW, "rank_ordinal", "is_first_distinct", "is_last_distinct", ordered=True)
 declare(Kind.WINDOW, "is_duplicated")

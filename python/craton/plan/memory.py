@@ -6,15 +6,14 @@ aggregate, what is sorted, what several operators read. The result is not counte
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Set
 
-from craton.plan.expr import has_window
-from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, Scan, Slice, Sort, schema
-from craton.plan.order import observed_order, topological
+from craton.plan.operators import Aggregate, Distinct, Join, Operator, Scan, Slice, Sort, Window, schema
+from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
 from craton.plan.sources import FileSource
+from craton.plan.visit import readers, topological
 
 #: Bytes that the kernel has for each that an operator holds: copies, memory that is not given back yet. Measured, as are the others.
 OVERHEAD = 2
@@ -41,7 +40,7 @@ def held_bytes(root: Operator, ordered: bool = True) -> int:
     """
     needed, observed = needed_columns(root), observed_order(root, ordered)
     operators = topological(root)
-    readers = Counter(child for op in operators for child in op.inputs)
+    count = readers(root)
     first_only = {op.input for op in operators if isinstance(op, Slice) and op.length is not None}
 
     def size(op: Operator, keys: Set[str] = frozenset()) -> int:
@@ -49,7 +48,7 @@ def held_bytes(root: Operator, ordered: bool = True) -> int:
 
     held = 0
     for op in operators:
-        if readers[op] > 1:
+        if count[op] > 1:
             held += OVERHEAD * size(op)
         held += _held(op, size, observed.get(op, False), op in first_only)
     return held
@@ -78,7 +77,7 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
             held = _table(op, size(op, keys), DISTINCT_ROW)
         case Sort():
             held = OVERHEAD * size(op) if observed and not first_only else 0
-        case Project() if any(has_window(expr) for _, expr in op.columns):
+        case Window():
             held = OVERHEAD * (size(op.input) + size(op))
         case _:
             held = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from craton.plan.expr import Column
-from craton.plan.operators import Aggregate, Distinct, Filter, Join, JoinHow, Operator, Project, Scan, schema
+from craton.plan.operators import Aggregate, Distinct, Filter, Join, JoinHow, Operator, Project, Scan, Window, schema
 
 _INNER: tuple[JoinHow, ...] = ("inner",)
 
@@ -31,7 +31,9 @@ def origin(
                 if not isinstance(expr, Column):
                     return None
                 op, name = op.input, expr.name
-            case Filter():
+            case Window() if name in dict(op.columns):
+                return None
+            case Filter() | Window():
                 op = op.input
             case Join() if op.how in joins:
                 if name not in schema(op.left) and op.how != "inner":

@@ -26,9 +26,11 @@ from craton.plan.operators import (
     Sort,
     Union,
     Unpivot,
+    Window,
     schema,
 )
 from craton.plan.sources import KeptSource, MemorySource
+from craton.plan.visit import derived
 
 UNKNOWN_ROWS = 1_000_000
 #: Bytes of a value of a column of text, about: a view, and the text beside it.
@@ -63,15 +65,37 @@ class Estimate:
     share: float = 1.0
 
 
-_estimates: WeakKeyDictionary[Operator, Estimate] = WeakKeyDictionary()
-
-
+@derived
 def estimate(op: Operator) -> Estimate:
     """What is expected of an operator's output."""
-    known = _estimates.get(op)
-    if known is None:
-        known = _estimates[op] = _estimate(op)
-    return known
+    match op:
+        case Scan():
+            rows = getattr(op.source, "rows", None)
+            kept = 1.0 if op.predicate is None else selectivity(op.predicate)
+            return Estimate((UNKNOWN_ROWS if rows is None else rows) * kept, kept)
+        case Project() | Window() | RowNumber() | Sort() | Attach():
+            return estimate(op.input)
+        case Filter():
+            below, kept = estimate(op.input), selectivity(op.predicate)
+            return Estimate(below.rows * kept, below.share * kept)
+        case Join():
+            return _joined(op)
+        case Aggregate():
+            below = estimate(op.input)
+            return Estimate(below.rows / 4, below.share) if op.keys else Estimate(1)
+        case Distinct():
+            below = estimate(op.input)
+            return Estimate(below.rows / 4, below.share)
+        case Slice():
+            below = estimate(op.input)
+            return below if op.length is None else Estimate(min(below.rows, op.length), below.share)
+        case Union():
+            return Estimate(sum(estimate(part).rows for part in op.parts))
+        case Unpivot():
+            below = estimate(op.input)
+            return Estimate(below.rows * len(op.values), below.share)
+        case _:
+            raise NotImplementedError(f"no size rule for {type(op).__name__}")
 
 
 def estimated_rows(op: Operator) -> int:
@@ -96,7 +120,9 @@ def distinct_share(op: Operator, key: Expr) -> float | None:
                 op = op.left if key.name in schema(op.left) else op.right
             case RowNumber(name=key.name):
                 return 1.0
-            case Filter() | Sort() | Slice() | RowNumber():
+            case Window() if key.name in dict(op.columns):
+                return None
+            case Filter() | Sort() | Slice() | RowNumber() | Window():
                 op = op.input
             case _:
                 return None
@@ -133,37 +159,6 @@ def _kept(part: Expr) -> float:
     if part.function == "or":
         return min(sum(map(selectivity, part.args)), 1.0)
     return _SELECTIVITY.get(part.function, 0.4)
-
-
-def _estimate(op: Operator) -> Estimate:
-    match op:
-        case Scan():
-            rows = getattr(op.source, "rows", None)
-            kept = 1.0 if op.predicate is None else selectivity(op.predicate)
-            return Estimate((UNKNOWN_ROWS if rows is None else rows) * kept, kept)
-        case Project() | RowNumber() | Sort() | Attach():
-            return estimate(op.input)
-        case Filter():
-            below, kept = estimate(op.input), selectivity(op.predicate)
-            return Estimate(below.rows * kept, below.share * kept)
-        case Join():
-            return _joined(op)
-        case Aggregate():
-            below = estimate(op.input)
-            return Estimate(below.rows / 4, below.share) if op.keys else Estimate(1)
-        case Distinct():
-            below = estimate(op.input)
-            return Estimate(below.rows / 4, below.share)
-        case Slice():
-            below = estimate(op.input)
-            return below if op.length is None else Estimate(min(below.rows, op.length), below.share)
-        case Union():
-            return Estimate(sum(estimate(part).rows for part in op.parts))
-        case Unpivot():
-            below = estimate(op.input)
-            return Estimate(below.rows * len(op.values), below.share)
-        case _:
-            raise NotImplementedError(f"no size rule for {type(op).__name__}")
 
 
 def _joined(op: Join) -> Estimate:

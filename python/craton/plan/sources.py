@@ -66,7 +66,11 @@ _tokens = itertools.count(1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySource(Source):
-    """A Polars frame in memory; its identity is a token, unique in the process."""
+    """A Polars frame in memory that nothing writes to any more; its identity is a token, unique in the process.
+
+    Who makes one sees to that: columns of what a user gave are copies (:func:`craton.pandas.convert.from_array`), and those
+    of pandas' own memory are watched (:mod:`craton.pandas.scanning`).
+    """
 
     token: int
     frame: pl.DataFrame = field(compare=False, repr=False)

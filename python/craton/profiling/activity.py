@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from craton import forks
 from craton.command import readable
 from craton.schedule.tasks import Output
 
@@ -67,7 +67,7 @@ class Activity:
     """A recording. Events come in threads of the engine's; what is recorded may be read at any time."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._ran: list[Ran] = []
         self._samples: dict[int, list[Sample]] = {}
         self._nodes: dict[int, int] = {}

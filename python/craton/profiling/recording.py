@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from craton import events
+from craton import events, forks
 from craton.callers import user_location
 from craton.command import aligned
 from craton.profiling.activity import STAGES, Activity, stage_cells
@@ -62,7 +62,7 @@ class Profile:
     def __init__(self) -> None:
         self._calls: list[tuple[float, Call]] = []
         self._outermost: dict[int, list[int]] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._started = 0.0
         self._clocks: tuple[float, float] | None = None
         self._activity = Activity()

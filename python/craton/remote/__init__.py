@@ -10,7 +10,22 @@ unnoticed is called here (:mod:`craton.remote.captured`).
 
 from __future__ import annotations
 
-from craton.remote.items import map
-from craton.remote.spawning import Future, spawn
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from craton.remote.items import map
+    from craton.remote.spawning import Future, spawn
+
+_MODULES = {"Future": "spawning", "map": "items", "spawn": "spawning"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'craton.remote' has no attribute {name!r}")
+    import importlib
+
+    found = globals()[name] = getattr(importlib.import_module(f"craton.remote.{_MODULES[name]}"), name)
+    return found
+
 
 __all__ = ["Future", "map", "spawn"]

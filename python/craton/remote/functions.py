@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pyarrow as pa
 
+from craton import forks
 from craton.serialize import decode, deserialize, encode, serialize
 
 __all__ = ["Function", "Payload", "Surroundings", "from_table", "loaded", "to_table"]
@@ -113,7 +114,7 @@ class Payload:
 
 _loaded: OrderedDict[bytes, Function] = OrderedDict()
 _KEPT = 4
-_loading = threading.Lock()
+_loading = forks.lock()
 _turns: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from craton import forks
 from craton.config import options
 from craton.remote import session as sessions
 from craton.remote.captured import State, refusal
@@ -344,6 +345,8 @@ def _general_refusal() -> str | None:
         return "it is called by a function that a worker runs"
     if multiprocessing.parent_process() is not None:
         return "this process was started by multiprocessing"
+    if forks.kernel_lost():
+        return "this process was forked"
     return None
 
 

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from craton import forks
 from craton.cluster.sessions import ClusterSession, arguments, current
 from craton.cluster.sessions import Session as ClusterOrNot
 from craton.schedule.tasks import Runner, Task, new_key
@@ -64,7 +65,7 @@ class _Hidden:
     session: ClusterSession | None = None
 
 
-_lock = threading.Lock()
+_lock = forks.lock()
 _hidden: _Hidden | None = None
 _make: Callable[[], Session] | None = None
 _worker = threading.local()

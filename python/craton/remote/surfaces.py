@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from craton import forks
 from craton.actor.errors import RemoteTraceback
 from craton.serialize import deserialize, serialize
 
@@ -68,7 +69,7 @@ class _Stream(io.TextIOBase):
 
 
 _listening = threading.local()
-_installing = threading.Lock()
+_installing = forks.lock()
 
 
 @contextlib.contextmanager

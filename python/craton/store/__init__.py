@@ -5,12 +5,29 @@ this process (:meth:`Store.open`) or in another one (:func:`connect`); whoever u
 and ``craton.get`` use the store of the process, :func:`default_store`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from craton._native import CorruptPage
-from craton.store.objects import Ref, cache, get, put
 from craton.store.process import close_store, connect, default_store
 from craton.store.sets import LocalitySet, PageReader
 from craton.store.shuffle import ShuffleWriter, shuffle
 from craton.store.store import Store
+
+if TYPE_CHECKING:
+    from craton.store.objects import Ref, cache, get, put
+
+_OBJECTS = ("Ref", "cache", "get", "put")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OBJECTS:
+        raise AttributeError(f"module 'craton.store' has no attribute {name!r}")
+    from craton.store import objects
+
+    return globals().setdefault(name, getattr(objects, name))
+
 
 __all__ = [
     "CorruptPage",

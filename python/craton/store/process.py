@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 
+from craton import forks
 from craton.config import options
 from craton.store.store import Store
 
-_lock = threading.RLock()
+_lock = forks.reentrant_lock()
 _store: Store | None = None
 _owner = 0
 

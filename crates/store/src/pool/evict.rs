@@ -21,6 +21,24 @@ impl Shared {
         self.seek(bytes, |memory| memory.charge(bytes))
     }
 
+    /// Room for `bytes` of a page that is read from disk: beyond the limit, if only what cannot be written is in the way.
+    pub(crate) fn room_to_read(&self, bytes: u64) -> Result<Charge> {
+        self.room(bytes).or_else(|error| match error {
+            Error::Io { .. } => self.memory.overdraw(bytes).ok_or(error),
+            other => Err(other),
+        })
+    }
+
+    /// Evict what need not be written for what is beyond the limit.
+    pub(crate) fn pay_back(&self) {
+        let bytes = self.memory.overdrawn();
+        if bytes > 0 {
+            let demand = self.memory.demand(bytes);
+            let _ = self.evict(true); // refused only when the pool is closed
+            drop(demand);
+        }
+    }
+
     /// Evict until `take` takes the `bytes` that it wants.
     pub(crate) fn seek<T>(&self, bytes: u64, take: impl Fn(&Arc<Memory>) -> Option<T>) -> Result<T> {
         if let Some(taken) = take(&self.memory) {

@@ -51,7 +51,8 @@ impl Shared {
                     let image = Arc::clone(image);
                     page.activity = Activity::Loading;
                     drop(tables);
-                    let read = self.room(rounded(image.length)).and_then(|charge| self.read(id, &image, charge));
+                    let read =
+                        self.room_to_read(rounded(image.length)).and_then(|charge| self.read(id, &image, charge));
                     tables = self.tables.lock();
                     self.arrive(&mut tables, id, read, false)?;
                 }
@@ -68,6 +69,7 @@ impl Shared {
         drop(tables);
         if evictable {
             self.memory.nudge();
+            self.pay_back();
         }
         self.jobs.push(following.into_iter().map(Job::Load));
     }

@@ -13,6 +13,9 @@ pub(crate) fn rounded(length: usize) -> u64 {
     (length.max(1) as u64).next_multiple_of(ALIGNMENT as u64)
 }
 
+// Extents that are beyond the limit together have at most this part of it.
+const OVERDRAWN: u64 = 8;
+
 struct State {
     // Bytes of extents, and of those that are about to be allocated.
     used: u64,
@@ -92,6 +95,26 @@ impl Memory {
         }
         state.used = used;
         Some(Charge { memory: Arc::clone(self), bytes })
+    }
+
+    /// Take room for `bytes` beyond the limit, for what has to be read while nothing can be written: for one extent, or for several that
+    /// are together less than a part of the limit.
+    pub(crate) fn overdraw(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
+        let mut state = self.state.lock();
+        let before = (state.used + state.reserved).saturating_sub(self.limit);
+        let most = if before == 0 { self.limit } else { self.limit / OVERDRAWN };
+        let used = state.used.checked_add(bytes)?;
+        if used.checked_add(state.reserved)? > self.limit.checked_add(most)? {
+            return None;
+        }
+        state.used = used;
+        Some(Charge { memory: Arc::clone(self), bytes })
+    }
+
+    /// Bytes that were taken beyond the limit.
+    pub(crate) fn overdrawn(&self) -> u64 {
+        let state = self.state.lock();
+        (state.used + state.reserved).saturating_sub(self.limit)
     }
 
     /// Take room for a reservation of `bytes`, or of what there is if that is at least `least`.
@@ -248,6 +271,25 @@ mod tests {
         assert!(memory.set_idle(100));
         drop(charge);
         assert!(memory.charge(900).is_some());
+    }
+
+    #[test]
+    fn one_extent_or_a_few_small_ones_go_beyond_the_limit() {
+        let memory = Memory::new(800);
+        let full = memory.charge(800).unwrap();
+        let small = memory.overdraw(60).unwrap();
+        assert_eq!(memory.overdrawn(), 60);
+        assert!(memory.overdraw(50).is_none() && memory.overdraw(u64::MAX).is_none());
+        assert!(memory.charge(1).is_none() && memory.reserve(1, 1).is_none());
+        let more = memory.overdraw(40).unwrap();
+        drop((small, more));
+        assert_eq!(memory.overdrawn(), 0);
+        let large = memory.overdraw(800).unwrap();
+        assert!(memory.overdraw(1).is_none());
+        drop(full);
+        assert_eq!(memory.overdrawn(), 0);
+        drop(large);
+        assert!(memory.charge(800).is_some());
     }
 
     #[test]

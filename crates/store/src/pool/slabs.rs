@@ -37,7 +37,8 @@ impl Slabs {
         let most = limit.saturating_add(craton_slab::ALIGNMENT as u64);
         let usual = SlabOptions { limit: most, segment_bytes, ..SlabOptions::default() };
         let kept = usual.watermark().min(limit / KEPT_OF_LIMIT);
-        let options = SlabOptions { keep_free: Some(kept), ..usual };
+        // What is read while the disk is full may be beyond the pool's limit: see `Memory::overdraw`.
+        let options = SlabOptions { keep_free: Some(kept), limit: most.saturating_add(limit), ..usual };
         let of_client = SlabOptions {
             limit: u64::MAX,
             segment_bytes: (limit / SEGMENTS_OF_LIMIT).clamp(CLIENT_SEGMENTS.0, CLIENT_SEGMENTS.1),

@@ -21,7 +21,7 @@ from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
 from craton.actor.pool.returning import Returning
 from craton.actor.refs import register_pool
-from craton.actor.wire import addresses, frames, shared, tls
+from craton.actor.wire import addresses, frames, owners, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
 from craton.actor.wire.pulse import notice_silence
@@ -114,7 +114,13 @@ class Pool:
             conf.address = f"{scheme}://{joined}" if scheme else joined
         self.advertised = addresses.advertised(conf.address)
         for address in {conf.address, self.advertised}:
-            self._listening.append(addresses.listen_unix(address))
+            local = addresses.listen_unix(address)
+            if local is not None:
+                self._listening.append(local)
+            else:
+                self._complain(
+                    "Another user holds the name of the Unix socket of %s: it is reached through TCP", address
+                )
         for sock in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock)
         register_pool(self)
@@ -130,7 +136,17 @@ class Pool:
                 self.strangers.drop_oldest()
                 pause(self.loop, listening.fileno(), functools.partial(self._accept_again, listening))
                 return
-            if sock.family != socket.AF_UNIX:
+            if sock.family == socket.AF_UNIX:
+                if not owners.is_own(sock):
+                    self._complain(
+                        "%s drops a client: it is a process of user %s, and this pool is user %d's",
+                        self.external_address,
+                        owners.credentials(sock)[1],
+                        os.geteuid(),
+                    )
+                    sock.close()
+                    continue
+            else:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 notice_silence(sock)
             name = f"client {next(self._visitors)}"

@@ -1,12 +1,14 @@
 """Addresses: ``host:port``, and where on this machine the same pool can be reached without TCP.
 
 A pool that advertises an address also listens on a Unix socket whose name is made of it. Whoever connects tries that
-name first: it is found exactly when the pool is in the same network namespace, so on the same machine.
+name first: the pool is found there when it is in the same network namespace, so on the same machine. Another user may
+hold the name; see `owners`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import platform
@@ -14,7 +16,19 @@ import socket
 import tempfile
 from collections.abc import Iterator
 
-__all__ = ["EVERYWHERE", "advertised", "join", "listen_tcp", "listen_unix", "local_name", "seen_from", "split"]
+from craton.actor.wire.owners import is_own
+
+__all__ = [
+    "EVERYWHERE",
+    "advertised",
+    "binding",
+    "join",
+    "listen_tcp",
+    "listen_unix",
+    "local_name",
+    "seen_from",
+    "split",
+]
 
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for every one of this machine's."""
@@ -91,7 +105,7 @@ def advertised(address: str) -> str:
 def local_name(address: str) -> str:
     """Return the name of the Unix socket of the pool with that address."""
     host, port = split(address)
-    text = f"craton-actor-{os.getuid()}-{host}:{port}"
+    text = f"craton-actor-{os.geteuid()}-{host}:{port}"
     if platform.system() == "Linux":
         return "\0" + text
     digest = hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
@@ -100,24 +114,59 @@ def local_name(address: str) -> str:
 
 @contextlib.contextmanager
 def _listening(sock: socket.socket) -> Iterator[socket.socket]:
-    # Whoever binds it within has it listen afterwards; or it is closed.
+    # Whoever binds it within has it listen afterwards, unless it was closed; on an error it is closed.
     try:
         yield sock
-        sock.listen(1024)
-        sock.setblocking(False)
+        if sock.fileno() >= 0:
+            sock.listen(1024)
+            sock.setblocking(False)
     except BaseException:
         sock.close()
         raise
 
 
-def listen_unix(address: str) -> socket.socket:
-    """Return a listening Unix socket for the pool with that address."""
+def listen_unix(address: str) -> socket.socket | None:
+    """Return a listening Unix socket for the pool with that address; None if another user holds its name.
+
+    Raises
+    ------
+    OSError
+        A process of this user listens there.
+    """
     name = local_name(address)
     with _listening(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as sock:
-        if not name.startswith("\0") and os.path.exists(name):
-            os.unlink(name)
-        sock.bind(name)
+        try:
+            if not name.startswith("\0") and os.path.exists(name):
+                os.unlink(name)
+            sock.bind(name)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EPERM) or _is_served(name):
+                raise
+            sock.close()
+            return None
     return sock
+
+
+def _is_served(name: str) -> bool:
+    """Whether a process of this user listens on a Unix socket of that name."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)
+        try:
+            sock.connect(name)
+        except OSError:
+            return False
+        return is_own(sock)
+
+
+def binding(sock: socket.socket, server: bool) -> bytes:
+    """Return what both sides of a connection without TLS mix into the handshake: by which way they are connected.
+
+    For a Unix socket that includes its name. Who relays a handshake from one name or way to another is found out.
+    """
+    if sock.family != socket.AF_UNIX:
+        return b""
+    name = sock.getsockname() if server else sock.getpeername()
+    return b"unix:" + (name if isinstance(name, bytes) else os.fsencode(name))
 
 
 def listen_tcp(host: str, port: int | None) -> socket.socket:

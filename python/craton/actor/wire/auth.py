@@ -2,8 +2,13 @@
 
 Both sides send 32 random bytes and answer the other's with an HMAC of both, so that nothing that was heard can be used
 again, and the one who connects knows whom it speaks to. Nothing else is read before that, and no more than the
-handshake's fixed number of bytes. Where the connection has TLS (see `tls`), the server's certificate goes into the HMAC
-too.
+handshake's fixed number of bytes.
+
+The HMAC is also of the connection itself, so that it fails where somebody in between hands on what the two sides say:
+of the server's certificate where there is TLS (see `tls`), of the socket's name where it is a Unix socket, and of
+neither where it is TCP without TLS. Of a Unix socket both sides know besides whose process is at its other
+end (see `owners`), before the handshake begins. Over TCP without TLS, one through whose hands all bytes go can do with
+them what he wants once the handshake is done: that needs a network, and machines, that are trusted.
 
 The key comes from ``CRATON_ACTOR_KEY``, or from the file that ``CRATON_ACTOR_KEY_FILE`` names, or else from a file of
 this user's that is made when it is first needed.
@@ -18,8 +23,9 @@ import os
 import secrets
 from pathlib import Path
 
-MAGIC, SECURED = b"CrAc\x00\x01", b"CrAc\x01\x01"
+MAGIC, SECURED = b"CrAc\x00\x02", b"CrAc\x01\x02"
 """What both sides begin with, without and with TLS; ends with the version."""
+_FAMILY = MAGIC[:4]
 NONCE, MAC = 32, 32
 REFUSED = bytes(MAC)
 """What a server sends instead of its HMAC to who does not have the key: who hears nothing speaks to one that has died."""
@@ -94,7 +100,7 @@ class Handshake:
     expects : int
         Bytes of the record that comes next; 0 when the other side is known.
     binding : bytes
-        What both sides must know of the connection itself; set before it is needed where it has TLS.
+        What both sides must know of the connection itself; set before the first answer.
     refusal : str
         Why the other side is not to be spoken with, as what is said of it.
     """
@@ -137,6 +143,8 @@ class Handshake:
             self.refusal = "wants TLS, and this process has none: set CRATON_ACTOR_TLS_CERT or CRATON_ACTOR_TLS_CA"
         elif record.startswith(MAGIC):
             self.refusal = "speaks without TLS, and this process with it only"
+        elif record.startswith(_FAMILY):
+            self.refusal = "is of another version of Craton, whose handshake differs"
         return False
 
     def _mac(self, who: bytes, first: bytes, second: bytes) -> bytes:

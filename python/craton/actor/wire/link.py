@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import mmap
 import socket
-import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -19,9 +18,12 @@ from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import frames, pulse
 from craton.actor.wire.auth import REFUSED, Handshake
 from craton.actor.wire.frames import HEADER, LENGTH_BYTES
+from craton.actor.wire.owners import credentials
 from craton.actor.wire.shared import Note, Sharing
 
 _RING = 1 << 18
+# The ring of a connection that has not authenticated yet: a record of the handshake fits.
+_FIRST_RING = 128
 # Bytes that are joined with their neighbours rather than handed over by themselves.
 _JOINED = 1 << 15
 _SLICES = 256
@@ -29,7 +31,6 @@ _SLICES = 256
 _SEND_BUFFER = 1 << 20
 # Bytes that wait to be sent: above the first senders wait, below the second they go on.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
-_PID = struct.Struct("=i")
 # Parts from this size on lie in memory of the system's own: it is there only where bytes have come.
 _LARGE = 32 << 20
 # Seconds within which a peer has to show that it has the key.
@@ -90,7 +91,7 @@ class Reader:
         self, receive: Callable[[tuple[Any, ...]], None], handshake: Callable[[bytes], int], expects: int
     ) -> None:
         self._receive, self._handshake, self._expects = receive, handshake, expects
-        self._ring = memoryview(bytearray(_RING))
+        self._ring = memoryview(bytearray(_FIRST_RING if expects else _RING))
         self._start = self._end = 0
         # Of a frame that does not stay in the ring: where its pieces go, up to the one that is being filled; the lengths
         # of all of them; and how full the last is.
@@ -135,6 +136,10 @@ class Reader:
                     break
                 self._start += self._expects
                 self._expects = self._handshake(bytes(ring[start : self._start]))
+                if not len(self._ring):
+                    return  # the connection has ended
+                if not self._expects:
+                    ring = self._grow()
                 continue
             if have < HEADER.size:
                 break
@@ -163,6 +168,12 @@ class Reader:
             rest = bytes(ring[self._start : self._end])
             ring[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
+
+    def _grow(self) -> memoryview:
+        ring, rest = memoryview(bytearray(_RING)), self._ring[self._start : self._end]
+        ring[: len(rest)] = rest
+        self._start, self._end, self._ring = 0, len(rest), ring
+        return ring
 
     def clear(self) -> None:
         """Let go of all memory: nothing is read any more."""
@@ -240,7 +251,7 @@ class Link:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._fd = sock.fileno()
         loop.add_reader(self._fd, self._readable)
-        self.pid = _pid_of(sock)
+        self.pid = credentials(sock)[0]
         if sock.family != socket.AF_UNIX:
             pulse.feel(self, sock, loop)
         self._introduce(handshake)
@@ -489,9 +500,3 @@ class Link:
         self._joined.clear()
         self._bytes = self._joined_bytes = 0
         self._reader.clear()
-
-
-def _pid_of(sock: socket.socket) -> int | None:
-    if sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
-        return None
-    return _PID.unpack_from(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] or None

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
 from craton.actor.waiting import wait_for
-from craton.actor.wire import addresses, auth, frames, shared, tls
+from craton.actor.wire import addresses, auth, frames, owners, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
+from craton.actor.wire.strangers import Complaints
 
 CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
 """The kinds of messages. The number of a call is negative in an answer that was given although the call was cancelled."""
@@ -27,6 +28,7 @@ _OBITUARY = 0.8
 _REMEMBERED = 10_000
 
 logger = logging.getLogger("craton.actor")
+complain = Complaints()
 
 
 class Peer:
@@ -67,16 +69,19 @@ class Peer:
         return await store_of(self.main)
 
     async def _socket(self) -> socket.socket:
-        local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            local.setblocking(False)
-            local.connect(addresses.local_name(self.address))
+        local, foreign = _local(self.address)
+        if local is not None:
             return local
-        except BlockingIOError:
-            # Its queue is full: TCP waits where this does not.
-            local.close()
-        except OSError:
-            local.close()
+        if not foreign:
+            return await self._tcp()
+        complain("The Unix socket of %s is not this user's: %s; connecting through TCP", self.address, foreign)
+        try:
+            return await self._tcp()
+        except OSError as error:
+            kind = TimeoutError if isinstance(error, TimeoutError) else ConnectionError
+            raise kind(f"{error}; and its Unix socket is not this user's: {foreign}") from error
+
+    async def _tcp(self) -> socket.socket:
         host, port = addresses.split(self.address)
         if port is None:
             raise ValueError(f"{self.address!r} has no port: a pool is at host:port")
@@ -229,6 +234,25 @@ class Peer:
         if self.link is not None and self.link.pid == self.pid is not None and not _lives(self.pid):
             lost = f"the process of the pool at {self.address} (pid {self.pid}) has ended"
         return await self._peers.obituary(self.address, self.pid) or (lost, None)
+
+
+def _local(address: str) -> tuple[socket.socket | None, str]:
+    """Return the Unix socket of an address, connected, if it leads to a process of this user; else whose it is, if known.
+
+    Nothing is sent before that is known.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    foreign = ""
+    try:
+        sock.setblocking(False)
+        sock.connect(addresses.local_name(address))
+        if owners.is_own(sock):
+            return sock, ""
+        foreign = f"its name is held by a process of user {owners.credentials(sock)[1]}"
+    except OSError:
+        pass  # nobody is there; or its queue is full: TCP waits where this does not
+    sock.close()
+    return None, foreign
 
 
 _EXITING = 0x4

@@ -1,8 +1,10 @@
-"""Connections of whom nobody knows yet who is there, and what is said of those who turn out to be nobody's friends."""
+"""Connections that have not authenticated yet, and what is said of those that never do."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import logging
 import resource
 import time
@@ -15,6 +17,8 @@ __all__ = ["Complaints", "Strangers"]
 
 MOST = 1024
 """Connections at a time that have not shown that they have the key."""
+MANY, LATER = 64, 0.2
+"""After so many that never did, and so many seconds, what they took is given back to the system."""
 LINES, SECONDS = 10, 10.0
 """Lines in so many seconds that are written about bad peers."""
 
@@ -36,6 +40,7 @@ class Strangers:
     def __init__(self) -> None:
         self._links: dict[Link, None] = {}
         self._most = most()
+        self._failed = 0
 
     def __len__(self) -> int:
         return len(self._links)
@@ -43,9 +48,16 @@ class Strangers:
     def add(self, link: Link) -> None:
         """Take note of a connection."""
         self._links[link] = None
-        link.ready.add_done_callback(lambda _: self._links.pop(link, None))
+        link.ready.add_done_callback(lambda ready: self._known(link, ready))
         if len(self._links) > self._most:
             self.drop_oldest()
+
+    def _known(self, link: Link, ready: asyncio.Future[None]) -> None:
+        self._links.pop(link, None)
+        self._failed += ready.cancelled() or ready.exception() is not None
+        if self._failed >= MANY and not self._links:
+            self._failed = 0
+            ready.get_loop().call_later(LATER, _give_back)
 
     def drop_oldest(self) -> None:
         """End the connection that has been a stranger's for longest."""
@@ -73,6 +85,12 @@ class Complaints:
             return
         self._lines += 1
         logger.warning(text, *values)
+
+
+def _give_back() -> None:
+    # The C library keeps what many small pieces took, TLS's above all.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def pause(loop: asyncio.AbstractEventLoop, descriptor: int, again: Any) -> None:

@@ -5,8 +5,8 @@ at once if only one of them has it. Then TLS 1.3 is negotiated, and within it go
 key, into which both sides mix the hash of the server's certificate as they see it: who sits in between with a
 certificate of his own is found out, also where no authority vouches for certificates.
 
-Unix sockets stay as they are: they do not leave the machine. What is sent over TLS is copied, as it is encrypted; what
-is received is decrypted to where it stays.
+Unix sockets stay as they are: they do not leave the machine, and lead to processes of the same user only. What is sent
+over TLS is copied, as it is encrypted; what is received is decrypted to where it stays.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import pulse
+from craton.actor.wire.addresses import binding
 from craton.actor.wire.auth import OPENING, SECURED, Handshake
 from craton.actor.wire.link import Link, Reader, Receiver
 
@@ -226,7 +227,9 @@ def link(
 ) -> Link:
     """Return a link over a socket that has been connected: with TLS if there are settings and it leaves the machine."""
     if secured is None or sock.family == socket.AF_UNIX:
-        return Link(loop, sock, receiver, Handshake(key, server), peer)
+        handshake = Handshake(key, server)
+        handshake.binding = binding(sock, server)
+        return Link(loop, sock, receiver, handshake, peer)
     return TlsLink(loop, sock, receiver, Handshake(key, server, SECURED), peer, secured)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from craton.lower.tiled.sources import cut
 from craton.lower.tiled.totals import in_one_task
 from craton.lower.tiled.windows import way_of
-from craton.plan.expr import Expr, Window, walk
-from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan, Sort
+from craton.plan.expr import WindowCall
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Scan, Window
 from craton.plan.sources import FileSource
 
 
@@ -19,36 +17,17 @@ def alone(op: Operator) -> str | None:
     """
     if isinstance(op, Scan) and isinstance(op.source, FileSource) and cut(op, 2, 1 << 62) is None:
         return f"{op.source.format} is read from its first row to the last"
-    calls = [call for _, call in op.aggregates] if isinstance(op, Aggregate) and not op.keys else []
-    names = dict.fromkeys(call.function for call in calls if in_one_task(call))
-    for expr in _expressions(op):
-        for node in walk(expr):
-            if isinstance(node, Window) and _at_once(node):
-                names[node.function] = None
+    names: dict[str, None] = {}
+    if isinstance(op, Aggregate) and not op.keys:
+        names = dict.fromkeys(call.function for _, call in op.aggregates if in_one_task(call))
+    elif isinstance(op, Window):
+        names = dict.fromkeys(call.function for call in op.calls if _at_once(call))
     return f"{', '.join(names)} of all rows" if names else None
 
 
-def _at_once(window: Window) -> bool:
+def _at_once(window: WindowCall) -> bool:
     """Whether a window needs all rows in one place."""
     way = way_of(window)
     if way == "one":
         return in_one_task(AggregateCall(window.function, window.args, window.dtype, window.options))
     return way == "gather"
-
-
-def _expressions(op: Operator) -> Iterator[Expr]:
-    """The expressions of an operator in which windows may stand."""
-    match op:
-        case Project():
-            yield from (expr for _, expr in op.columns)
-        case Filter():
-            yield op.predicate
-        case Scan() if op.predicate is not None:
-            yield op.predicate
-        case Sort():
-            yield from (key.expr for key in op.keys)
-        case Join():
-            yield from (*op.left_on, *op.right_on)
-        case Aggregate():
-            yield from (expr for _, expr in op.keys)
-            yield from (arg for _, call in op.aggregates for arg in call.args)

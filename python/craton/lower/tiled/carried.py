@@ -13,24 +13,31 @@ import polars as pl
 
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import Keep
-from craton.lower.tiled.tiles import Tiles, columns_of, hidden_name, kept, keyed, new_leaf, sorted_by
+from craton.lower.tiled.tiles import Tiles, columns_of, kept, keyed, new_leaf, sorted_by
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Call, Column, Expr, Literal, Options, Window, dtype_of, options
-from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, schema
+from craton.plan import build
+from craton.plan.expr import Call, Column, Expr, Literal, Options, WindowCall, dtype_of, options
+from craton.plan.names import hidden_name
+from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, Window, schema
 from craton.schedule.tasks import Part, Read
 
-Named = tuple[str, Window]
+Named = tuple[str, WindowCall]
 Step = tuple[str, Options]
 
 RANKS = ("rank", "rank_average", "rank_min", "rank_max", "rank_ordinal", "rank_dense")
 
 
-def grown(windows: Sequence[tuple[str, Expr]]) -> Callable[[Operator], Operator]:
-    """A plan with more columns."""
-    return lambda plan: Project(plan, (*columns_of(plan, schema(plan)), *windows))
+def grown(windows: Sequence[Named]) -> Callable[[Operator], Operator]:
+    """A plan with windows as more columns."""
+    return lambda plan: Window(plan, tuple(windows))
 
 
-async def resting(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
+def widened(values: Sequence[tuple[str, Expr]]) -> Callable[[Operator], Operator]:
+    """A plan with values, in which windows may stand, as more columns."""
+    return lambda plan: build.project(plan, (*columns_of(plan, schema(plan)), *values))
+
+
+async def resting(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
     """Tiles at rest with all their columns, each one read."""
     if tiles.sizes is not None and all(len(reads) == 1 for reads in tiles.reads):
         return tiles
@@ -63,7 +70,7 @@ def twins(tiles: Tiles, names: Sequence[str]) -> list[tuple[Column, Column]]:
     return [(Column(name, tiles.schema[name]), Column(hidden_name(), tiles.schema[name])) for name in names]
 
 
-async def resting_in_order(tiling: Tiling, op: Project, tiles: Tiles) -> Tiles:
+async def resting_in_order(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
     """Tiles in order and at rest, with all their columns."""
     return await resting(tiling, op, await tiling.in_order(op.input, tiles, tiles.schema))
 
@@ -85,12 +92,12 @@ class _Running:
         The value, of the value within the tile and what was carried.
     """
 
-    total: Callable[[Window], AggregateCall]
+    total: Callable[[WindowCall], AggregateCall]
     carry: tuple[Step, ...]
     join: Callable[[Expr, Column], Expr]
 
 
-def _total(function: str) -> Callable[[Window], AggregateCall]:
+def _total(function: str) -> Callable[[WindowCall], AggregateCall]:
     return lambda w: AggregateCall(function, w.args, w.dtype)
 
 
@@ -118,7 +125,7 @@ def _coalesced(value: Expr, carried: Column) -> Expr:
     return Call("coalesce", (value, carried), dtype_of(value))
 
 
-def _rows(window: Window) -> AggregateCall:
+def _rows(window: WindowCall) -> AggregateCall:
     return AggregateCall("len", (), window.dtype)
 
 
@@ -137,7 +144,7 @@ _RULES = {
 RUNNING = tuple(_RULES)
 
 
-async def running(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def running(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles with running functions of all rows as more columns."""
     tiles = await resting_in_order(tiling, op, tiles)
     if len(tiles) == 1:
@@ -146,7 +153,7 @@ async def running(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named
 
 
 async def running_on(
-    tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named], names: Sequence[str] = ()
+    tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], names: Sequence[str] = ()
 ) -> Tiles:
     """Tiles at rest and in order, with running functions as more columns: of all rows, or over partitions by columns."""
     rules = [_RULES[window.function] for _, window in windows]
@@ -166,7 +173,7 @@ async def running_on(
 
 async def _carried(
     tiling: Tiling,
-    op: Project,
+    op: Window,
     tiles: Tiles,
     totals: tuple[tuple[str, AggregateCall], ...],
     carries: Sequence[tuple[Step, ...]],
@@ -185,9 +192,9 @@ async def _carried(
             for (name, call), step in zip(totals, steps, strict=True):
                 before = Column(name, call.dtype)
                 values.append(
-                    (name, before if step is None else Window(step[0], (before,), call.dtype, partition, step[1]))
+                    (name, before if step is None else WindowCall(step[0], (before,), call.dtype, partition, step[1]))
                 )
-            plan = Project(plan, (*columns_of(plan, [name for name, _ in keys]), *values))
+            plan = build.project(plan, (*columns_of(plan, [name for name, _ in keys]), *values))
         return plan
 
     every = every.then(stepped)
@@ -202,14 +209,14 @@ async def _carried(
 # ---- ranks ----
 
 
-def is_ranked(window: Window) -> bool:
+def is_ranked(window: WindowCall) -> bool:
     """Whether a window is a rank that is told range by range."""
     dtype = dtype_of(window.args[0]) if window.args else pl.Null()
     plain = dtype.is_integer() or dtype.is_float() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
     return window.function in RANKS and plain
 
 
-async def ranks(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles by ranges of a value, with its ranks as more columns: those in the range, after the values of ranges before."""
     window = windows[0][1]
     in_place = not tiles.order  # then equal values stay in order
@@ -237,6 +244,6 @@ async def ranks(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named])
             )
 
     def build(plan: Operator) -> Operator:
-        return grown(values)(sorted_by(plan, order) if by_order and order and not in_place else plan)
+        return widened(values)(sorted_by(plan, order) if by_order and order and not in_place else plan)
 
     return tiles.then(build, order=order if tiling.observed(op) else ())

@@ -16,7 +16,6 @@ from craton.lower.tiled.tiles import (
     Ranges,
     Segment,
     Tiles,
-    hidden_name,
     keyed,
     new_leaf,
     sliced,
@@ -24,6 +23,7 @@ from craton.lower.tiled.tiles import (
 )
 from craton.lower.whole import OrderKey, joins_in_order
 from craton.plan.expr import Column, Expr, Literal
+from craton.plan.names import hidden_name
 from craton.plan.operators import Join, Operator, Project, RowNumber, schema
 from craton.schedule.tasks import Output, Part, Read
 

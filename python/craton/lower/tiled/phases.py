@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from craton.lower.tiled.tiles import hidden_name
-from craton.plan.expr import Call, Column, Expr, Literal, Window, dtype_of, substitute
+from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, substitute
+from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 
 Named = tuple[str, Expr]
@@ -160,7 +160,7 @@ def _moments(call: AggregateCall) -> Phases | None:
     def before(keys: Sequence[Expr]) -> list[Named]:
         of_all = Call(
             "truediv",
-            (Window("sum", (sums,), FLOAT, tuple(keys)), Window("sum", (rows,), FLOAT, tuple(keys))),
+            (WindowCall("sum", (sums,), FLOAT, tuple(keys)), WindowCall("sum", (rows,), FLOAT, tuple(keys))),
             FLOAT,
         )
         off = Call("sub", (mean_, of_all), FLOAT)
@@ -224,7 +224,7 @@ def _position(call: AggregateCall) -> Phases:
     rows_, part_ = Column(rows, INT), Column(part, call.dtype)
 
     def before(keys: Sequence[Expr]) -> list[Named]:
-        until = Call("sub", (Window("cum_sum", (rows_,), INT, tuple(keys)), rows_), INT)
+        until = Call("sub", (WindowCall("cum_sum", (rows_,), INT, tuple(keys)), rows_), INT)
         return [(place, Call("add", (part_, Call("cast", (until,), call.dtype)), call.dtype))]
 
     partial = (

@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 import polars as pl
 
 from craton.lower.tiled.ranges import common_ranges
-from craton.lower.tiled.separate import separate_windows
 from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, copy_of, from_arrow, to_arrow
 from craton.lower.tiled.tiles import (
     Leaf,
@@ -31,7 +30,6 @@ from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
     at_rest,
-    hidden_name,
     kept,
     new_leaf,
     order_columns,
@@ -42,10 +40,12 @@ from craton.lower.whole import OrderKey
 from craton.plan.explain import describe
 from craton.plan.expr import Call
 from craton.plan.memory import file_bytes
+from craton.plan.names import HIDDEN, hidden_name
 from craton.plan.operators import Operator, Project, RowNumber, Scan, schema
-from craton.plan.order import observed_order, topological
+from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, value_bytes
+from craton.plan.visit import readers, topological
 from craton.schedule.tasks import Band, Output, Part, Read, Runner, Task, Traffic, new_key
 
 #: Rows of a tile are numbered below this bit; the tile's number stands above it.
@@ -62,6 +62,8 @@ SKEWED = 4
 _SAMPLES = 64
 #: Rows at rest that are numbered are cut into ranges of their numbers at some of so many places.
 _CUTS = 240
+
+_WEIGHT, _SHARE_OF = f"{HIDDEN}weight", f"{HIDDEN}share"
 
 _plans = itertools.count(1)
 
@@ -215,7 +217,6 @@ class Tiling:
     """
 
     def __init__(self, root: Operator, runner: Runner, ordered: bool = True, settings: Settings | None = None) -> None:
-        root = separate_windows(root)
         self.root, self.runner, self.settings = root, runner, settings or Settings()
         self.stages: list[Stage] = []
         self.decisions: list[tuple[str, str]] = []
@@ -228,7 +229,7 @@ class Tiling:
         self._observed = observed_order(root, ordered)
         self._needed = needed_columns(root)
         self._ranges: dict[Scan, tuple[str, Ranges]] | None = None
-        self._readers = Counter(child for op in self.notes for child in op.inputs)
+        self._readers = readers(root)
         self._running: dict[Operator, asyncio.Task[Tiles]] = {}
         self._keys: set[int] = set()
         self._numbers = iter(range(1, 1 << 30))
@@ -681,7 +682,7 @@ def _boundaries(
     weights = [number / max(sample.height, 1) for sample, number in zip(samples, rows, strict=True)]
     heaviest = max(statistics.median(weights), 1.0) if weights else 1.0
     found = [
-        sample.with_columns(pl.lit(weight / heaviest).alias("\x01weight"))
+        sample.with_columns(pl.lit(weight / heaviest).alias(_WEIGHT))
         for sample, weight in zip(samples, weights, strict=True)
         if sample.height
     ]
@@ -691,8 +692,8 @@ def _boundaries(
     every = pl.concat(found).sort(
         by, descending=[key.descending for key in keys], nulls_last=[key.nulls_last for key in keys]
     )
-    share = (pl.col("\x01weight").cum_sum() * parts / pl.col("\x01weight").sum()).floor()
-    picked = every.with_columns(share.alias("\x01share")).filter(pl.col("\x01share").diff().fill_null(0) > 0)
+    share = (pl.col(_WEIGHT).cum_sum() * parts / pl.col(_WEIGHT).sum()).floor()
+    picked = every.with_columns(share.alias(_SHARE_OF)).filter(pl.col(_SHARE_OF).diff().fill_null(0) > 0)
     return picked.select(by).unique(maintain_order=True).head(parts - 1)
 
 

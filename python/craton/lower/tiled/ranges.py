@@ -17,9 +17,9 @@ from craton.lower.tiled.sources import covers, extremes_of, row_groups
 from craton.lower.tiled.tiles import Ranges
 from craton.plan.expr import Column, Expr
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Scan, schema
-from craton.plan.order import topological
 from craton.plan.origin import origin
 from craton.plan.size import scanned_bytes
+from craton.plan.visit import topological
 
 #: A scan, and one of its columns.
 Key = tuple[Scan, str]

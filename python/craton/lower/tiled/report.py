@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from craton.command import aligned, readable
 from craton.lower.tiled.alone import alone
 from craton.lower.tiled.planner import Stage, Tiling
-from craton.lower.tiled.tiles import HIDDEN
 from craton.plan.explain import Notes, describe, short
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Operator
 
 _HEAD = (

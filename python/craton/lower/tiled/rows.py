@@ -16,15 +16,14 @@ from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
     at_rest,
-    hidden_name,
     new_leaf,
     selected,
     sliced,
     sorted_by,
 )
-from craton.lower.tiled.windows import without_windows
 from craton.lower.whole import OrderKey
 from craton.plan.expr import Call, Column, Literal, roots
+from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Attach,
     Filter,
@@ -133,12 +132,9 @@ def _numbered(tiles: Tiles, name: str) -> Tiles:
 
 @tiles_of(Project)
 async def _project(tiling: Tiling, op: Project) -> Tiles:
-    tiles = await (tiling(op.input) if op.windowed else tiling.tied(op.input))
-    if op.windowed:
-        columns, tiles = await without_windows(tiling, op, tiles)
-    else:
-        wanted = set(tiling.columns(op))
-        columns = tuple((name, expr) for name, expr in op.columns if name in wanted)
+    tiles = await tiling.tied(op.input)
+    wanted = set(tiling.columns(op))
+    columns = tuple((name, expr) for name, expr in op.columns if name in wanted)
     order = tiles.order if tiling.observed(op) else ()
     names: dict[str, str] = {}
     for key in order:

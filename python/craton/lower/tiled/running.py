@@ -17,9 +17,9 @@ from craton.command import readable
 from craton.kernel.progress import progress
 from craton.lower.tiled.planner import Settings, Tiling
 from craton.plan.operators import Operator, Scan, schema
-from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import SharedSource
+from craton.plan.visit import topological
 from craton.schedule.tasks import Runner
 from craton.store import default_store
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,14 +11,15 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.errors import SourceChanged
-from craton.lower.held import version_of
-from craton.lower.tiled.tiles import HIDDEN, TileSource, bind
-from craton.lower.whole import OrderKey, lower
+from craton.lower import lower
+from craton.lower.held import check_files
+from craton.lower.tiled.tiles import TileSource, bind
+from craton.lower.whole import OrderKey
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Operator, Scan, schema
-from craton.plan.order import topological
 from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
+from craton.plan.visit import topological
 from craton.schedule.tasks import Input, Sink
 from craton.store.frames import frame_of
 
@@ -246,9 +246,13 @@ class StageWork:
         }
         # Joins stand in the order that measured sizes have given them.
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
+        told = None
         if self.batch_bytes and not isinstance(self.exchange, Sampled | Counted):
-            return self._stream(plan, sink)
-        return self.exchange.write(plan.collect(engine="streaming"), sink)
+            self._stream(plan, sink)
+        else:
+            told = self.exchange.write(plan.collect(engine="streaming"), sink)
+        _check_files(self.plan)
+        return told
 
     def _stream(self, plan: pl.LazyFrame, sink: Sink) -> None:
         failed: list[BaseException] = []
@@ -281,15 +285,7 @@ def _check_files(plan: Operator) -> None:
     """Raise if a file is not what it was when the plan was built."""
     for op in topological(plan):
         if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.filesystem is None:
-            for path, version in zip(op.source.paths, op.source.versions, strict=False):
-                if isinstance(version, tuple) and len(version) == 3 and "://" not in path:
-                    try:
-                        now: Any = version_of(os.stat(path))
-                    except OSError:
-                        now = None
-                    if now != version:
-                        gone = "removed" if now is None else "changed"
-                        raise SourceChanged(f"{path!r} was {gone} after it was read into a lazy frame")
+            check_files(op.source.paths, op.source.versions)
 
 
 def _one_frame(frames: list[pl.DataFrame], columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:

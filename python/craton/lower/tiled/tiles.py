@@ -15,19 +15,12 @@ import polars as pl
 
 from craton.lower.whole import OrderKey
 from craton.plan.expr import Call, Column, Expr, Literal, rebuild
+from craton.plan.names import hidden_name
 from craton.plan.operators import Attach, Join, Operator, Project, RowNumber, Scan, Sort, SortKey, schema
 from craton.plan.sources import Source
 from craton.schedule.tasks import Part, Read
 
-#: What hidden columns are called; a number follows.
-HIDDEN = "\x01tiled"
 _slots = itertools.count()
-_names = itertools.count()
-
-
-def hidden_name() -> str:
-    """A name for a column that no user sees, unique in this process."""
-    return f"{HIDDEN}{next(_names)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,10 +359,10 @@ def _bound(plan: Operator, scans: Mapping[int, Operator], values: Mapping[int, A
         if isinstance(op, Scan):
             found = scans.get(op.source.slot) if isinstance(op.source, TileSource) else None
             return op if found is None else selected(found, op.columns)
-        op = op.with_inputs(tuple(map(visit, op.inputs)))
-        if isinstance(op, Project) and values:
-            return Project(op.input, tuple((name, constant(expr)) for name, expr in op.columns))
-        return op
+        inputs = tuple(map(visit, op.inputs))
+        if not values:
+            return op.with_inputs(inputs)
+        return op.with_expressions([tuple(map(constant, exprs)) for exprs in op.expressions], inputs)
 
     return visit(plan)
 

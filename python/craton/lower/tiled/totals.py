@@ -21,7 +21,6 @@ from craton.lower.tiled.tiles import (
     Segment,
     Tiles,
     columns_of,
-    hidden_name,
     kept,
     new_leaf,
     order_columns,
@@ -31,7 +30,9 @@ from craton.lower.tiled.tiles import (
 )
 from craton.lower.tiled.trial import Lessening, exchanged
 from craton.lower.whole import OrderKey
-from craton.plan.expr import Call, Column, Expr, Literal, Window, dtype_of, options, roots
+from craton.plan import build
+from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, options, roots
+from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
@@ -40,6 +41,7 @@ from craton.plan.operators import (
     Operator,
     Project,
     Slice,
+    Window,
     schema,
 )
 from craton.schedule.tasks import Part
@@ -151,7 +153,7 @@ def combined(
     names = [expr for _, expr in keys]
     computed = [column for phase in phases if phase.before is not None for column in phase.before(names)]
     if computed:
-        plan = Project(plan, (*columns_of(plan, schema(plan)), *computed))
+        plan = build.project(plan, (*columns_of(plan, schema(plan)), *computed))
     calls = tuple(part for phase in phases for part in phase.combine)
     if first is not None:
         calls += ((first, AggregateCall("min", (plan.column(first),), pl.UInt64())),)
@@ -189,7 +191,7 @@ def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) 
         if order:
             plan = sorted_by(plan, order)
         if rows is not None:
-            plan = Project(plan, (*columns_of(plan, schema(plan)), (rows, Window("len", (), INT))))
+            plan = Window(plan, ((rows, WindowCall("len", (), INT)),))
         return Distinct(plan, names, keep)
 
     return Lessening(few, lambda plan: plan, lambda plan: plan, each=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from craton.lower.tiled.planner import SKEWED, Tiling
 from craton.lower.tiled.stage import ByHash, Counted
-from craton.lower.tiled.tiles import Partitioning, Segment, Tiles, hidden_name, selected
+from craton.lower.tiled.tiles import Partitioning, Segment, Tiles, selected
+from craton.plan.names import hidden_name
 from craton.plan.operators import Operator, Union
 
 #: From this share of a tile's rows on, what is left of them is not worth the work.

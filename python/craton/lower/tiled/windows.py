@@ -1,12 +1,11 @@
 """Rules of windows: values on a row that depend on other rows.
 
-Windows are taken out of their expressions, innermost first, and become hidden columns, each by what it needs: the rows of its
-partition in one tile, one value of all rows, what comes of the tiles before (a running sum), or some rows of them (a shift).
+Each becomes a column by what it needs: the rows of its partition in one tile, one value of all rows, what comes of the tiles
+before (a running sum), or some rows of them (a shift).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -27,7 +26,7 @@ from craton.lower.tiled.carried import (
     twins,
 )
 from craton.lower.tiled.phases import phases_of
-from craton.lower.tiled.planner import Tiling
+from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
     Leaf,
@@ -36,7 +35,6 @@ from craton.lower.tiled.tiles import (
     Tiles,
     at_rest,
     columns_of,
-    hidden_name,
     kept,
     keyed,
     new_leaf,
@@ -45,8 +43,9 @@ from craton.lower.tiled.tiles import (
     sliced,
     sorted_by,
 )
-from craton.plan.expr import Column, Expr, Literal, Window, has_window, rebuild, roots, walk
+from craton.plan.expr import Column, Expr, Literal, WindowCall
 from craton.plan.functions import FUNCTIONS, Kind
+from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Aggregate,
     AggregateCall,
@@ -54,6 +53,7 @@ from craton.plan.operators import (
     Operator,
     Project,
     Union,
+    Window,
 )
 from craton.schedule.tasks import Part, Read
 
@@ -61,39 +61,18 @@ _NEAR = ("shift", "diff", "forward_fill", "backward_fill")
 _EQUAL = ("is_first_distinct", "is_last_distinct", "is_duplicated")
 
 
-async def without_windows(tiling: Tiling, op: Project, tiles: Tiles) -> tuple[tuple[tuple[str, Expr], ...], Tiles]:
-    """The columns of a projection that are wanted, without windows, and the tiles that they are of, with more columns."""
-    wanted = set(tiling.columns(op))
-    columns = [(name, expr) for name, expr in op.columns if name in wanted]
-    while windows := _innermost([expr for _, expr in columns]):
-        names = {window: hidden_name() for window in windows}
-        reads = set().union(*(roots(expr) for _, expr in columns))
-        needed = [name for name in tiles.schema if name in reads.union(order_columns(tiles.order))]
-        needed = needed or list(tiles.schema)[:1]
-        tiles = tiles.then(lambda plan, needed=needed: selected(plan, needed))  # type: ignore[misc]
-        tiles = await _computed(tiling, op, tiles, [(name, window) for window, name in names.items()])
-        replaced = {window: Column(name, window.dtype) for window, name in names.items()}
-        columns = [(name, _without(expr, replaced)) for name, expr in columns]
-    return tuple(columns), tiles
+@tiles_of(Window)
+async def _windows(tiling: Tiling, op: Window) -> Tiles:
+    """The tiles of the input with the wanted windows as more columns."""
+    tiles = await tiling(op.input)
+    wanted = tiling.columns(op)
+    calls = [(name, call) for name, call in op.columns if name in wanted]
+    reads = set(tiling.columns(op.input)).union(order_columns(tiles.order))
+    needed = [name for name in tiles.schema if name in reads] or list(tiles.schema)[:1]
+    return await _computed(tiling, op, tiles.then(lambda plan: selected(plan, needed)), calls)
 
 
-def _innermost(exprs: Sequence[Expr]) -> list[Window]:
-    found = dict.fromkeys(
-        node
-        for expr in exprs
-        for node in walk(expr)
-        if isinstance(node, Window) and not any(has_window(child) for child in node.children)
-    )
-    return list(found)
-
-
-def _without(expr: Expr, replaced: dict[Window, Column]) -> Expr:
-    if isinstance(expr, Window) and expr in replaced:
-        return replaced[expr]
-    return rebuild(expr, lambda child: _without(child, replaced))
-
-
-async def _computed(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles with windows as more columns."""
     ways: dict[tuple[str, tuple[Expr, ...]], list[Named]] = {}
     for name, window in windows:
@@ -104,14 +83,14 @@ async def _computed(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Nam
     return tiles
 
 
-def _values(window: Window) -> tuple[Expr, ...]:
+def _values(window: WindowCall) -> tuple[Expr, ...]:
     """The values that decide where rows go."""
     if window.function in RANKS:
         return (*window.args, Literal(bool(window.option("descending", False)), pl.Boolean()))
     return window.args if window.function in _EQUAL else ()
 
 
-def way_of(window: Window) -> str:
+def way_of(window: WindowCall) -> str:
     """What a window needs: the rule by which its tiles are made."""
     if window.partition:
         return "keyed"
@@ -129,15 +108,15 @@ def way_of(window: Window) -> str:
 # ---- rows of a partition in one tile ----
 
 
-async def _keyed(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def _keyed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     return await _by_keys(tiling, op, tiles, windows, windows[0][1].partition)
 
 
-async def _equal(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def _equal(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     return await _by_keys(tiling, op, tiles, windows, windows[0][1].args)
 
 
-async def _by_keys(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named], keys: tuple[Expr, ...]) -> Tiles:
+async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], keys: tuple[Expr, ...]) -> Tiles:
     by_order = any(window.ordered for _, window in windows)
     in_place = not tiles.order  # then rows of a part stay in order
     if tiling.observed(op):
@@ -164,19 +143,19 @@ async def _by_keys(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Name
     return tiles.then(build, order=order if tiling.observed(op) else ())
 
 
-def _is_combined(window: Window) -> bool:
+def _is_combined(window: WindowCall) -> bool:
     """Whether a window is an aggregate that is combined from those of some rows."""
     if FUNCTIONS[window.function].kind is not Kind.AGGREGATE or window.ordered:
         return False
     return phases_of(_as_call(window)) is not None
 
 
-def _as_call(window: Window) -> AggregateCall:
+def _as_call(window: WindowCall) -> AggregateCall:
     return AggregateCall(window.function, window.args, window.dtype, window.options)
 
 
 async def _without_skew(
-    tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named], names: tuple[str, ...], skewed: list[int]
+    tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], names: tuple[str, ...], skewed: list[int]
 ) -> Tiles:
     """Windows over partitions, where large tiles are cut into runs of rows: each is told what it needs of the others."""
     segments: list[Segment] = []
@@ -210,14 +189,14 @@ async def _without_skew(
     return Tiles(tuple(segments), tiles.order)
 
 
-def _is_running(window: Window) -> bool:
+def _is_running(window: WindowCall) -> bool:
     return window.function in RUNNING and window.option("limit") is None
 
 
 # ---- one value of all rows ----
 
 
-async def _one(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     tiles = await resting(tiling, op, tiles)
     calls = tuple((name, _as_call(window)) for name, window in windows)
     total = Aggregate(tiles.segments[0].plan, (), calls)
@@ -230,7 +209,7 @@ async def _one(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) 
 # ---- some rows of the tiles beside ----
 
 
-async def _near(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     tiles = await resting_in_order(tiling, op, tiles)
     if len(tiles) == 1:
         return tiles.then(grown(windows))
@@ -256,7 +235,7 @@ async def _near(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named])
     return replace(tiles, segments=tuple(segments))
 
 
-def _reach(window: Window) -> int:
+def _reach(window: WindowCall) -> int:
     """How many rows before its own a window sees; less than 0: after."""
     if window.function in ("shift", "diff"):
         return int(window.option("periods", 1))
@@ -302,7 +281,7 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
 # ---- all rows at once ----
 
 
-async def _gather(tiling: Tiling, op: Project, tiles: Tiles, windows: list[Named]) -> Tiles:
+async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     names = ", ".join(sorted({window.function for _, window in windows}))
     tiling.decide(op, f"by one task: {names} over all rows")
     tiles = tiling.gathered(await resting(tiling, op, tiles))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, roots
+from craton.plan.names import derived_name
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Operator, Project
-from craton.plan.order import topological
+from craton.plan.visit import readers, rewritten
 
 _SEVERAL = {("gt", 1), ("ge", 2)}
 _ONE = {("eq", 1)}
@@ -25,28 +25,21 @@ def compare_distinct_counts(root: Operator) -> Operator:
     strings, dates; not floats, which have two zeros), missing values not counted: a group of missing values only has
     neither, and both comparisons leave it out as ``0 > 1`` and ``0 == 1`` do. ``!= 1`` would keep it, so it stays.
     """
-    readers = Counter(child for op in topological(root) for child in op.inputs)
-    done: dict[Operator, Operator] = {}
-
-    def visit(op: Operator) -> Operator:
-        if op not in done:
-            done[op] = _rewrite(op, readers, visit)
-        return done[op]
-
-    return visit(root)
+    count = readers(root)
+    return rewritten(root, lambda original, inputs: _rewrite(original, inputs, count))
 
 
-def _rewrite(op: Operator, readers: Counter[Operator], visit: Callable[[Operator], Operator]) -> Operator:
+def _rewrite(op: Operator, inputs: tuple[Operator, ...], count: Counter[Operator]) -> Operator:
     if isinstance(op, Project) and isinstance(op.input, Filter) and isinstance(op.input.input, Aggregate):
         selection, groups = op.input, op.input.input
         read_above = set().union(*(roots(expr) for _, expr in op.columns))
-        if readers[selection] == 1 and readers[groups] == 1:
+        if count[selection] == 1 and count[groups] == 1:
             changed = _compared(selection, groups, read_above)
             if changed is not None:
                 predicate, calls = changed
-                below = Aggregate(visit(groups.input), groups.keys, calls, groups.sort)
-                return Project(Filter(below, predicate), op.columns)
-    return op.with_inputs(tuple(visit(child) for child in op.inputs))
+                (below,) = inputs[0].inputs[0].inputs  # what was grouped, rewritten: neither operator above it was
+                return Project(Filter(Aggregate(below, groups.keys, calls, groups.sort), predicate), op.columns)
+    return op.with_inputs(inputs)
 
 
 def _compared(
@@ -64,7 +57,7 @@ def _compared(
             continue
         assert isinstance(part, Call)
         (value,) = calls[name].args
-        low, high = f"{name} (least)", f"{name} (greatest)"
+        low, high = (derived_name(word, calls[name].digest) for word in ("least", "greatest"))
         dtype = dtype_of(value)
         added |= {low: AggregateCall("min", (value,), dtype), high: AggregateCall("max", (value,), dtype)}
         test = "ne" if (part.function, _constant(part)) in _SEVERAL else "eq"

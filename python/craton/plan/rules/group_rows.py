@@ -8,17 +8,18 @@ from dataclasses import replace
 import polars as pl
 
 from craton.plan.expr import Column, Expr, dtype_of, roots, substitute
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
-from craton.plan.order import topological
 from craton.plan.origin import origin
 from craton.plan.size import estimate
+from craton.plan.visit import rewritten_down, topological
 
 #: Smaller tables are left alone: their values are few, and quickly hashed.
 LARGE_TABLE = 100_000
 #: Text among the keys from one table, from which on the rule is worth it.
 MOST_TEXTS = 2
 
-_ROW = "group's row"
+_ROW, _AGAIN = f"{HIDDEN}group row", f"{HIDDEN}group row again"
 #: What combines the aggregates of parts of a group.
 _COMBINED = {"sum": "sum", "count": "sum", "len": "sum", "min": "min", "max": "max"}
 
@@ -33,15 +34,7 @@ def group_by_rows(root: Operator) -> Operator:
     joins carry one number instead of the texts, and far fewer rows are grouped by texts. Done where ``T`` is large, joined once,
     not itself what is aggregated, and gives several texts.
     """
-    done: dict[Operator, Operator] = {}
-
-    def visit(op: Operator) -> Operator:
-        if op not in done:
-            changed = _by_rows(op) if isinstance(op, Aggregate) else None
-            done[op] = changed or op.with_inputs(tuple(visit(child) for child in op.inputs))
-        return done[op]
-
-    return visit(root)
+    return rewritten_down(root, lambda op: _by_rows(op) if isinstance(op, Aggregate) else None)
 
 
 def _by_rows(op: Aggregate) -> Operator | None:
@@ -63,8 +56,8 @@ def _by_rows(op: Aggregate) -> Operator | None:
     row = Column(_ROW, pl.UInt32())
     parts = Aggregate(numbered, (*others, (_ROW, row)), calls)
     again = replace(table, columns=_read(base, fetched), predicate=None, row_number=_ROW)
-    asked = Project(again, ((f"{_ROW} again", row), *((name, _at_table(base, key)) for name, key in fetched)))
-    joined = Join(parts, asked, "inner", (row,), (Column(f"{_ROW} again", pl.UInt32()),), nulls_equal=False)
+    asked = Project(again, ((_AGAIN, row), *((name, _at_table(base, key)) for name, key in fetched)))
+    joined = Join(parts, asked, "inner", (row,), (Column(_AGAIN, pl.UInt32()),), nulls_equal=False)
     combined = tuple(
         (name, AggregateCall(_COMBINED[call.function], (Column(name, call.dtype),), call.dtype)) for name, call in calls
     )
@@ -76,7 +69,7 @@ def _below_projections(
 ) -> tuple[tuple[tuple[str, Expr], ...], tuple[tuple[str, AggregateCall], ...], Operator]:
     """A group-by's keys and aggregates over what lies below the projections under it."""
     keys, calls, base = op.keys, op.aggregates, op.input
-    while isinstance(base, Project) and not base.windowed:
+    while isinstance(base, Project):
         mapping = dict(base.columns)
         keys = tuple((name, substitute(key, mapping)) for name, key in keys)
         calls = tuple(
@@ -122,7 +115,7 @@ def _with_row(op: Operator, table: Scan) -> Operator | None:
     if op == table:
         return replace(table, row_number=_ROW)
     match op:
-        case Project() if not op.windowed:
+        case Project():
             below = _with_row(op.input, table)
             return None if below is None else Project(below, (*op.columns, (_ROW, Column(_ROW, pl.UInt32()))))
         case Filter():

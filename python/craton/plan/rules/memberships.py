@@ -8,8 +8,12 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, dtype_of, roots, substitute
+from craton.plan.names import HIDDEN, derived_name
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
-from craton.plan.order import topological
+from craton.plan.visit import readers, rewritten_down
+
+#: How many rows a group has of those that the second membership groups.
+_SOME = f"{HIDDEN}some rows"
 
 #: Aggregates that pass over nulls, so that rows can be left out of them by making their values null.
 _PASSING_OVER = {"min", "max", "sum", "count", "mean"}
@@ -39,27 +43,19 @@ def merge_memberships(root: Operator) -> Operator:
     the second membership does not know, has ``n = 0``. Done where both sides group a scan of the same source and nothing else
     reads the groups.
     """
-    readers = Counter(child for op in topological(root) for child in op.inputs)
-    done: dict[Operator, Operator] = {}
-
-    def visit(op: Operator) -> Operator:
-        if op not in done:
-            merged = _merged(op, readers)
-            done[op] = (merged or op).with_inputs(tuple(visit(child) for child in (merged or op).inputs))
-        return done[op]
-
-    return visit(root)
+    count = readers(root)
+    return rewritten_down(root, lambda op: _merged(op, count))
 
 
-def _merged(op: Operator, readers: Counter[Operator]) -> Join | None:
+def _merged(op: Operator, count: Counter[Operator]) -> Join | None:
     if not isinstance(op, Join) or op.how != "semi":
         return None
     below = op.left
-    if not isinstance(below, Join) or below.how != "semi" or readers[below] != 1:
+    if not isinstance(below, Join) or below.how != "semi" or count[below] != 1:
         return None
     if below.left_on != op.left_on or below.nulls_equal != op.nulls_equal:
         return None
-    whole, part = _groups(below, readers), _groups(op, readers)
+    whole, part = _groups(below, count), _groups(op, count)
     if whole is None or part is None:
         return None
     if whole.scan.predicate is not None:
@@ -71,14 +67,14 @@ def _merged(op: Operator, readers: Counter[Operator]) -> Join | None:
     return replace(below, right=right, right_on=keys)
 
 
-def _groups(join: Join, readers: Counter[Operator]) -> _Groups | None:
+def _groups(join: Join, count: Counter[Operator]) -> _Groups | None:
     """What the right side of a semi join asks, if it is of the form that can be merged."""
     selected = join.right
-    if not isinstance(selected, Project) or not isinstance(selected.input, Filter) or readers[selected] != 1:
+    if not isinstance(selected, Project) or not isinstance(selected.input, Filter) or count[selected] != 1:
         return None
     chosen = selected.input
     groups = chosen.input
-    if not isinstance(groups, Aggregate) or readers[chosen] != 1 or readers[groups] != 1:
+    if not isinstance(groups, Aggregate) or count[chosen] != 1 or count[groups] != 1:
         return None
     if not isinstance(groups.input, Scan) or groups.input.row_number is not None:
         return None
@@ -100,20 +96,20 @@ def _together(whole: _Groups, part: _Groups) -> Project:
     for (name, key), (other, _) in zip(_in_order(whole), _in_order(part), strict=True):
         renamed[other] = Column(name, dtype_of(key))
     for name, call in part.aggregate.aggregates:
-        new = f"{name} (of some rows)"
+        new = derived_name("of some rows", call.digest, calls)
         args = call.args if condition is None else tuple(_where(condition, arg) for arg in call.args)
         calls[new] = replace(call, args=args)
         renamed[name] = Column(new, call.dtype)
     tests = [whole.predicate, substitute(part.predicate, renamed)]
     if condition is not None:
         present = _where(condition, Literal(True, pl.Boolean()))
-        calls["some rows"] = AggregateCall("count", (present,), pl.Int64())
-        some = Column("some rows", pl.Int64())
+        calls[_SOME] = AggregateCall("count", (present,), pl.Int64())
+        some = Column(_SOME, pl.Int64())
         tests.append(Call("gt", (some, Literal(0, pl.Int64())), pl.Boolean()))
     read = {*whole.scan.columns, *part.scan.columns, *(roots(condition) if condition is not None else ())}
     scan = replace(whole.scan, columns=tuple(name for name, _ in whole.scan.source.columns if name in read))
     groups = replace(whole.aggregate, input=scan, aggregates=tuple(calls.items()))
-    keys = tuple((f"value {i}", Column(name, dtype_of(key))) for i, (name, key) in enumerate(_in_order(whole)))
+    keys = tuple((f"{HIDDEN}value {i}", Column(name, dtype_of(key))) for i, (name, key) in enumerate(_in_order(whole)))
     return Project(Filter(groups, conjunction(tests)), keys)
 
 

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from craton.plan.expr import Column, Expr, has_window, substitute
+from craton.plan.expr import Column, Expr, substitute
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, Distinct, Filter, Join, Operator, Project, schema
-from craton.plan.order import topological
 from craton.plan.size import estimate
+from craton.plan.visit import readers, rewritten, topological
 
 #: A side is worth asking if it has at most this share of the rows that are grouped,
 SMALL_SHARE = 0.1
@@ -44,20 +45,12 @@ def restrict_groups(root: Operator) -> Operator:
 
 
 def _bottom_up(root: Operator, rewrite: Callable[[Operator, Operator, Counter[Operator]], Operator]) -> Operator:
-    readers = Counter(child for op in topological(root) for child in op.inputs)
-    done: dict[Operator, Operator] = {}
-
-    def visit(op: Operator) -> Operator:
-        if op not in done:
-            rebuilt = op.with_inputs(tuple(visit(child) for child in op.inputs)) if op.inputs else op
-            done[op] = rewrite(op, rebuilt, readers)
-        return done[op]
-
-    return visit(root)
+    count = readers(root)
+    return rewritten(root, lambda op, inputs: rewrite(op, op.with_inputs(inputs), count))
 
 
-def _delay(original: Operator, op: Operator, readers: Counter[Operator]) -> Operator:
-    if not isinstance(op, Join) or op.how != "inner" or readers[original.inputs[0]] != 1:
+def _delay(original: Operator, op: Operator, count: Counter[Operator]) -> Operator:
+    if not isinstance(op, Join) or op.how != "inner" or count[original.inputs[0]] != 1:
         return op
     if estimate(op.right).share >= 1:
         return op
@@ -94,14 +87,14 @@ def _grouped(op: Operator) -> bool:
     )
 
 
-def _restrict(original: Operator, op: Operator, readers: Counter[Operator]) -> Operator:
+def _restrict(original: Operator, op: Operator, count: Counter[Operator]) -> Operator:
     if not isinstance(op, Join):
         return op
-    if op.how in ("inner", "left", "semi", "anti") and _alone(original.inputs[1], readers):
+    if op.how in ("inner", "left", "semi", "anti") and _alone(original.inputs[1], count):
         right = _narrowed(op.right, op.right_on, op.left, op.left_on, op.nulls_equal)
         if right is not None:
             return replace(op, right=right)
-    if op.how in ("inner", "right", "semi") and _alone(original.inputs[0], readers):
+    if op.how in ("inner", "right", "semi") and _alone(original.inputs[0], count):
         left = _narrowed(op.left, op.left_on, op.right, op.right_on, op.nulls_equal)
         if left is not None:
             return replace(op, left=left)
@@ -117,12 +110,8 @@ def _narrowed(
     op = side
     while isinstance(op, (Project, Filter)):
         if isinstance(op, Project):
-            if op.windowed:
-                return None
             mapping = dict(op.columns)
             keys = [substitute(key, mapping) for key in keys]
-        elif has_window(op.predicate):
-            return None
         path.append(op)
         op = op.input
     if not isinstance(op, Aggregate) or not op.keys:
@@ -136,7 +125,7 @@ def _narrowed(
         return None
     if _asks(op.input):
         return None
-    names = tuple(f"asked key {i}" for i in range(len(keys)))
+    names = tuple(f"{HIDDEN}asked key {i}" for i in range(len(keys)))
     asking = Project(other, tuple(zip(names, other_on, strict=True)))
     restricted = Join(
         op.input,
@@ -152,11 +141,11 @@ def _narrowed(
     return result
 
 
-def _alone(op: Operator, readers: Counter[Operator]) -> bool:
+def _alone(op: Operator, count: Counter[Operator]) -> bool:
     """Whether nothing else reads the group-by below, so that changing it makes nothing run twice."""
-    while isinstance(op, (Project, Filter)) and readers[op] == 1:
+    while isinstance(op, (Project, Filter)) and count[op] == 1:
         op = op.input
-    return isinstance(op, Aggregate) and readers[op] == 1
+    return isinstance(op, Aggregate) and count[op] == 1
 
 
 def _asks(op: Operator) -> bool:

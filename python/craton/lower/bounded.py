@@ -8,19 +8,20 @@ a size that it can compute in it.
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
-from craton.cluster.sessions import run_here
 from craton.config import options
 from craton.errors import SourceChanged
-from craton.lower.tiled.planner import Settings
-from craton.lower.tiled.running import TiledEngine
 from craton.plan.memory import held_bytes
 from craton.plan.operators import Operator, Scan
-from craton.plan.order import topological
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import FileSource, SharedSource, Source
 from craton.plan.stages import optimize
-from craton.schedule.inline import InlineRunner
+from craton.plan.visit import topological
+
+if TYPE_CHECKING:
+    from craton.lower.tiled.running import TiledEngine
+    from craton.schedule.inline import InlineRunner
 
 #: Of the memory limit: what a plan may be expected to hold that runs as a whole, and what is kept free of pages otherwise.
 KERNEL_SHARE = 0.5
@@ -47,6 +48,10 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
         return None  # not worth a closer look
     if sum(held_bytes(optimize(plan), ordered) for plan in plans) <= share:
         return None
+    from craton.cluster.sessions import run_here
+    from craton.lower.tiled.planner import Settings
+    from craton.lower.tiled.running import TiledEngine
+
     where = "in this process, to keep within the memory limit"
     return TiledEngine(
         _runner(share), run_here, Settings.within(share), least_bytes=0, where=where, bounded=True, spared=share
@@ -56,6 +61,8 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
 @functools.lru_cache(4)
 def _runner(kernel_memory: int) -> InlineRunner:
     """A runner; it has a thread that measures, so there is one for all plans."""
+    from craton.schedule.inline import InlineRunner
+
     return InlineRunner(kernel_memory=kernel_memory)
 
 

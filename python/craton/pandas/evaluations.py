@@ -1,0 +1,117 @@
+"""What one object stands for is computed once, where computing it again may not give the same bits.
+
+The kernel adds the floating numbers of a group in whatever order its threads come to them, so that a sum that is computed
+twice may differ in its last bit, and ``r[r.x == r.x.max()]`` may lose its row. Once a value of such groups has come back to
+the program, all that is computed of them later has to agree with it. So their rows are kept then, for as long as an object
+lives that was made of them: in the store, which evicts them to disk when memory is short. That is no matter of speed, and does
+not depend on how much memory results may have.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+
+from craton import forks
+from craton.config import options
+from craton.lower.results import results
+from craton.pandas.living import live_views
+from craton.pandas.run import execute
+from craton.plan.expr import dtype_of
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, schema
+from craton.plan.rules.unnest import nested_plans
+from craton.plan.size import estimated_rows, value_bytes
+from craton.plan.visit import topological
+
+#: Aggregates that add floating numbers up, and those that do so whatever they are of.
+_SUMS, _MOMENTS = {"sum", "product"}, {"mean", "var", "std", "sem", "skew", "kurtosis"}
+
+#: For each group-by that is kept, by its digest: what tells when the operator that it is kept for is gone.
+_kept: dict[bytes, weakref.finalize[..., Operator]] = {}
+#: Group-bys whose operator is gone; others that are equal to it may live.
+_gone: deque[bytes] = deque()
+
+
+def keep_values(plans: Sequence[Operator]) -> None:
+    """Keep the groups that values of plans depend on, before they are computed and come back to the program."""
+    if forks.kernel_lost():
+        return
+    _forget_unused()
+    for groups in dict.fromkeys(found for plan in plans for found in _uncertain(plan)):
+        _keep(groups)
+
+
+def keep_rows(plans: Sequence[Operator]) -> None:
+    """The same for plans whose rows come back as they are: those of groups, or columns of them."""
+    if forks.kernel_lost():
+        return
+    _forget_unused()
+    for plan in plans:
+        while isinstance(plan, (Project, RowNumber)):
+            plan = plan.input
+        if _is_uncertain(plan):
+            _keep(plan)
+
+
+def _uncertain(root: Operator) -> list[Operator]:
+    """The topmost group-bys whose aggregates may differ in their last bits when they are computed again."""
+    found: list[Operator] = []
+    seen: set[Operator] = set()
+    stack = [root]
+    while stack:
+        op = stack.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if _is_uncertain(op):
+            found.append(op)
+        else:
+            stack += (*op.inputs, *nested_plans(op))
+    return found
+
+
+def _is_uncertain(op: Operator) -> bool:
+    return isinstance(op, Aggregate) and bool(op.keys) and any(_adds_floats(call) for _, call in op.aggregates)
+
+
+def _adds_floats(call: AggregateCall) -> bool:
+    return call.function in _MOMENTS or (call.function in _SUMS and dtype_of(call.args[0]).is_float())
+
+
+def _keep(groups: Operator) -> None:
+    columns = schema(groups)
+    if groups.digest in _kept or estimated_rows(groups) * sum(map(value_bytes, columns.values())) > _most_bytes():
+        return
+    (frame,) = execute([groups])
+    results.persist(groups, frame)
+    _watch(groups)
+
+
+def _most_bytes() -> int:
+    """The most bytes that groups are expected to have where they are kept: the rows are in memory once."""
+    return options.memory_limit // 4
+
+
+def _watch(groups: Operator) -> None:
+    # The finalizer may run while the memory of results is locked: what is to be done is done later.
+    watch = weakref.finalize(groups, _gone.append, groups.digest)
+    watch.atexit = False
+    _kept[groups.digest] = watch
+
+
+def _forget_unused() -> None:
+    """Keep groups no longer whose operator is gone, unless an object lives that was made of an equal one."""
+    if not _gone:
+        return
+    gone = set()
+    while _gone:
+        gone.add(_gone.popleft())
+    for view in live_views():
+        for op in topological(view.base):
+            if op.digest in gone:
+                gone.remove(op.digest)
+                _watch(op)
+    for digest in gone:
+        del _kept[digest]
+        results.unpersist(digest)

@@ -1,0 +1,118 @@
+"""Builds operators of expressions as the front end writes them: windows may stand anywhere, also within each other.
+
+An expression of the front end's says what a column is, over the rows of a view. Windows in it are taken out here,
+innermost first, each becomes a column of a :class:`~craton.plan.operators.Window` below, and what is built has none left.
+So a window is always computed over the rows that it was written over, in their order, whatever reads it.
+
+Before: ``Filter[x > mean(shift(x)) over (k)](A)``; after, ``s`` and ``m`` being hidden columns:
+``Filter[x > m](Window[m = mean(s) over (k)](Window[s = shift(x)](A)))``. Always valid: a window operator keeps all rows and
+columns of its input, and their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from craton.plan.expr import Column, Expr, WindowCall, has_window, replaced, walk
+from craton.plan.names import derived_name
+from craton.plan.operators import (
+    Aggregate,
+    AggregateCall,
+    Filter,
+    Join,
+    JoinHow,
+    Named,
+    Operator,
+    Project,
+    Sort,
+    SortKey,
+    Window,
+    schema,
+)
+
+
+def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr]]:
+    """Take windows out of expressions over an operator.
+
+    Returns
+    -------
+    tuple of (Operator, list of Expr)
+        The operator with the windows as hidden columns, and the expressions over it, without windows.
+    """
+    found = list(exprs)
+    while calls := _innermost(found):
+        taken = schema(op)
+        names = {call: derived_name(call.function, call.digest, taken) for call in calls}
+        op = Window(op, tuple((name, call) for call, name in names.items()))
+        columns: dict[Expr, Expr] = {call: Column(name, call.dtype) for call, name in names.items()}
+        found = [replaced(expr, columns) for expr in found]
+    return op, found
+
+
+def _innermost(exprs: Sequence[Expr]) -> list[WindowCall]:
+    """The windows that hold no other, each once."""
+    return list(
+        dict.fromkeys(
+            node
+            for expr in exprs
+            for node in walk(expr)
+            if isinstance(node, WindowCall) and not any(map(has_window, node.children))
+        )
+    )
+
+
+def _selected(op: Operator, like: Operator) -> Operator:
+    """The operator without hidden columns that were only needed below it."""
+    names = schema(like)
+    if list(schema(op)) == list(names):
+        return op
+    return Project(op, tuple((name, op.column(name)) for name in names))
+
+
+def project(op: Operator, columns: Sequence[Named]) -> Operator:
+    """A :class:`~craton.plan.operators.Project` of expressions that may hold windows."""
+    below, exprs = windows_below(op, [expr for _, expr in columns])
+    return Project(below, tuple((name, expr) for (name, _), expr in zip(columns, exprs, strict=True)))
+
+
+def filter(op: Operator, predicate: Expr) -> Operator:
+    """A :class:`~craton.plan.operators.Filter` by a predicate that may hold windows: over the rows before the filter."""
+    below, (wanted,) = windows_below(op, [predicate])
+    return _selected(Filter(below, wanted), op)
+
+
+def sort(op: Operator, keys: Sequence[SortKey]) -> Operator:
+    """A :class:`~craton.plan.operators.Sort` by keys that may hold windows."""
+    below, exprs = windows_below(op, [key.expr for key in keys])
+    sort = Sort(below, tuple(replace(key, expr=expr) for key, expr in zip(keys, exprs, strict=True)))
+    return _selected(sort, op)
+
+
+def aggregate(
+    op: Operator, keys: Sequence[Named], calls: Sequence[tuple[str, AggregateCall]], sort: bool = True
+) -> Aggregate:
+    """An :class:`~craton.plan.operators.Aggregate` whose keys and arguments may hold windows."""
+    below, exprs = windows_below(op, [*(expr for _, expr in keys), *(arg for _, call in calls for arg in call.args)])
+    given = iter(exprs)
+    named = tuple((name, next(given)) for name, _ in keys)
+    made = tuple((name, replace(call, args=tuple(next(given) for _ in call.args))) for name, call in calls)
+    return Aggregate(below, named, made, sort)
+
+
+def join(
+    left: Operator,
+    right: Operator,
+    how: JoinHow,
+    left_on: Sequence[Expr],
+    right_on: Sequence[Expr],
+    nulls_equal: bool = True,
+) -> Operator:
+    """A :class:`~craton.plan.operators.Join` on keys that may hold windows."""
+    ours, ours_on = windows_below(left, left_on)
+    theirs, theirs_on = windows_below(right, right_on)
+    join = Join(ours, theirs, how, tuple(ours_on), tuple(theirs_on), nulls_equal)
+    names = schema(left) if join.left_only else schema(left) | schema(right)
+    if list(schema(join)) == list(names):
+        return join
+    return Project(join, tuple((name, join.column(name)) for name in names))

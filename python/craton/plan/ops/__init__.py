@@ -1,0 +1,1 @@
+"""The operators, a family a file; :mod:`craton.plan.operators` gives all of them."""

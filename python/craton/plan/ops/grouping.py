@@ -1,0 +1,184 @@
+"""Sorts and aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from craton.errors import PlanError
+from craton.plan.expr import Expr, Options, dtype_of, is_cheap, roots, substitute
+from craton.plan.functions import FUNCTIONS, Kind
+from craton.plan.node import Node
+from craton.plan.ops.selecting import of_whole_groups
+from craton.plan.protocol import (
+    Expressions,
+    Named,
+    Operator,
+    RowOrder,
+    Schema,
+    check_unique,
+    columns_read,
+    needed_or_one,
+    renamed,
+    schema,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortKey(Node):
+    """One key of a sort."""
+
+    expr: Expr
+    descending: bool = False
+    nulls_last: bool = True
+
+    def __repr__(self) -> str:
+        return f"{self.expr!r}{' desc' if self.descending else ''}{'' if self.nulls_last else ' nulls first'}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sort(Operator):
+    """The input's rows by the keys; rows with equal keys keep the input's order."""
+
+    input: Operator
+    keys: tuple[SortKey, ...]
+
+    def _check(self) -> None:
+        if not self.keys:
+            raise PlanError("a sort has keys")
+
+    @property
+    def expressions(self) -> tuple[tuple[Expr, ...], ...]:
+        """The keys."""
+        return (tuple(key.expr for key in self.keys),)
+
+    def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
+        """Other keys of the same directions."""
+        (below,) = inputs or self.inputs
+        return Sort(below, tuple(replace(key, expr=expr) for key, expr in zip(self.keys, expressions[0], strict=True)))
+
+    def derive_schema(self) -> Schema:
+        """The input's."""
+        return schema(self.input)
+
+    def required(self, needed: set[str]) -> tuple[set[str], ...]:
+        """What is needed, and the keys."""
+        return (needed | columns_read([key.expr for key in self.keys]),)
+
+    @property
+    def row_order(self) -> RowOrder:
+        """By the keys."""
+        return RowOrder.SORTED
+
+    def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
+        """Always."""
+        return ((0, predicate),)
+
+    @property
+    def detail(self) -> str:
+        """The keys."""
+        return ", ".join(map(repr, self.keys))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AggregateCall(Node):
+    """An aggregate as data: a function of expressions over the rows of a group."""
+
+    function: str
+    args: tuple[Expr, ...]
+    dtype: pl.DataType
+    options: Options = ()
+
+    def _validate(self) -> None:
+        if self.function not in FUNCTIONS or FUNCTIONS[self.function].kind is not Kind.AGGREGATE:
+            raise PlanError(f"{self.function!r} is no aggregate")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the value depends on the order of the rows."""
+        return FUNCTIONS[self.function].ordered
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """The named option's value."""
+        return dict(self.options).get(name, default)
+
+    def __repr__(self) -> str:
+        named = [f"{key}={value!r}" for key, value in self.options]
+        return f"{self.function}({', '.join([*map(repr, self.args), *named])})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate(Operator):
+    """One row a group of equal keys (null is a key): the keys, then the aggregates. Without keys, one row.
+
+    Order: by the keys ascending, nulls last, if ``sort``; else by each group's first row.
+    """
+
+    input: Operator
+    keys: tuple[Named, ...]
+    aggregates: tuple[tuple[str, AggregateCall], ...]
+    sort: bool = True
+
+    def _check(self) -> None:
+        check_unique([name for name, _ in self.keys] + [name for name, _ in self.aggregates])
+
+    @property
+    def expressions(self) -> tuple[tuple[Expr, ...], ...]:
+        """The keys, then the arguments of the aggregates."""
+        return ((*(expr for _, expr in self.keys), *(arg for _, call in self.aggregates for arg in call.args)),)
+
+    def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
+        """Other keys and arguments, of the same names."""
+        (below,) = inputs or self.inputs
+        given = iter(expressions[0])
+        keys = tuple((name, next(given)) for name, _ in self.keys)
+        calls = tuple(
+            (name, replace(call, args=tuple(next(given) for _ in call.args))) for name, call in self.aggregates
+        )
+        return Aggregate(below, keys, calls, self.sort)
+
+    def derive_schema(self) -> Schema:
+        """The keys, then the aggregates."""
+        keys: Schema = {name: dtype_of(expr) for name, expr in self.keys}
+        return keys | {name: call.dtype for name, call in self.aggregates}
+
+    def _needed(self, needed: set[str]) -> tuple[tuple[str, AggregateCall], ...]:
+        if self.keys:
+            return tuple((name, call) for name, call in self.aggregates if name in needed)
+        return needed_or_one(self.aggregates, needed)
+
+    def required(self, needed: set[str]) -> tuple[set[str], ...]:
+        """The keys, and what the needed aggregates read."""
+        read = [arg for _, call in self._needed(needed) for arg in call.args]
+        return (columns_read([expr for _, expr in self.keys] + read),)
+
+    def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
+        """The same groups with the needed aggregates."""
+        return Aggregate(inputs[0], self.keys, self._needed(needed), self.sort)
+
+    @property
+    def row_order(self) -> RowOrder:
+        """By the keys, or by each group's first row."""
+        return RowOrder.GROUPS if self.sort or not self.keys else RowOrder.FIRST_ROWS
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether an aggregate does."""
+        return any(call.ordered for _, call in self.aggregates)
+
+    def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
+        """Where it keeps or drops whole groups."""
+        keys = dict(self.keys)
+        found = of_whole_groups(predicate, {name: dtype_of(expr) for name, expr in self.keys})
+        if not found or not all(is_cheap(keys[name]) for name in roots(predicate)):
+            return ()
+        return ((0, substitute(predicate, keys)),)
+
+    @property
+    def detail(self) -> str:
+        """What by what, in which order."""
+        calls = ", ".join(f"{name} = {call!r}" for name, call in self.aggregates)
+        order = "" if not self.keys else (", sorted" if self.sort else ", by first row")
+        return f"{calls or 'nothing'} by {renamed(self.keys) or 'all rows'}{order}"

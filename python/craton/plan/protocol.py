@@ -1,0 +1,209 @@
+"""The protocol of operators: what each one states about itself, in one place, checked when it is built.
+
+An operator states its expressions, the same operator over other expressions and inputs, its schema, the columns that it
+requires of its inputs, the order that its rows have and the order that it needs, and what a filter above it may be
+moved below. Every pass (order, pruning, push-down, fusing, size, explain, both lowerings) is derived from these, by the
+visitors of :mod:`craton.plan.visit`.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import polars as pl
+
+from craton.errors import PlanError
+from craton.plan.expr import Column, Expr, has_window, replaced, roots
+from craton.plan.node import Node
+
+Named = tuple[str, Expr]
+Schema = dict[str, pl.DataType]
+Expressions = Sequence[Sequence[Expr]]
+_T = TypeVar("_T")
+
+
+class RowOrder(enum.Enum):
+    """The order that an operator gives its rows.
+
+    Whether it comes from the order of the inputs decides what they must have: see :meth:`Operator.needs_order`.
+    """
+
+    STORED = "as stored"
+    INPUT = "of the input"
+    SIDES = "of the left rows, then of the right matches"
+    PARTS = "of the inputs, one after the other"
+    SORTED = "by the keys, rows of equal keys as in the input"
+    GROUPS = "by the keys of the groups"
+    FIRST_ROWS = "by each group's first row"
+
+
+#: Orders that say nothing of the order of the inputs.
+_OWN = frozenset({RowOrder.STORED, RowOrder.GROUPS})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator(Node):
+    """The base of all operators."""
+
+    # -- what it reads -----------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        """The operators that this one reads."""
+        return tuple(
+            value for name in ("input", "left", "right") if isinstance(value := getattr(self, name, None), Operator)
+        )
+
+    def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
+        """The same operator over other inputs; itself if they are the same."""
+        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+            return self
+        names = [name for name in ("input", "left", "right") if isinstance(getattr(self, name, None), Operator)]
+        return replace(self, **dict(zip(names, inputs, strict=True)))  # type: ignore[type-var]
+
+    @property
+    def expressions(self) -> tuple[tuple[Expr, ...], ...]:
+        """The expressions over the columns of each input, in the order of the inputs; of a scan, those over its source."""
+        return ((),) * len(self.inputs)
+
+    def with_expressions(self, expressions: Expressions, inputs: tuple[Operator, ...] | None = None) -> Operator:
+        """The same operator over other expressions, given as :attr:`expressions` gives them, and over other inputs."""
+        if any(map(len, expressions)):
+            raise PlanError(f"{type(self).__name__} has no expressions")
+        return self if inputs is None else self.with_inputs(inputs)
+
+    # -- what it gives -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def derive_schema(self) -> Schema:
+        """Column names and physical dtypes of the output, in order. Called once: use :func:`schema`."""
+        raise NotImplementedError(f"no schema rule for {type(self).__name__}")
+
+    def column(self, name: str) -> Column:
+        """A reference to an output column."""
+        return Column(name, schema(self)[name])
+
+    @abstractmethod
+    def required(self, needed: set[str]) -> tuple[set[str], ...]:
+        """The columns of each input without which the needed columns of the output cannot be computed."""
+        raise NotImplementedError(f"no pruning rule for {type(self).__name__}")
+
+    def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
+        """The operator over inputs that have only what is required, without what is not needed of it."""
+        return self.with_inputs(inputs)
+
+    # -- order -------------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def row_order(self) -> RowOrder:
+        """The order of the output's rows."""
+        raise NotImplementedError(f"no order rule for {type(self).__name__}")
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether values or the choice of rows depend on the order of the input, whoever looks at the output's."""
+        return False
+
+    def needs_order(self, observed: bool) -> tuple[bool, ...]:
+        """Whether each input must come in order.
+
+        Parameters
+        ----------
+        observed
+            Whether the order of this operator's rows is observed.
+        """
+        return (self.reads_order or (observed and self.row_order not in _OWN),) * len(self.inputs)
+
+    # -- what it may be commuted with ----------------------------------------------------------------------------------
+
+    def below(self, predicate: Expr) -> tuple[tuple[int, Expr], ...]:
+        """Where a filter above this operator may be moved: input numbers, and the predicate over their columns.
+
+        Empty if the filter must stay above. A filter that goes to several inputs goes to all of them.
+        """
+        return ()
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def detail(self) -> str:
+        """What the operator does, in one line."""
+        raise NotImplementedError(f"no text for {type(self).__name__}")
+
+    # -- integrity -----------------------------------------------------------------------------------------------------
+
+    def _validate(self) -> None:
+        for read, expressions in zip(self.inputs, self.expressions, strict=False):
+            known = schema(read)
+            for expr in expressions:
+                if unknown := roots(expr) - known.keys():
+                    raise PlanError(f"{expr!r} reads {sorted(unknown)}; the input has {list(known)}")
+        for expressions in self.expressions:
+            for expr in expressions:
+                self._check_windows(expr)
+        self._check()
+
+    def _check_windows(self, expr: Expr) -> None:
+        """A value that depends on other rows is legal in a Window operator only, and never within another."""
+        if has_window(expr):
+            raise PlanError(f"{type(self).__name__} has no windows, a Window below it does: {expr!r}")
+
+    def _check(self) -> None:
+        """Check what else must hold; subclasses raise :class:`PlanError`."""
+
+
+_schemas: WeakKeyDictionary[Operator, Schema] = WeakKeyDictionary()
+
+
+def schema(op: Operator) -> Schema:
+    """Column names and physical dtypes of an operator's output, in order. Do not change the result."""
+    known = _schemas.get(op)
+    if known is None:
+        known = _schemas[op] = op.derive_schema()
+    return known
+
+
+def mapped(op: Operator, change: Mapping[Expr, Expr], inputs: tuple[Operator, ...] | None = None) -> Operator:
+    """An operator with some expressions, wherever they stand, replaced by others; over other inputs."""
+    return op.with_expressions([[replaced(expr, change) for expr in exprs] for exprs in op.expressions], inputs)
+
+
+def check_unique(names: Sequence[str]) -> None:
+    """Raise if a column name is given twice."""
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise PlanError(f"column names of an operator are unique; given twice: {twice}")
+
+
+def check_known(op: Operator, names: Sequence[str]) -> None:
+    """Raise if an operator lacks a column."""
+    known = schema(op)
+    if unknown := [name for name in names if name not in known]:
+        raise PlanError(f"the input has no columns {unknown}; it has {list(known)}")
+
+
+def columns_read(exprs: Sequence[Expr]) -> set[str]:
+    """The names of the columns that expressions read."""
+    return set().union(*map(roots, exprs)) if exprs else set()
+
+
+def needed_or_one(columns: tuple[tuple[str, _T], ...], needed: set[str]) -> tuple[tuple[str, _T], ...]:
+    """The columns that are needed, or the first, since an operator without columns has no rows."""
+    return tuple(column for column in columns if column[0] in needed) or columns[:1]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Column names for people."""
+    return f"[{', '.join(names)}]"
+
+
+def renamed(columns: Sequence[tuple[str, Expr]]) -> str:
+    """Named expressions for people; a column that keeps its name is told once."""
+    return ", ".join(name if repr(expr) == name else f"{name} = {expr!r}" for name, expr in columns)

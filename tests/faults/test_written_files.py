@@ -1,0 +1,156 @@
+"""Writers of files that are killed: no half of a file is ever seen, and the next write removes what they left."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import threading
+from pathlib import Path
+
+import children
+import pandas
+import pytest
+from served import Child
+from test_disks import mounted
+
+import craton.pandas as cp
+from craton.pandas import hidden
+from craton.pandas.publish import published
+
+ROWS = 2_000
+
+
+def hidden_in(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name.startswith("."))
+
+
+def write_beside(folder: Path) -> None:
+    hidden._looked.clear()  # looking again at once
+    cp.DataFrame({"a": [1]}).to_parquet(folder / "beside.parquet")
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(30, marks=pytest.mark.slow)])
+def test_killed_writers_leave_nothing_for_long(tmp_path: Path, kills: int) -> None:
+    chance = random.Random(4)
+    left = 0
+    for number in range(kills):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        writer = Child(children.writing_files, str(folder), ROWS)
+        writer.run_to(chance, 9)
+        writer.kill()
+        left += bool(hidden_in(folder))
+        write_beside(folder)
+        assert hidden_in(folder) == []
+        assert len(cp.read_parquet(folder / "first.parquet")) == ROWS
+        for path in folder.iterdir():
+            if path.name == "one.parquet":
+                whole = pandas.read_parquet(path)
+            elif path.name == "two.csv.gz":
+                whole = pandas.read_csv(path)
+            elif path.is_dir():
+                whole = pandas.read_parquet(path)
+            else:
+                continue
+            assert len(whole) == ROWS
+            assert whole["v"].nunique() == 1
+    assert left, "none was killed while it wrote: the test shows nothing"
+
+
+def test_living_writers_are_left_alone(tmp_path: Path) -> None:
+    """Another process's, and another thread's of this one."""
+    writer = Child(children.writing_files, str(tmp_path), ROWS)
+    writer.expect("started")
+    while writer.process.is_alive() and not hidden_in(tmp_path):
+        writer.expect("step")
+    for _ in range(200):
+        write_beside(tmp_path)
+    writer.expect("step")
+    assert writer.process.is_alive(), "no write of its failed"
+    writer.kill()
+    write_beside(tmp_path)
+    assert hidden_in(tmp_path) == []
+    started, written = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with published(tmp_path / "slow.parquet") as path:
+            Path(path).write_text("x")
+            started.set()
+            written.wait()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    started.wait()
+    assert len(hidden_in(tmp_path)) == 1
+    write_beside(tmp_path)
+    assert len(hidden_in(tmp_path)) == 1
+    written.set()
+    thread.join()
+    assert (tmp_path / "slow.parquet").read_text() == "x"
+    assert hidden_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("moment", ["before its lock", "before its files", "after its files", "while it is removed"])
+def test_each_step_that_a_writer_can_be_killed_at(tmp_path: Path, moment: str) -> None:
+    path = tmp_path / f"{hidden.PREFIX}{'0' * 32}-{hidden._machine()}"
+    path.mkdir()
+    if moment != "before its lock":
+        (path / hidden.LOCK).touch()
+    if moment == "after its files":
+        (path / hidden.FILES / "g=0").mkdir(parents=True)
+        (path / hidden.FILES / "g=0" / "x.parquet").write_text("x")
+    write_beside(tmp_path)
+    assert hidden_in(tmp_path) == []
+
+
+def test_what_may_be_another_machines(tmp_path: Path) -> None:
+    """Locks may say nothing about it: it goes when it has been untouched for a day. So does what bears no machine."""
+    folders = [tmp_path / f"{hidden.PREFIX}{digit * 32}{end}" for digit, end in (("1", "-" + "0" * 12), ("2", ""))]
+    for folder in folders:
+        (folder / hidden.FILES).mkdir(parents=True)
+        (folder / hidden.FILES / "x").write_text("x")
+        if folder is folders[0]:
+            (folder / hidden.LOCK).touch()
+    write_beside(tmp_path)
+    assert len(hidden_in(tmp_path)) == 2
+    for folder in folders:
+        for each in [*folder.rglob("*"), folder]:
+            os.utime(each, (0, 0))
+    (folders[0] / hidden.FILES / "x").write_text("it writes still")
+    write_beside(tmp_path)
+    assert hidden_in(tmp_path) == [folders[0].name]
+    os.utime(folders[0] / hidden.FILES / "x", (0, 0))
+    write_beside(tmp_path)
+    assert hidden_in(tmp_path) == []
+
+
+def test_what_only_looks_like_it(tmp_path: Path) -> None:
+    name = f"{hidden.PREFIX}{'3' * 32}-{hidden._machine()}"
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / hidden.FILES).mkdir(parents=True)
+    (tmp_path / name).symlink_to(elsewhere)
+    (tmp_path / f"{hidden.PREFIX}of-mine").mkdir()
+    (tmp_path / f"{hidden.PREFIX}{'4' * 32}").write_text("a file")
+    fifo = tmp_path / f"{hidden.PREFIX}{'5' * 32}-{hidden._machine()}"
+    fifo.mkdir()
+    os.mkfifo(fifo / hidden.LOCK)
+    write_beside(tmp_path)
+    assert (elsewhere / hidden.FILES).is_dir()
+    assert hidden_in(tmp_path) == sorted([name, f"{hidden.PREFIX}of-mine", f"{hidden.PREFIX}{'4' * 32}"])
+
+
+def test_a_disk_without_room_for_the_hidden_folder(tmp_path: Path) -> None:
+    """The file that is there is not written over in place."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "nr_inodes=6,mode=700"):
+        cp.DataFrame({"a": [1, 2]}).to_parquet(disk / "kept.parquet")
+        with contextlib.suppress(OSError):
+            for number in range(100):
+                (disk / str(number)).touch()
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            cp.DataFrame({"a": [1]}).to_parquet(disk / "kept.parquet")
+        assert len(pandas.read_parquet(disk / "kept.parquet")) == 2
+        assert hidden_in(disk) == []

@@ -1,0 +1,274 @@
+"""Compares results as a user sees them: class, values, dtypes, labels, order, names. Fast where they are equal.
+
+Floats may differ by what the order of additions does: by one part in 10^9, or in 10^12 of the largest number of the program
+(in 10^5 and 10^6 for 32 bits). Everything else is exact.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas
+
+#: Indexers and group-bys, whose classes are subclasses of pandas'.
+_SUBCLASSED = {"LocIndexer", "iLocIndexer", "DataFrameGroupBy", "SeriesGroupBy", "AtIndexer", "iAtIndexer"}
+#: Relative to the value, and to the largest number seen, by the bits of the float.
+TOLERANCE = {64: (1e-9, 1e-12), 32: (1e-5, 1e-6)}
+
+
+@dataclass(frozen=True, slots=True)
+class Closeness:
+    """How close floats must be.
+
+    Parameters
+    ----------
+    magnitude
+        The largest number of the program, to which small differences are relative.
+    bits
+        32 if numbers of 32 bits are among those that it computes from.
+    exact
+        Whether floats are compared bit by bit.
+    """
+
+    magnitude: float = 1.0
+    bits: int = 64
+    exact: bool = False
+
+    def __call__(self, one: float, other: float, bits: int) -> bool:
+        if one == other or (one != one and other != other):
+            return True
+        if self.exact or not (math.isfinite(one) and math.isfinite(other)):
+            return False
+        relative, absolute = TOLERANCE[min(bits, self.bits)]
+        return abs(one - other) <= max(relative * abs(one), absolute * max(self.magnitude, 1.0))
+
+
+USUAL = Closeness()
+
+
+def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
+    """What differs, in a few words, starting with its kind; None if nothing does.
+
+    Parameters
+    ----------
+    expected, got
+        What pandas and Craton gave.
+    close
+        How close floats must be.
+    """
+    if expected is got:
+        return None
+    if isinstance(expected, pandas.DataFrame):
+        return _frames(expected, got, close)
+    if isinstance(expected, pandas.Series):
+        if not isinstance(got, pandas.Series):
+            return f"class: {type(got).__name__}, not Series"
+        if not _label_equal(expected.name, got.name):
+            return f"name: {got.name!r}, not {expected.name!r}"
+        return _index(expected.index, got.index, "row labels", close) or _arrays(
+            expected._values,
+            got._values,
+            "values",
+            close,  # type: ignore[attr-defined]
+        )
+    if isinstance(expected, pandas.Index):
+        return _index(expected, got, "index", close)
+    if isinstance(expected, (np.ndarray, pandas.api.extensions.ExtensionArray)):
+        if type(expected).__name__ != type(got).__name__:
+            return f"class: {type(got).__name__}, not {type(expected).__name__}"
+        return _arrays(expected, got, "array", close)
+    if type(expected).__module__ in ("pandas.core.indexes.accessors", "pandas.core.strings.accessor"):
+        return None
+    if isinstance(expected, tuple) and hasattr(expected, "_fields"):
+        expected, got = tuple(expected), tuple(got) if isinstance(got, tuple) else got
+    if type(expected) is not type(got):
+        if type(expected).__name__.strip("_") == type(got).__name__.strip("_") in _SUBCLASSED:
+            return None  # indexers, accessors and group-bys: subclasses of pandas'
+        return f"class: {type(got).__name__} {_short(got)}, not {type(expected).__name__} {_short(expected)}"
+    if isinstance(expected, (tuple, list)):
+        if len(expected) != len(got):
+            return f"length: {len(got)}, not {len(expected)}"
+        for one, other in zip(expected, got, strict=True):
+            if (found := difference(one, other, close)) is not None:
+                return found
+        return None
+    if isinstance(expected, dict):
+        return difference(list(expected.items()), list(got.items()), close)
+    if isinstance(expected, (float, np.floating)):
+        bits = 32 if isinstance(expected, (np.float32, np.float16)) else 64
+        return None if close(float(expected), float(got), bits) else f"value: {got!r}, not {expected!r}"
+    if isinstance(expected, str) and expected != got:
+        return None if _same_text(expected, got) else f"text: {_short(got)}, not {_short(expected)}"
+    if isinstance(expected, collections.abc.Hashable) and isinstance(
+        expected, (str, bytes, int, bool, np.generic, pandas.Timestamp, pandas.Timedelta, type(pandas.NA), type(None))
+    ):
+        same = expected is got or (pandas.isna(expected) and pandas.isna(got)) or expected == got
+        if same and isinstance(expected, (pandas.Timestamp, pandas.Timedelta)) and expected is not pandas.NaT:
+            same = expected.unit == got.unit and getattr(expected, "tz", None) == getattr(got, "tz", None)
+        return None if same else f"value: {got!r}, not {expected!r}"
+    return None  # group-bys, accessors, functions
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 160 else text[:75] + " … " + text[-75:]
+
+
+def _same_text(expected: str, got: str) -> bool:
+    """Printed frames and files: equal, or equal up to the last digits of floats."""
+    if len(expected) > 100_000:
+        return False
+    one, other = expected.split(), got.split()
+    return len(one) == len(other) and all(a == b or _same_word(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _same_word(one: str, other: str) -> bool:
+    ones, others = one.replace(";", ",").split(","), other.replace(";", ",").split(",")
+    if len(ones) != len(others):
+        return False
+    for a, b in zip(ones, others, strict=True):
+        if a != b:
+            try:
+                if "." not in a or not math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-12):
+                    return False
+            except ValueError:
+                return False
+    return True
+
+
+def _label_equal(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_label_equal, one, other))
+    try:
+        missing = pandas.isna(one) and pandas.isna(other)
+        return (missing and type(one) is type(other)) or (type(one) is type(other) and bool(one == other))
+    except (TypeError, ValueError):
+        return False
+
+
+def _frames(expected: pandas.DataFrame, got: Any, close: Closeness) -> str | None:
+    if not isinstance(got, pandas.DataFrame):
+        return f"class: {type(got).__name__}, not DataFrame"
+    if expected.shape != got.shape:
+        return f"shape: {got.shape}, not {expected.shape}"
+    found = _index(expected.columns, got.columns, "columns", close) or _index(
+        expected.index, got.index, "row labels", close
+    )
+    if found:
+        return found
+    for i in range(expected.shape[1]):
+        one, other = expected._get_column_array(i), got._get_column_array(i)  # type: ignore[attr-defined]
+        if (found := _arrays(one, other, f"column {expected.columns[i]!r}", close)) is not None:
+            return found
+    if expected.attrs != got.attrs:
+        return f"attrs: {got.attrs}, not {expected.attrs}"
+    return None
+
+
+def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str | None:
+    kind = "index"
+    if not isinstance(got, pandas.Index):
+        return f"class: {type(got).__name__}, not Index"
+    if _class(expected) != _class(got):
+        if (
+            {_class(expected), _class(got)} == {"Index", "RangeIndex"}
+            and expected.equals(got)
+            and expected.dtype == got.dtype
+        ):
+            return (
+                None if _label_equal(expected.name, got.name) else f"names: {what} {got.name!r}, not {expected.name!r}"
+            )
+        return f"{kind}: {what} are a {_class(got)}, not {_class(expected)}"
+    if len(expected) != len(got):
+        return f"shape: {len(got)} {what}, not {len(expected)}"
+    if len(expected.names) != len(got.names) or not all(map(_label_equal, expected.names, got.names)):
+        return f"names: {what} are named {list(got.names)}, not {list(expected.names)}"
+    if isinstance(expected, pandas.MultiIndex):
+        if expected.nlevels != got.nlevels:
+            return f"{kind}: {what} have {got.nlevels} levels, not {expected.nlevels}"
+        for level in range(expected.nlevels):
+            one, other = expected.get_level_values(level), got.get_level_values(level)
+            found = _index(one, other, f"level {level} of {what}", close)
+            if found is not None and not found.startswith("freq"):
+                return found
+        return None
+    if isinstance(expected, pandas.RangeIndex):
+        if expected.equals(got) and len(expected) > 1 and (expected.start, expected.step) != (got.start, got.step):
+            return f"{kind}: {what} are {got!r}, not {expected!r}"
+        return None if expected.equals(got) else f"{kind}: {what} are {_short(got)}, not {_short(expected)}"
+    found = _arrays(expected._values, got._values, what, close)  # type: ignore[attr-defined]
+    if found is not None:
+        return found.replace("values", "index", 1) if found.startswith("values") else found
+    if getattr(expected, "freq", None) != getattr(got, "freq", None):
+        return f"freq: of {what} is {got.freq}, not {expected.freq}"
+    return None
+
+
+def _class(index: pandas.Index) -> str:
+    return type(index).__name__
+
+
+def _arrays(expected: Any, got: Any, what: str, close: Closeness) -> str | None:
+    if expected.dtype != got.dtype or str(expected.dtype) != str(got.dtype):
+        return f"dtype: {what} {got.dtype}, not {expected.dtype}"
+    if isinstance(expected.dtype, pandas.CategoricalDtype):
+        one, other = expected.dtype, got.dtype
+        if one.ordered != other.ordered or list(one.categories) != list(other.categories):
+            return f"dtype: {what} {_short(other)}, not {_short(one)}"
+        same = np.array_equal(expected.codes, got.codes)
+        return None if same else f"values: {what} {_short(list(got))}, not {_short(list(expected))}"
+    if expected.shape != got.shape:
+        return f"shape: {what} {got.shape}, not {expected.shape}"
+    if isinstance(expected, np.ndarray):
+        return _plain(expected, got, what, close)
+    missing, others = np.asarray(expected.isna()), np.asarray(got.isna())
+    if not np.array_equal(missing, others):
+        return f"values: {what} {_short(list(got))}, not {_short(list(expected))}"
+    if hasattr(expected, "_ndarray") and expected.dtype.kind in "mM":
+        same = np.array_equal(expected._ndarray.view("i8"), got._ndarray.view("i8"))
+        return None if same else f"values: {what} {_short(list(got))}, not {_short(list(expected))}"
+    kept = ~missing
+    one, other = expected[kept], got[kept]
+    if expected.dtype.kind == "f":
+        # NaN that is not missing: found as such, not as NA.
+        return _plain(one.to_numpy(dtype=float), other.to_numpy(dtype=float), what, close)
+    return _plain(np.asarray(one, dtype=object), np.asarray(other, dtype=object), what, close)
+
+
+def _plain(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], what: str, close: Closeness) -> str | None:
+    kind = expected.dtype.kind
+    if kind == "f":
+        if np.array_equal(expected, got, equal_nan=True):
+            return None
+        bits = 32 if expected.dtype.itemsize <= 4 else 64
+        for one, other in zip(expected.ravel().tolist(), got.ravel().tolist(), strict=True):
+            if not close(one, other, bits):
+                return f"values: {what} {_numbers(got, expected)}"
+        return None
+    if kind == "O":
+        for one, other in zip(expected.ravel().tolist(), got.ravel().tolist(), strict=True):
+            if one is other:
+                continue
+            if type(one) is not type(other) or difference(one, other, close) is not None:
+                return f"values: {what} {other!r} {type(other).__name__}, not {one!r} {type(one).__name__}"
+        return None
+    if kind in "mM":
+        expected, got = expected.view("i8"), got.view("i8")
+    return None if np.array_equal(expected, got) else f"values: {what} {_numbers(got, expected)}"
+
+
+def _numbers(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> str:
+    if expected.ndim == 1 and len(expected) > 8:
+        first = next((i for i in range(len(expected)) if not _equal(got[i], expected[i])), 0)
+        return f"{got[first]!r} in row {first}, not {expected[first]!r}"
+    return f"{got.tolist()}, not {expected.tolist()}"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool(one == other) or (one != one and other != other)

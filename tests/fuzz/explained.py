@@ -1,0 +1,54 @@
+"""Differences that are known and have a reason, each of them in ``docs/known-differences.md``. Keep this short.
+
+Ties in sorts need no entry: :func:`tests.fuzz.oracle.quiet` makes pandas' sorts stable. Last digits of floating sums neither:
+:mod:`tests.fuzz.compare` is given how close floats must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.fuzz.oracle import Difference, Outcome
+    from tests.fuzz.programs import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A known difference.
+
+    Parameters
+    ----------
+    section
+        The heading in ``docs/known-differences.md``.
+    applies
+        Whether a difference is of this kind.
+    """
+
+    section: str
+    applies: Callable[[Program, Outcome, Outcome, Difference], bool]
+
+
+def _late(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """An overflow that one row brings up is raised when the rows are computed, or not at all."""
+    error = expected.errors.get(found.step)
+    names = ("OutOfBoundsDatetime", "OutOfBoundsTimedelta", "OverflowError", "ArrowInvalid")
+    return found.kind == "no error" and type(error).__name__ in names
+
+
+def _freq(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """The frequency that pandas infers anew after a selection."""
+    return found.kind == "freq" and "is None" in found.what
+
+
+EXPLAINED: tuple[Explained, ...] = (
+    Explained("Errors that rows bring up", _late),
+    Explained("freq of a DatetimeIndex", _freq),
+)
+
+
+def explanation(program: Program, expected: Outcome, got: Outcome, found: Difference) -> str | None:
+    """The section that explains a difference; None if none does."""
+    return next((one.section for one in EXPLAINED if one.applies(program, expected, got, found)), None)

@@ -1,0 +1,113 @@
+"""Programs in which the fuzzer found differences, kept as tests. ``OPEN`` are those that still differ.
+
+Each is the text that was printed, without its imports.
+"""
+
+from __future__ import annotations
+
+FOUND: dict[str, str] = {
+    "order below an aggregate": """
+a = pd.DataFrame({"y": [2, 0, 5, 1], "x": [1, 7, -2, 4]})
+v1 = a.sort_values("y")["y"].cumprod().std()
+v2 = a.sort_values("y")["x"].shift().var()
+v3 = a.merge(a, on="y", how="left")["x_x"].cummin().sum()
+""",
+    "index of groups in an order": """
+a = pd.DataFrame({"k": [1, 2, 1, 2], "y": [3, 1, 2, 0], "x": [1.0, 2.0, 4.0, 8.0]})
+v1 = a.sort_values("y").groupby("k")["x"].cumsum()
+v2 = a.sort_values("y").groupby("k")["x"].shift().sum()
+""",
+    "a constant column": """
+a = pd.DataFrame({"k": [7, 3], "x": [1.5, 1.5]})
+v1 = a.assign(w=2)["w"].sum()
+v2 = a.assign(w=False)["w"].cumsum()
+v3 = a.assign(w=a["k"].max())["w"].diff()
+v4 = a.assign(w=2).cumsum()
+v5 = a.assign(w=2).groupby("k")["w"].cumsum()
+v6 = a.assign(w=2)["w"].duplicated()
+v7 = a.assign(w=2)["w"].pct_change()
+v8 = a.assign(w="x")["w"].rank(method="first").is_unique
+""",
+    "a constant column of no rows": """
+a = pd.DataFrame({"g": pd.array([], dtype="datetime64[us]")})
+v1 = a.assign(w=2)["w"].any()
+v2 = a.assign(w=2)["w"].sum()
+""",
+    "a column set to a constant": """
+a = pd.DataFrame({"w": [0.5, 0.0], "s": ["b", "a"]})
+a["new"] = a["w"].max()
+v1 = a.sort_values("s")["new"].shift()
+o1 = a["w"]
+o1[:] = 0.0
+v2 = o1.std()
+a.iloc[:, 0] = np.nan
+v3 = a[a.duplicated("w")]
+""",
+    "a window of a window": """
+a = pd.DataFrame({"k": [-2, 7, -2], "v": [1, 2, 4]})
+v1 = a.assign(w=a["v"].cumsum()).groupby("k")["w"].ffill()
+v2 = a.assign(w=a["v"].cumsum()).groupby("k")["w"].transform("sum")
+v3 = a.assign(w=a["v"].shift()).groupby("k")["w"].rank()
+""",
+    "sorting thousands of rows for their labels": """
+a = pd.DataFrame({"x": np.arange(5000) % 7})
+v1 = a.sort_values("x").index
+v2 = a[["x"]].round().sort_values("x", ignore_index=True)
+""",
+    "an operand that changes": """
+a = pd.DataFrame({"w": [1, 2]})
+o1 = np.array([7, 1])
+v1 = a["w"].isin(o1)
+o1[:] = 7
+""",
+    "a source that changes below a group-by": """
+a = pd.DataFrame({"y": [-1, 2], "x": [1, 2]})
+h1 = a.groupby("y")["x"]
+a["x"] = 0
+v1 = h1.sum()
+h2 = a.groupby("y")["y"]
+a.drop(columns="y", inplace=True)
+v2 = h2.sum()
+""",
+    "isin of columns that a dictionary leaves out": """
+a = pd.DataFrame({"s": pd.array([pd.NA, True], dtype="boolean"), "x": pd.array([1, 4], dtype="Int64")})
+v1 = a.isin({"g": [1]})
+""",
+    "a crosstab of repeated labels": """
+a = pd.DataFrame({"s": [2.0, -1.0]}, index=[5, 5])
+v1 = pd.crosstab(a["s"], a["s"])
+""",
+    "text and times in Parquet": """
+a = pd.DataFrame({"k": pd.array([None, "x"], dtype="string[python]"), "s": pd.array([None, None], dtype="datetime64[s]")})
+v1 = (a[["k"]].to_parquet(f"{folder}/k.parquet"), pd.read_parquet(f"{folder}/k.parquet"))[1]
+v2 = (a[["s"]].to_parquet(f"{folder}/s.parquet"), pd.read_parquet(f"{folder}/s.parquet"))[1]
+""",
+}
+
+OPEN: dict[str, str] = {
+    "what is known to be all false": """
+a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
+v1 = a["k"].isna().rank()
+v2 = a[["k"]].isna().cumprod()
+v3 = a.isin({"y": 1})["k"].var()
+v4 = a["s"].fillna(pd.Timedelta("-2h")).notna().sort_values()
+""",
+    "rows filtered where labels are a range": """
+v1 = pd.DataFrame({"x": [0.0, 10.0, 2.0]}).tail(2)
+v1.to_parquet(f"{folder}/a.parquet")
+v2 = pd.read_parquet(f"{folder}/a.parquet", filters=[("x", ">", 1)])
+""",
+    "the class of a label": """
+a = pd.DataFrame({"w": [4, 6, 0]})
+v1 = a.sort_values("w")["w"].idxmax()
+v2 = a[a["w"] < 5]["w"].idxmin()
+""",
+    "the order of unstacked columns": """
+a = pd.DataFrame({"x": [-2.25, 10.0, np.nan], "t": [3, -3, 0]})
+v1 = a.groupby(["x", "t"]).size().unstack()
+""",
+    "a described key, melted": """
+a = pd.DataFrame({"s": pd.array([6], dtype="uint8")})
+v1 = a.groupby("s")["s"].describe().melt()
+""",
+}

@@ -1,0 +1,152 @@
+"""Changes to a program that must not change what it gives: looks midway, another order of steps, split files, other names.
+
+The changed program is compared with pandas, and, where the variables are the same, with the original under Craton bit by bit.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import craton.pandas
+from tests.fuzz import oracle
+from tests.fuzz.oracle import Difference, Mode
+from tests.fuzz.programs import Program, Step, Table
+from tests.fuzz.shrink import joins
+
+#: What columns are called instead: names that the engine, or pandas, might use itself.
+NAMES = (
+    "__row__",
+    "__position__",
+    "index",
+    "level_0",
+    "literal",
+    "len",
+    "count",
+    "a b",
+    "values",
+    "row_nr",
+    "",
+    "key_0",
+    "é",
+    "0",
+)
+
+
+def with_looks(program: Program) -> Program:
+    """After each step its result is looked at."""
+    rng = random.Random(program.label)
+    steps: list[Step] = []
+    for step in program.steps:
+        steps.append(step)
+        if step.target:
+            look = rng.choice(
+                [f"repr({step.target})", f"len({step.target})", f"{step.target}.sum()", f"{step.target}.shape"]
+            )
+            steps.append(Step(f"try: {look}\nexcept Exception: pass", "look"))
+    return replace(program, steps=tuple(steps))
+
+
+def reordered(program: Program) -> Program:
+    """Steps that have no variable in common change places."""
+    rng = random.Random(program.label)
+    left = list(program.steps)
+    done: list[Step] = []
+    while left:
+        free = [step for i, step in enumerate(left) if not any(_related(step, other) for other in left[:i])]
+        chosen = rng.choice(free)
+        left.remove(chosen)
+        done.append(chosen)
+    return replace(program, steps=tuple(done))
+
+
+def _related(one: Step, other: Step) -> bool:
+    if "\n" in one.code or "\n" in other.code:
+        return True
+    ones, others = {one.target, *one.uses} - {"", "pd", "np"}, {other.target, *other.uses} - {"", "pd", "np"}
+    return bool(ones & others)
+
+
+def split(program: Program) -> Program:
+    """Tables come from directories of several files."""
+    return replace(program, tables=tuple(map(_in_parts, program.tables)))
+
+
+def _in_parts(table: Table) -> Table:
+    written = all(column.name.startswith('"') and column.dtype != "object" for column in table.columns)
+    return replace(table, source="parts", index=()) if written and table.columns else table
+
+
+def renamed(program: Program) -> Program:
+    """Columns have odd names."""
+    rng = random.Random(program.label)
+    labels = list(dict.fromkeys(column.name for table in program.tables for column in table.columns))
+    new = dict(zip(labels, rng.sample([f'"{name}"' for name in NAMES], min(len(labels), len(NAMES))), strict=False))
+    tables = tuple(
+        replace(
+            table, columns=tuple(replace(column, name=new.get(column.name, column.name)) for column in table.columns)
+        )
+        for table in program.tables
+    )
+    names = {ast.literal_eval(old): ast.literal_eval(text) for old, text in new.items()}
+
+    class Rename(ast.NodeTransformer):
+        def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+            return ast.Constant(names[node.value]) if isinstance(node.value, str) and node.value in names else node
+
+    steps = []
+    for step in program.steps:
+        code = ast.unparse(ast.fix_missing_locations(Rename().visit(ast.parse(step.code))))
+        steps.append(replace(step, code=code))
+    return replace(program, tables=tables, steps=tuple(steps))
+
+
+def grown(program: Program) -> Program:
+    """Tables have thousands of rows, where no join makes far more of them."""
+    if joins(program):
+        return program
+    return replace(program, tables=tuple(replace(table, grow=(7, 12_000), index=()) for table in program.tables))
+
+
+CHANGES: dict[str, tuple[Callable[[Program], Program], bool]] = {
+    "looks": (with_looks, True),
+    "reordered": (reordered, True),
+    "split": (split, False),
+    "renamed": (renamed, False),
+    "spill": (grown, False),
+}
+
+
+def check(program: Program, change: str, mode: Mode) -> list[Difference]:
+    """What the changed program differs in from pandas, and from the original.
+
+    Parameters
+    ----------
+    program
+        The original.
+    change
+        One of :data:`CHANGES`.
+    mode
+        The context in which Craton runs both.
+    """
+    make, comparable = CHANGES[change]
+    changed = make(program)
+    found = oracle.check(changed, mode, fresh=True)
+    if found or not comparable:
+        return found
+    outcomes = []
+    for one in (program, changed):
+        with oracle.quiet(), oracle.scratch() as folder, mode():
+            craton.clear_memory()
+            outcome = oracle.run(one, craton.pandas, folder)
+            oracle.looked_at(one, outcome, one.variables())
+        outcomes.append(outcome)
+    original, other = outcomes
+    original.errors.clear()
+    other.errors.clear()
+    return [
+        replace(one, kind=f"bits: {one.kind}") if one.kind in ("value", "values") else one
+        for one in oracle.compare(program, original, other, exact=True)
+    ]

@@ -1,0 +1,96 @@
+"""The ways in which Craton runs programs: as a whole, in tiles, without memory, on workers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+
+import craton
+from craton.lower.tiled import Settings
+from craton.lower.tiled.running import TiledEngine, using
+from craton.schedule.inline import InlineRunner
+from craton.store import close_store
+
+
+@functools.lru_cache(1)
+def _runner() -> InlineRunner:
+    return InlineRunner()
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    with craton.option_context(small_rows=0):
+        yield
+
+
+@contextlib.contextmanager
+def _default() -> Iterator[None]:
+    yield
+
+
+@contextlib.contextmanager
+def _no_memory() -> Iterator[None]:
+    with craton.option_context(small_rows=0, result_memory=0):
+        yield
+
+
+def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    @contextlib.contextmanager
+    def mode() -> Iterator[None]:
+        settings = Settings(tiles=count, broadcast_bytes=broadcast, collapse_bytes=0)
+        engine = TiledEngine(_runner(), settings=settings, least_bytes=0)
+        with craton.option_context(small_rows=0), using(engine):
+            yield
+
+    return mode
+
+
+#: Bytes of the store that programs have in the mode ``spill``, whose tables are larger.
+SPILL_LIMIT = 4 << 20
+
+
+@contextlib.contextmanager
+def _spill() -> Iterator[None]:
+    """The store has room for a few pages only, and everything is exchanged."""
+    settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0, pinned_bytes=1)
+    engine = TiledEngine(_runner(), settings=settings, least_bytes=0)
+    close_store()
+    try:
+        with craton.option_context(small_rows=0, memory_limit=SPILL_LIMIT), using(engine):
+            yield
+            craton.clear_memory()
+    finally:
+        close_store()
+
+
+@contextlib.contextmanager
+def _session() -> Iterator[None]:
+    """Two local workers take every plan, however small."""
+    from craton.cluster.sessions import current
+
+    session = current()
+    if session is None or session.host == "embedded":
+        session = craton.init("local", workers=2, threads=1)
+    settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0)
+    engine = TiledEngine(session.runner, session.call, settings, least_bytes=0, where="on the session")
+    with craton.option_context(small_rows=0), using(engine):
+        yield
+
+
+#: Changes of programs (:mod:`tests.fuzz.metamorphic`) that are modes as well: the changed program runs as a whole.
+CHANGED = ("looks", "reordered", "split", "renamed", "spill")
+
+MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    "whole": _whole,
+    "default": _default,
+    "no-memory": _no_memory,
+    "tiles1": _tiles(1),
+    "tiles2": _tiles(2),
+    "tiles3": _tiles(3),
+    "tiles3-broadcast": _tiles(3, 1 << 20),
+    "tiles17": _tiles(17),
+    "session": _session,
+    **dict.fromkeys(CHANGED, _whole),
+    "spill": _spill,
+}

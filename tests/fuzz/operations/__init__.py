@@ -1,0 +1,25 @@
+"""Every operation: importing this registers those of all families."""
+
+from tests.fuzz.building import OPERATIONS
+from tests.fuzz.operations import (
+    expressions,
+    frame_methods,
+    frame_rows,
+    groups,
+    relational,
+    series_methods,
+    situations,
+    text_and_time,
+)
+
+__all__ = [
+    "OPERATIONS",
+    "expressions",
+    "frame_methods",
+    "frame_rows",
+    "groups",
+    "relational",
+    "series_methods",
+    "situations",
+    "text_and_time",
+]

@@ -1,0 +1,180 @@
+"""Runs many programs in worker processes, and reports what differs. See the package for the command line."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import time
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from tests.fuzz.metamorphic import CHANGES
+from tests.fuzz.oracle import Difference
+from tests.fuzz.programs import Program
+from tests.fuzz.reach import table
+from tests.fuzz.work import Finding, Told, work
+
+#: A program that takes longer is a finding.
+TIMEOUT = 60.0
+
+
+@dataclass(slots=True)
+class Process:
+    """A worker process and what it is at."""
+
+    process: Any
+    connection: Any
+    first: int
+    number: int = -1
+    since: float = 0.0
+
+
+@dataclass(slots=True)
+class Run:
+    """A run of many programs.
+
+    Parameters
+    ----------
+    seed
+        Draws everything.
+    modes
+        Names of modes, which take turns.
+    programs
+        How many to run at the most.
+    seconds
+        How long to run at the most.
+    jobs
+        In how many processes.
+    out
+        Where findings are printed as they come.
+    without
+        A pattern: statements that it finds are not made.
+    """
+
+    seed: str
+    modes: list[str]
+    programs: int
+    seconds: float
+    jobs: int
+    out: TextIO
+    without: str = ""
+
+    def run(self) -> Told:
+        """Run them; what was done and found."""
+        until = time.time() + self.seconds
+        context = multiprocessing.get_context("spawn")
+        told = Told()
+        shown: set[str] = set()
+        active = [self._start(context, first, until) for first in range(self.jobs)]
+        while active:
+            ready = multiprocessing.connection.wait([one.connection for one in active], timeout=1.0)
+            for one in list(active):
+                ended: bool | None = None
+                if one.connection in ready:
+                    ended = self._receive(one, told, shown)
+                elif one.number >= 0 and time.time() - one.since > TIMEOUT:
+                    self._broken(one, told, f"no answer for {TIMEOUT:.0f} s")
+                    one.process.kill()
+                    ended = False
+                elif not one.process.is_alive():
+                    ended = False
+                    self._broken(one, told, f"the process died with {one.process.exitcode}")
+                if ended is None:
+                    continue
+                one.process.join()
+                active.remove(one)
+                if not ended and time.time() < until and one.number >= 0:
+                    active.append(self._start(context, one.number + self.jobs, until))
+        return told
+
+    def _start(self, context: Any, first: int, until: float) -> Process:
+        ours, theirs = context.Pipe(duplex=False)
+        arguments = (theirs, self.seed, self.modes, self.without, first, self.jobs, until, self.programs)
+        process = context.Process(target=work, args=arguments, daemon=False)
+        process.start()
+        theirs.close()
+        return Process(process, ours, first, since=time.time())
+
+    def _receive(self, one: Process, told: Told, shown: set[str]) -> bool | None:
+        """Take a message; True if the process has ended well, False if not, None if it goes on."""
+        try:
+            message = one.connection.recv()
+        except EOFError:
+            one.process.join(10)
+            self._broken(one, told, f"the process died with {one.process.exitcode}")
+            return False
+        if message is None:
+            return True
+        if isinstance(message, int):
+            one.number, one.since = message, time.time()
+        elif isinstance(message, Told):
+            for finding in message.findings:
+                if finding.signature not in shown:
+                    shown.add(finding.signature)
+                    print(text_of(finding), file=self.out, flush=True)
+            told.add(message)
+            one.since = time.time()
+        else:
+            print(message, file=self.out, flush=True)
+            self._broken(one, told, "an error of the fuzzer itself")
+            return False
+        return None
+
+    def _broken(self, one: Process, told: Told, what: str) -> None:
+        label = f"{self.seed}/{one.number}"
+        mode = self.modes[one.number % len(self.modes)]
+        difference = Difference("broken", "program", what, -1)
+        finding = Finding(label, mode, Program((), (), label=label), difference, f"broken: {what}")
+        print(text_of(finding), file=self.out, flush=True)
+        told.findings.append(finding)
+        told.programs += 1
+
+
+def text_of(finding: Finding) -> str:
+    """A finding for people: what differs, and a program that shows it."""
+    setup = SETUPS.get(finding.mode, "craton.options.small_rows = 0")
+    program = finding.program
+    if finding.mode in CHANGES and program.steps:
+        program = CHANGES[finding.mode][0](program)
+    target = finding.difference.what.partition(":")[0]
+    bound = f"\n{target} = " in f"\n{program.text()}"
+    last = target if target.isidentifier() and bound else ""
+    return "\n".join(
+        [
+            f"# ---- {finding.signature}",
+            f"# {finding.difference.kind} in {finding.difference.where}; seed {finding.seed}, mode {finding.mode}",
+            *(f"# {line}" for line in finding.difference.what.splitlines()),
+            program.text(setup, last),
+            "",
+        ]
+    )
+
+
+_TILES = """\
+from craton.lower.tiled import Settings; from craton.lower.tiled.running import TiledEngine, set_engine
+from craton.schedule.inline import InlineRunner; craton.options.small_rows = 0
+set_engine(TiledEngine(InlineRunner(), settings=Settings(tiles={}, broadcast_bytes=1, collapse_bytes=0), least_bytes=0))"""
+SETUPS = {
+    "default": "",
+    "no-memory": "craton.options.small_rows = craton.options.result_memory = 0",
+    **{f"tiles{count}": _TILES.format(count) for count in (1, 2, 3, 17)},
+    "spill": _TILES.format(3) + "; craton.options.memory_limit = 3 << 19",
+}
+
+
+def summary(told: Told, seconds: float, reach: bool) -> str:
+    """What a run has done, as text."""
+    serious = {one.signature for one in told.findings if not one.difference.lesser}
+    lesser = {one.signature for one in told.findings if one.difference.lesser}
+    lines = []
+    if reach:
+        lines += [table(told.emitted, told.native, told.pairs), ""]
+    for where, kind in sorted(told.repeated):
+        lines.append(f"seen {told.repeated[where, kind]} times more: {kind} in {where}")
+    lines += [f"could not be repeated alone: {one}" for one in told.unrepeatable]
+    count = sum(told.repeated.values()) + len(told.findings)
+    lines.append(
+        f"{told.programs} programs, {told.steps} steps, {seconds:.0f} s, {told.programs / max(seconds, 1e-9):.1f} a second: "
+        f"{count} differ, {len(serious)} distinct differences, {len(lesser)} in an error's text only"
+    )
+    return "\n".join(lines)

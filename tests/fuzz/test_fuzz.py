@@ -1,0 +1,186 @@
+"""The fuzzer itself: the same seed gives the same programs, a planted error is found and made small, all runs."""
+
+from __future__ import annotations
+
+import ast
+import io
+import random
+import types
+
+import pandas
+import pytest
+
+import craton.pandas
+from tests.fuzz import __main__ as command
+from tests.fuzz import frames, grid, oracle, reach
+from tests.fuzz.building import OPERATIONS, build
+from tests.fuzz.compare import Closeness, difference
+from tests.fuzz.metamorphic import CHANGES
+from tests.fuzz.modes import MODES
+from tests.fuzz.programs import Column, Program, Step, Table
+from tests.fuzz.run import Run, summary
+from tests.fuzz.shrink import shorter, shrink
+from tests.fuzz.work import Worker
+
+SEED = "smoke"
+
+
+def built(number: int) -> Program:
+    with oracle.quiet(), oracle.scratch() as folder:
+        return build(f"{SEED}/{number}", oracle.namespace(pandas, folder))[0]
+
+
+def program_of(code: str, rows: tuple[str, ...] = ("3", "1", "2", "5")) -> Program:
+    table = Table("a", (Column('"k"', "int64", rows), Column('"x"', "int64", rows[::-1])), rows=len(rows))
+    return Program((table,), tuple(Step(line, "step", line.partition(" = ")[0], ("a",)) for line in code.splitlines()))
+
+
+def test_the_same_seed_gives_the_same_programs() -> None:
+    assert [built(i).text() for i in range(8)] == [built(i).text() for i in range(8)]
+    assert len({built(i).text() for i in range(8)}) == 8
+
+
+def test_programs_run_by_themselves() -> None:
+    for number in range(8):
+        ast.parse(built(number).text())
+
+
+@pytest.mark.parametrize("mode", ["whole", "default", "tiles3"])
+def test_programs_run_in_a_mode(mode: str) -> None:
+    worker = Worker(SEED, [mode], shrinking=0)
+    for number in range(6):
+        worker.run(number)
+    assert worker.told.programs == 6
+    assert worker.told.steps >= 6
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_programs_run(change: str) -> None:
+    for number in range(3):
+        changed = CHANGES[change][0](built(number))
+        ast.parse(changed.text())
+
+
+def test_a_planted_error_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = craton.pandas.Series.between
+
+    def between(self: object, left: object, right: object, inclusive: str = "both") -> object:
+        return ~honest(self, left, right, inclusive)
+
+    monkeypatch.setattr(craton.pandas.Series, "between", between)
+    program = program_of(
+        'v1 = a.assign(y=a["x"] * 2)\nv2 = v1["x"].head(3)\nv3 = v1[v1["x"].between(1, 2) & (v1["k"] > 0)]\nv4 = a["k"].sum()',
+        ("3", "1", "2", "5", "4", "9", "7", "8"),
+    )
+
+    def fails(candidate: Program) -> bool:
+        return any(one.kind == "shape" for one in oracle.check(candidate, MODES["whole"]))
+
+    assert fails(program)
+    small = shrink(program, fails)
+    assert len(small.steps) == 1
+    assert "between" in small.steps[0].code
+    assert "head" not in small.text()
+    assert small.tables[0].rows <= 2
+    assert len(small.tables[0].columns) == 1
+
+
+def test_differences_are_told() -> None:
+    one = pandas.DataFrame({"x": [1.0, 2.0]})
+    assert difference(one, one.copy()) is None
+    assert str(difference(one, one.astype("float32"))).startswith("dtype")
+    assert str(difference(one, one.rename(columns={"x": "y"}))).startswith("index")
+    assert str(difference(one, one[::-1])).startswith("index")
+    assert str(difference(one["x"], one["x"].rename("y"))).startswith("name")
+    assert str(difference(one, one + 1e-6)).startswith("values")
+    assert difference(one, one + 1e-14) is None
+    assert difference(one, one + 1e-14, Closeness(exact=True)) is not None
+    assert str(difference(pandas.Index([1], name="i"), pandas.Index([1]))).startswith("names")
+    assert difference(1, True) is not None
+    assert difference(pandas.NA, None) is not None
+
+
+def test_errors_are_compared() -> None:
+    assert oracle.check(program_of('v1 = a["nope"]'), MODES["whole"]) == []
+    assert oracle.check(program_of('v1 = a["k"].astype("nope")'), MODES["whole"]) == []
+
+
+def test_an_error_that_pandas_does_not_raise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def head(self: object, n: int = 5) -> object:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(craton.pandas.Series, "head", head)
+    (found,) = oracle.check(program_of('v1 = a["k"].head(2)'), MODES["whole"])
+    assert found.kind == "error"
+
+
+def test_expressions_get_shorter() -> None:
+    texts = list(shorter('v1 = a[(a["x"] > 1) & a["k"].isin([1, 2])].head(n=2)'))
+    assert "v1 = a.head(n=2)" in texts
+    assert "v1 = a[(a['x'] > 1) & a['k'].isin([1, 2])].head()" in texts
+
+
+def test_tables_of_every_dtype_can_be_made() -> None:
+    for dtype, kind in frames.KINDS.items():
+        values = (*kind.values, kind.missing) if kind.missing else kind.values
+        table = Table("a", (Column('"x"', dtype, values),), rows=len(values))
+        names = oracle.namespace(pandas, "")
+        for statement in table.statements():
+            exec(statement, names)
+        assert len(names["a"]) == len(values)
+
+
+def test_random_tables_can_be_made() -> None:
+    for number in range(40):
+        table = frames.table(random.Random(number), "a", None, ("memory",))
+        names = oracle.namespace(pandas, "")
+        for statement in table.statements():
+            exec(statement, names)
+        assert isinstance(names["a"], pandas.DataFrame)
+
+
+def test_every_native_call_can_be_emitted() -> None:
+    names = {operation.name for operations in OPERATIONS.values() for operation in operations}
+    assert set(reach.native_calls()) - names == set()
+
+
+def test_pairs_of_operators_are_counted() -> None:
+    worker = Worker(SEED, ["whole"], shrinking=0)
+    for number in range(3):
+        worker.run(number)
+    assert worker.told.pairs
+    assert "pairs of operators" in reach.table(worker.told.emitted, worker.told.native, worker.told.pairs)
+
+
+def test_a_cell_of_the_grid() -> None:
+    assert oracle.check(grid.Cell(0, 0, 2).program(grid.tables()), MODES["whole"]) == []
+    assert len(list(grid.cells())) == 15 * 15 * 25
+
+
+def test_a_run_in_a_process_of_its_own() -> None:
+    out = io.StringIO()
+    told = Run("0", ["whole"], 3, 120.0, 1, out).run()
+    assert told.programs == 3
+    assert "3 programs" in summary(told, 1.0, True)
+
+
+def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run("0", ["whole"], 3, 60.0, 1, io.StringIO())
+    process = types.SimpleNamespace(exitcode=-11, join=lambda timeout=None: None)
+
+    def ended() -> None:
+        raise EOFError
+
+    from tests.fuzz.run import Process
+    from tests.fuzz.work import Told
+
+    one = Process(process, types.SimpleNamespace(recv=ended), 0, number=2)
+    told = Told()
+    assert run._receive(one, told, set()) is False
+    assert told.findings[0].difference.kind == "broken"
+
+
+def test_unknown_modes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--mode", "nope"])
+    assert "no modes" in capsys.readouterr().err

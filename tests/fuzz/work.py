@@ -1,0 +1,234 @@
+"""What one process does: builds programs, runs them, shrinks what differs, and tells."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas
+
+import craton.pandas
+from craton import fallbacks
+from tests.fuzz import metamorphic, oracle
+from tests.fuzz import operations as _operations  # noqa: F401  registers the operations
+from tests.fuzz.building import build
+from tests.fuzz.modes import CHANGED, MODES
+from tests.fuzz.oracle import Difference, Outcome
+from tests.fuzz.programs import Program, Step
+from tests.fuzz.reach import Pairs
+from tests.fuzz.shrink import shrink, signature
+
+#: Differences of one operation and kind are made small so many times by one process.
+SHRUNK = 4
+#: After so many programs what they left is dropped.
+TIDY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A program that differs.
+
+    Parameters
+    ----------
+    seed
+        Of the program as it was built.
+    mode
+        How it was run.
+    program
+        As small as it could be made.
+    difference
+        What differs in it.
+    signature
+        Equal for findings that are probably the same.
+    """
+
+    seed: str
+    mode: str
+    program: Program
+    difference: Difference
+    signature: str
+
+
+@dataclass(slots=True)
+class Told:
+    """What a process has done since it last told.
+
+    Attributes
+    ----------
+    programs, steps
+        How many ran.
+    emitted
+        Calls and parameters, and how often each was made.
+    native
+        Calls that did not fall back to pandas.
+    pairs
+        Operators of plans and their inputs.
+    findings, repeated, unrepeatable
+        Differences made small; how many like them were not; seeds of those that a second run did not show.
+    """
+
+    programs: int = 0
+    steps: int = 0
+    emitted: Counter[tuple[str, str]] = field(default_factory=Counter)
+    native: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unrepeatable: list[str] = field(default_factory=list)
+
+    def add(self, other: Told) -> None:
+        """Add what another has done."""
+        self.programs += other.programs
+        self.steps += other.steps
+        self.emitted += other.emitted
+        self.native += other.native
+        self.pairs += other.pairs
+        self.findings += other.findings
+        self.repeated += other.repeated
+        self.unrepeatable += other.unrepeatable
+
+
+class Worker:
+    """Runs programs, one after another.
+
+    Parameters
+    ----------
+    seed
+        Of the whole run.
+    modes
+        Names of the modes, which take turns.
+    shrinking
+        Seconds for making one difference small.
+    without
+        A pattern: statements that it finds are not made.
+    """
+
+    def __init__(self, seed: str, modes: list[str], shrinking: float = 15.0, without: str = "") -> None:
+        self.seed = seed
+        self.without = without
+        self.modes = modes
+        self.shrinking = shrinking
+        self.told = Told()
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self._fell_back = 0
+
+    def program(self, number: int) -> tuple[Program, Outcome]:
+        """A program of the run, and its outcome under pandas."""
+        label = f"{self.seed}/{number}"
+        with oracle.quiet(), oracle.scratch() as folder:
+            program, builder = build(label, oracle.namespace(pandas, folder), self.without)
+        self.told.emitted += builder.emitted
+        return program, Outcome(builder.env, builder.errors, {})
+
+    def run(self, number: int) -> Finding | None:
+        """Run a program in its mode; what differs, made small."""
+        mode = self.modes[number % len(self.modes)]
+        program, expected = self.program(number)
+        with Pairs(self.told.pairs):
+            found = self._differences(program, expected, mode)
+        self.told.programs += 1
+        self.told.steps += len(program.steps)
+        if self.told.programs % TIDY == 0:
+            oracle.tidy()
+        if not found:
+            return None
+        again = self._check(program, mode, fresh=True) or self._check(program, mode)
+        if not again:
+            with oracle.quiet(), oracle.scratch() as folder:
+                clean = oracle.run(program, pandas, folder)
+                oracle.looked_at(program, clean, program.variables())
+            if not oracle.compare(program, clean, expected):
+                self.told.unrepeatable.append(f"{program.label} {mode}: {found[0].where}: {found[0].what[:200]}")
+            return None
+        finding = self._small(program, again[0], mode)
+        if finding is not None:
+            self.told.findings.append(finding)
+        return finding
+
+    def _check(self, program: Program, mode: str, fresh: bool = False) -> list[Difference]:
+        if mode in CHANGED:
+            return metamorphic.check(program, mode, MODES[mode])
+        return oracle.check(program, MODES[mode], fresh)
+
+    def _differences(self, program: Program, expected: Outcome, mode: str) -> list[Difference]:
+        if mode in CHANGED:
+            return self._check(program, mode)
+        fallbacks.reset()
+        self._fell_back = 0
+
+        def observe(step: Step, ran: bool) -> None:
+            count = sum(fallbacks._counts.values())
+            if ran and count == self._fell_back:
+                self.told.native[step.operation] += 1
+            self._fell_back = count
+
+        return oracle.against(program, expected, MODES[mode], observe=observe)
+
+    def _small(self, program: Program, difference: Difference, mode: str) -> Finding | None:
+        known = (difference.where, difference.kind)
+        self._seen[known] += 1
+        if self._seen[known] > SHRUNK:
+            self.told.repeated[known] += 1
+            return None
+
+        def fails(candidate: Program) -> bool:
+            found = self._check(candidate, mode, fresh=True)
+            return bool(found) and (found[0].where, found[0].kind, found[0].raised) == (*known, difference.raised)
+
+        small = shrink(program, fails, seconds=self.shrinking) if self.shrinking else program
+        found = self._check(small, mode, fresh=True)
+        return Finding(program.label, mode, small, found[0] if found else difference, signature(small, difference.kind))
+
+    def taken(self) -> Told:
+        """What was done since this was last asked."""
+        told, self.told = self.told, Told()
+        return told
+
+
+def work(
+    connection: Any, seed: str, modes: list[str], without: str, first: int, step: int, until: float, most: int
+) -> None:
+    """The main function of a process: sends the number of each program before it runs, and now and then what was done.
+
+    Parameters
+    ----------
+    connection
+        The end of a pipe.
+    seed, modes, without
+        As of :class:`Worker`.
+    first, step, most
+        The numbers of the programs: from the first, every so many, below the last.
+    until
+        When to end, by ``time.time()``.
+    """
+    import faulthandler
+
+    faulthandler.enable()
+    worker = Worker(seed, modes, without=without)
+    told = time.time()
+    try:
+        for number in _numbers(first, step, most, until):
+            connection.send(number)
+            worker.run(number)
+            if worker.told.findings or time.time() - told > 2:
+                connection.send(worker.taken())
+                told = time.time()
+        connection.send(worker.taken())
+        connection.send(None)
+    except BaseException:
+        connection.send(traceback.format_exc())
+        raise
+
+
+def _numbers(first: int, step: int, most: int, until: float) -> Iterator[int]:
+    number = first
+    while number < most and time.time() < until:
+        yield number
+        number += step
+
+
+__all__ = ["Finding", "Told", "Worker", "craton", "work"]

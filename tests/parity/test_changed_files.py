@@ -1,0 +1,293 @@
+"""Files and remote objects that change between a call and the look: the old rows, the new ones, or SourceChanged."""
+
+import os
+import threading
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+
+import craton
+import craton.pandas as cp
+from craton.errors import SourceChanged
+from craton.lower import held
+
+ROWS = 1_000
+
+
+@pytest.fixture(autouse=True)
+def planned():
+    with craton.option_context(small_rows=0):
+        craton.clear_memory()
+        yield
+
+
+def table(value):
+    return pd.DataFrame({"a": np.full(ROWS, value), "b": np.arange(ROWS)})
+
+
+FORMATS = {
+    "parquet": (lambda frame, path: frame.to_parquet(path, compression=None), lambda path: cp.read_parquet(path)),
+    "feather": (
+        lambda frame, path: frame.to_feather(path, compression="uncompressed"),
+        lambda path: cp.read_feather(path),
+    ),
+    "csv": (lambda frame, path: frame.to_csv(path, index=False), lambda path: cp.read_csv(path)),
+    "json": (
+        lambda frame, path: frame.to_json(path, orient="records", lines=True),
+        lambda path: cp.read_json(path, lines=True),
+    ),
+}
+
+
+@pytest.fixture(params=FORMATS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def path(tmp_path, kind):
+    found = tmp_path / f"table.{kind}"
+    FORMATS[kind][0](table(1), found)
+    return found
+
+
+def content(kind, value, folder):
+    """The bytes of a file with other values: as many as before."""
+    other = folder / "other"
+    FORMATS[kind][0](table(value), other)
+    found = other.read_bytes()
+    other.unlink()
+    return found
+
+
+def write_over(path, data, *, keep_times=True):
+    """Write over a file in place: same inode, same size, and the time of change that it had."""
+    before = os.stat(path)
+    assert len(data) == before.st_size
+    with open(path, "r+b") as file:
+        file.write(data)
+    if keep_times:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_file_of_the_same_size_and_time_is_another_one(path, kind, tmp_path):
+    read = FORMATS[kind][1]
+    frame = read(path)
+    assert frame["a"].sum() == ROWS
+    write_over(path, content(kind, 2, tmp_path))
+    assert read(path)["a"].sum() == 2 * ROWS
+    assert read(path)["b"].max() == ROWS - 1
+    with pytest.raises(SourceChanged, match="changed after it was read"):
+        frame["b"].max()
+    assert frame["a"].sum() == ROWS  # which is remembered, and of the moment of the call
+
+
+def test_writes_within_one_tick_of_the_clock(path, kind, tmp_path):
+    read = FORMATS[kind][1]
+    data = [content(kind, value, tmp_path) for value in range(2, 8)]
+    for value, one in enumerate(data, 2):
+        write_over(path, one)
+        assert read(path)["a"].max() == value
+
+
+def test_a_file_that_is_replaced_or_removed_is_still_there_for_its_frame(path, kind, tmp_path):
+    read = FORMATS[kind][1]
+    first = read(path)
+    other = tmp_path / "new"
+    FORMATS[kind][0](table(2), other)
+    os.replace(other, path)
+    second = read(path)
+    assert (first["a"].sum(), second["a"].sum()) == (ROWS, 2 * ROWS)
+    path.unlink()
+    assert (first["b"].sum(), second["b"].sum()) == (table(1)["b"].sum(),) * 2
+
+
+def changing(monkeypatch, change):
+    """Have a file change while a plan runs: after its first look, before the kernel reads."""
+    from craton.pandas import run
+
+    real = run.run_all
+
+    def late(*args, **named):
+        change()
+        return real(*args, **named)
+
+    monkeypatch.setattr(run, "run_all", late)
+
+
+def test_a_file_that_is_written_over_while_a_plan_runs(path, kind, tmp_path, monkeypatch):
+    frame = FORMATS[kind][1](path)
+    other = content(kind, 2, tmp_path)
+    changing(monkeypatch, lambda: write_over(path, other))
+    with pytest.raises(SourceChanged):
+        frame["a"].sum()
+    with pytest.raises(SourceChanged):
+        frame["a"].sum()  # nor was anything remembered
+
+
+def test_a_file_that_is_replaced_while_a_plan_runs(path, kind, tmp_path, monkeypatch):
+    frame = FORMATS[kind][1](path)
+    other = tmp_path / "new"
+    FORMATS[kind][0](table(2), other)
+    changing(monkeypatch, lambda: other.exists() and os.replace(other, path))
+    assert frame["a"].sum() == ROWS
+    assert FORMATS[kind][1](path)["a"].sum() == 2 * ROWS
+
+
+def test_a_file_that_is_truncated_while_a_plan_runs(path, kind, monkeypatch):
+    frame = FORMATS[kind][1](path)
+    changing(monkeypatch, lambda: path.write_bytes(b""))
+    with pytest.raises(SourceChanged):
+        frame["a"].sum()
+
+
+def test_partitions_that_are_replaced_while_a_plan_runs(tmp_path, monkeypatch):
+    """Their folders' names are values, so they are read by name."""
+    frame = table(1).assign(k=["x", "y"] * (ROWS // 2))
+    frame.to_parquet(tmp_path / "set", partition_cols=["k"])
+    late = cp.read_parquet(tmp_path / "set")
+    (first, *_) = sorted((tmp_path / "set").rglob("*.parquet"))
+    (tmp_path / "new").write_bytes(first.read_bytes())
+    changing(monkeypatch, lambda: (tmp_path / "new").exists() and os.replace(tmp_path / "new", first))
+    with pytest.raises(SourceChanged):
+        late["a"].sum()
+
+
+def test_tiles_see_that_a_file_changed(tmp_path):
+    from craton.lower.held import check_files, settled_version
+
+    paths = [os.fspath(tmp_path / name) for name in ("one", "other")]
+    for path in paths:
+        with open(path, "wb") as file:
+            file.write(b"rows")
+    versions = tuple(settled_version(path) for path in paths)
+    check_files(paths, versions)
+    check_files(["s3://bucket/key"], [("ETag", "x")])
+    write_over(paths[1], b"swor")
+    with pytest.raises(SourceChanged, match="other"):
+        check_files(paths, versions)
+    os.unlink(paths[0])
+    with pytest.raises(SourceChanged, match="removed"):
+        check_files(paths, versions)
+
+
+def test_footers_are_known_by_the_state_of_the_file(tmp_path):
+    path = tmp_path / "table.parquet"
+    table(1).to_parquet(path, compression=None)
+    assert len(cp.read_parquet(path)) == ROWS
+    table(1).head(10).to_parquet(path, compression=None)
+    assert len(cp.read_parquet(path)) == 10
+
+
+# -- remote objects ---------------------------------------------------------------------------------------------------
+
+
+def put(value, kind):
+    filesystem = fsspec.filesystem("memory")
+    with filesystem.open(f"/table.{kind}", "wb") as file:
+        FORMATS[kind][0](table(value), file)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_an_object_that_is_put_again(kind):
+    put(1, kind)
+    frame = FORMATS[kind][1](f"memory://table.{kind}")
+    assert frame["a"].sum() == ROWS
+    put(2, kind)
+    assert FORMATS[kind][1](f"memory://table.{kind}")["a"].sum() == 2 * ROWS
+    with pytest.raises(SourceChanged, match="changed after it was read"):
+        frame["b"].max()
+    assert frame["a"].sum() == ROWS
+    fsspec.filesystem("memory").rm(f"/table.{kind}")
+    with pytest.raises(SourceChanged, match="removed"):
+        frame["b"].max()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_an_object_that_is_put_again_while_a_plan_runs(kind, monkeypatch):
+    put(1, kind)
+    frame = FORMATS[kind][1](f"memory://table.{kind}")
+    changing(monkeypatch, lambda: put(2, kind))
+    with pytest.raises(SourceChanged):
+        frame["a"].sum()
+
+
+class Store:
+    """A file system as far as its state is asked for."""
+
+    protocol = ("store",)
+
+    def __init__(self, **info):
+        self.told = info
+        self.forgotten = 0
+
+    def invalidate_cache(self, path=None):
+        self.forgotten += 1
+
+    def info(self, path):
+        return {"name": path, "size": 10, "type": "file", **self.told}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"ETag": "a"}, {"ETag": "b"}),
+        ({"etag": "a"}, {"etag": "b"}),
+        ({"LastModified": 1}, {"LastModified": 2}),
+        ({"ETag": "a", "LastModified": 1}, {"ETag": "a", "LastModified": 2}),
+        ({"generation": 1}, {"generation": 2}),
+        ({"mtime": 1.5}, {"mtime": 1.25}),
+        ({"mtime": 1.5}, {"mtime": 1.5, "size": 11}),
+    ],
+)
+def test_what_stores_tell(before, after):
+    from craton.pandas.locations import Location
+
+    store = Store(**before)
+    objects = Location("key", store, "store").hold(["key"])
+    objects.check()
+    assert Location("key", store, "store").hold(["key"]).versions == objects.versions
+    assert store.forgotten  # what a listing said before is not believed
+    store.told = after
+    with pytest.raises(SourceChanged):
+        objects.check()
+    assert Location("key", store, "store").hold(["key"]).versions != objects.versions
+
+
+def test_a_store_that_tells_nothing_is_never_the_same():
+    from craton.pandas.locations import Location
+
+    location = Location("key", Store(), "store")
+    one, other = location.hold(["key", "more"]), location.hold(["key", "more"])
+    one.check()
+    assert not set(one.versions) & set(other.versions)
+
+
+def test_versions_of_one_tick_are_settled(tmp_path):
+    """A write right after the version was taken changes it, however fast."""
+    path = tmp_path / "file"
+    path.write_bytes(b"0")
+    for number in range(50):
+        version = held.settled_version(os.fspath(path))
+        with open(path, "r+b") as file:
+            file.write(str(number % 10).encode())
+        assert held.version_of(os.stat(path)) != version
+
+
+def test_a_file_is_looked_at_from_several_threads(tmp_path):
+    table(1).to_parquet(tmp_path / "table.parquet")
+    frame = cp.read_parquet(tmp_path / "table.parquet")
+    barrier, found = threading.Barrier(4), []
+
+    def look():
+        barrier.wait(60)
+        found.append(frame["a"].sum())
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [ROWS] * 4

@@ -1,0 +1,111 @@
+"""What one object stands for is computed once: a filter by its own maximum keeps its row, however uncertain the kernel's sums are.
+
+The kernel adds the numbers of a group in the order in which threads come to them. Here every sum that is lowered gets an error
+of its own, so that whatever is computed twice differs for sure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import polars as pl
+import pytest
+from test_tiles import engine
+
+import craton
+import craton.pandas as pd
+from craton.lower import expressions
+from craton.lower.results import results
+from craton.lower.tiled.running import using
+from craton.memory import clear_memory
+
+ROWS = 6000
+
+
+@pytest.fixture
+def uncertain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    errors = itertools.count(1)
+
+    def wrapped(name: str) -> Callable[..., pl.Expr]:
+        exact = expressions.IMPLEMENTATIONS[name]
+        return lambda args, spec: (
+            exact(args, spec) * (1 + next(errors) * 1e-13) if spec.dtype.is_float() else exact(args, spec)
+        )
+
+    for name in ("sum", "mean", "var", "std"):
+        monkeypatch.setitem(expressions.IMPLEMENTATIONS, name, wrapped(name))
+    clear_memory()
+    with craton.option_context(small_rows=0, result_memory=0):
+        yield
+    clear_memory()
+
+
+@pytest.fixture(params=["memory", "parquet"])
+def frame(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    rng = np.random.default_rng(0)
+    rows = pandas.DataFrame({"k": rng.integers(0, 40, ROWS), "x": rng.random(ROWS), "y": rng.random(ROWS)})
+    if request.param == "memory":
+        return pd.DataFrame(rows)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    return pd.read_parquet(tmp_path / "rows.parquet")
+
+
+PROGRAMS: dict[str, Callable[[Any], int]] = {
+    "its maximum": lambda f: len((r := f.groupby("k", as_index=False)["x"].sum())[r["x"] == r["x"].max()]),
+    "a mean": lambda f: len((r := f.groupby("k")["x"].mean())[r == r.min()]),
+    "unsorted groups": lambda f: len((r := f.groupby("k", sort=False)["x"].std())[r == r.max()]),
+    "of some groups": lambda f: len(
+        (r := f.groupby("k", as_index=False)["x"].sum())[r["x"] == r[r["k"] > 3]["x"].max()]
+    ),
+    "two columns": lambda f: (
+        len(
+            (r := f.groupby("k").agg(x=("x", "sum"), y=("y", "mean")))[
+                (r["x"] == r["x"].max()) | (r["y"] == r["y"].max())
+            ]
+        )
+        > 0
+    ),
+    "as a list": lambda f: len((r := f.groupby("k")["x"].sum())[r == max(list(r))]),
+    "as an array": lambda f: len(
+        (r := f.groupby("k", as_index=False)["x"].sum())[lambda d: d["x"] == r["x"].to_numpy().max()]
+    ),
+    "within one plan": lambda f: (
+        len((r := f.groupby("k", as_index=False)["x"].sum()).merge(r, on="x", suffixes=("", "_again"))) // 40
+    ),
+    "as a member": lambda f: len((r := f.groupby("k", as_index=False)["x"].sum())[r["x"].isin(r["x"])]) // 40,
+    "asked twice": lambda f: int((r := f.groupby("k")["x"].sum()).max() == r.max()),
+}
+
+
+@pytest.mark.parametrize("tiles", [None, 1, 3])
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.usefixtures("uncertain")
+def test_nothing_is_lost(program: str, tiles: int | None, frame: Any) -> None:
+    with contextlib.nullcontext() if tiles is None else using(engine(tiles, 1)):
+        assert PROGRAMS[program](frame) == 1
+
+
+@pytest.mark.usefixtures("uncertain")
+def test_groups_are_kept_as_long_as_what_is_made_of_them(frame: Any) -> None:
+    gc.collect()
+    frame["x"].count()  # what other programs kept is forgotten
+    before = len(results)
+    totals = frame.groupby("k", as_index=False)["x"].sum()
+    totals["x"].max()
+    assert len(results) == before + 1
+    totals = totals[totals["k"] > 3]
+    gc.collect()
+    frame["x"].count()
+    assert len(results) == before + 1
+    assert totals["x"].max() > 0
+    del totals
+    gc.collect()
+    frame["y"].count()
+    assert len(results) == before

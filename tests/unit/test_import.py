@@ -1,0 +1,103 @@
+"""What `import craton.pandas` loads: a module is imported when it is needed.
+
+A program that works on small frames pays for the modules listed here and no others. Whoever adds a module to the list says
+by that that every program needs it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+#: The modules that `import craton.pandas` loads, by package.
+LOADED = {
+    "craton": "_native callers cluster config errors events fallbacks forks imported kernel lower pandas plan store",
+    "craton.kernel": "memory progress run",
+    "craton.lower": "bounded engines results",
+    "craton.pandas": """
+        accessors align arithmetic axes batches calling calling_methods casting cells concatenation convert counterparts
+        counting dates deprecations dtypes duplicates elementwise execute filling frame frame_columns frame_facts functions
+        grouping indexers inherit lazy mapping membership merge_index merge_keys merging native operators parsing persisting
+        printing query questions reductions regexes relational relational_calls relational_series reshaping row_labels rows
+        run selection series series_facts setting sharing sinks sorting stack statistics strings tables templates ufuncs
+        view windows
+        """,
+    "craton.plan": "expr functions memory node operators order origin rules size sources stages",
+    "craton.plan.rules": "distinct_counts fuse group_rows memberships prune pushdown sideways unnest",
+    "craton.store": "frames process sets shuffle store",
+}
+
+#: Of other libraries: what sessions, actors, pools, TLS and the readers need.
+ABSENT = (
+    "asyncio", "cloudpickle", "concurrent.futures.process", "dask", "distributed", "duckdb", "fsspec", "html", "matplotlib",
+    "multiprocessing.pool", "psutil", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "ray", "ssl", "statistics",
+)  # fmt: skip
+
+_PROGRAM = """
+import sys
+import pandas, polars
+before = set(sys.modules)
+import {module}
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def _loads(module: str) -> set[str]:
+    """The modules that an import loads beyond those of pandas and Polars, in a fresh interpreter."""
+    program = [sys.executable, "-c", _PROGRAM.format(module=module)]
+    return set(subprocess.run(program, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_importing_loads_what_is_listed() -> None:
+    listed = {"craton"} | {f"{package}.{name}" for package, names in LOADED.items() for name in names.split()}
+    loaded = {name for name in _loads("craton.pandas") if name.partition(".")[0] == "craton"}
+    assert sorted(loaded - listed) == [], "imported by everyone: import it where it is needed, or list it"
+    assert sorted(listed - loaded) == [], "no longer imported by everyone: take it off the list"
+
+
+def test_importing_loads_nothing_that_only_some_programs_need() -> None:
+    loaded = _loads("craton.pandas")
+    assert [name for name in ABSENT if name in loaded] == []
+
+
+def test_the_package_alone_loads_no_front_end() -> None:
+    assert not {"craton.pandas", "craton.cluster.sessions", "craton.actor"} & _loads("craton")
+
+
+def test_what_is_loaded_later_is_there() -> None:
+    program = """
+import craton, craton.pandas as pd
+for module in (craton, pd, craton.cluster, craton.remote, craton.store, craton.lower):
+    for name in module.__all__:
+        assert getattr(module, name) is getattr(module, name), name
+    try:
+        module.no_such_name
+    except AttributeError:
+        continue
+    raise AssertionError(module)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+def test_a_library_that_another_thread_imports_is_waited_for() -> None:
+    program = """
+import sys, threading
+from craton.imported import imported_pandas
+
+met = []
+
+def look():
+    while not met:
+        module = imported_pandas()
+        if module is not None:
+            met.append(module.Timestamp)
+
+threads = [threading.Thread(target=look) for _ in range(3)]
+for thread in threads:
+    thread.start()
+import pandas
+for thread in threads:
+    thread.join()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
