@@ -104,6 +104,12 @@ v1 = a["s"] / a["w"].isin([])
 a = pd.DataFrame({"y": pd.array([], dtype="string[pyarrow]")}, index=pd.Index(pd.array([], dtype="int64"), name="k"))
 v1 = a.drop_duplicates(ignore_index=True)
 """,
+    "labels from values as names of keys": """
+a = pd.DataFrame({"g": pd.array([1.0, 2.0], dtype="Float64")})
+v1 = pd.crosstab(a["g"], a["g"])
+v2 = v1.groupby(1.0).first()
+v3 = v1.groupby(2.0).agg(one=(1.0, "last"))
+""",
 }
 
 OPEN: dict[str, str] = {
@@ -140,12 +146,6 @@ v2 = a.groupby("y")["y"].quantile()
 a = pd.DataFrame({"y": pd.array([6], dtype="int64[pyarrow]"), "g": pd.array([1], dtype="Int64")})
 v1 = a.all()
 v2 = a.any()
-""",
-    "labels from values as names of keys": """
-a = pd.DataFrame({"g": pd.array([1.0, 2.0], dtype="Float64")})
-v1 = pd.crosstab(a["g"], a["g"])
-v2 = v1.groupby(1.0).first()
-v3 = v1.groupby(2.0).agg(one=(1.0, "last"))
 """,
     "an order of labels with a missing one": """
 a = pd.DataFrame({"x": pd.array([None, ""], dtype="str")}).set_index("x")
