@@ -1,6 +1,7 @@
 """Lazy objects that several threads look at: a plan runs once, the others wait, and nothing is in between."""
 
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -166,3 +167,12 @@ def test_frames_of_their_own_do_not_wait_for_each_other():
     frames = [cp.DataFrame(table()).assign(z=number) for number in range(THREADS)]
     found = at_once(lambda number: frames[number].groupby("k")["z"].sum().tolist())
     assert found == [table().assign(z=number).groupby("k")["z"].sum().tolist() for number in range(THREADS)]
+
+
+def test_the_filters_of_warnings_are_those_of_before():
+    """Batches of pandas' own code run in several threads of the kernel, and none of them warns."""
+    before = list(warnings.filters)
+    frame = cp.DataFrame({f"c{i}": [str(j) for j in range(50_000)] for i in range(4)})
+    for width in range(6, 12):
+        at_once(lambda number, width=width: frame[f"c{number}"].str.center(width).str.len().sum(), 4)
+    assert list(warnings.filters) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import replace
 from types import FrameType
@@ -110,21 +111,21 @@ class SeriesFacts:
         return self._mgr.dtype
 
     @property
+    @functools.wraps(_array.fget)
     def array(self: Any) -> Any:
-        """The array, which can be written to."""
         if _is_users(sys._getframe(1)):
             hand_out(self)
         return _array.__get__(self, type(self))
 
     @property
+    @functools.wraps(_values.fget)
     def values(self: Any) -> Any:
-        """The values: NumPy's can't be written to, others can."""
         if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
             hand_out(self)
         return _values.__get__(self, type(self))
 
+    @functools.wraps(pd.Series.to_numpy)
     def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """The values as a NumPy array: one over a nullable column's memory can be written to."""
         if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
             hand_out(self)
         return pd.Series.to_numpy(self, *args, **kwargs)
