@@ -20,6 +20,7 @@ import pandas
 from tests.fuzz import frames
 from tests.fuzz.programs import Program, Step, Table, compiled
 
+_NAME = re.compile(r"[A-Za-z_]\w*")
 #: Labels that are floats whose last digits may differ.
 _INEXACT = re.compile(r"\d\.\d{6}")
 #: What takes pandas seconds where there are thousands of groups.
@@ -295,7 +296,8 @@ class Builder:
             if target_kind == "too large":
                 del self.env[target]
                 return False
-        uses = tuple(name for name in self.env if name != target and _mentions(code, name))
+        named = set(_NAME.findall(code))
+        uses = tuple(name for name in self.env if name != target and name in named)
         self.steps.append(Step(code, chosen.name, target, uses))
         if target_kind:
             self._kinds[target] = target_kind
@@ -365,10 +367,6 @@ class Builder:
         """What was built."""
         looks = "last" if self.chance(0.7) else "first"
         return Program(tuple(self.tables), tuple(self.steps), looks, label)
-
-
-def _mentions(code: str, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
 def text_of(value: Any) -> str:

@@ -16,6 +16,8 @@ import pandas
 
 #: Indexers and group-bys, whose classes are subclasses of pandas'.
 _SUBCLASSED = {"LocIndexer", "iLocIndexer", "DataFrameGroupBy", "SeriesGroupBy", "AtIndexer", "iAtIndexer"}
+#: Lists of one of these are equal if they are.
+_PLAIN = {int, str, float, bool}
 #: Relative to the value, and to the largest number seen, by the bits of the float.
 TOLERANCE = {64: (1e-9, 1e-12), 32: (1e-5, 1e-6)}
 
@@ -92,6 +94,9 @@ def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
     if isinstance(expected, (tuple, list)):
         if len(expected) != len(got):
             return f"length: {len(got)}, not {len(expected)}"
+        kinds = set(map(type, expected))
+        if kinds <= _PLAIN and kinds == set(map(type, got)) and len(kinds) <= 1 and expected == got:
+            return None
         for one, other in zip(expected, got, strict=True):
             if (found := difference(one, other, close)) is not None:
                 return found

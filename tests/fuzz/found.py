@@ -82,16 +82,6 @@ a = pd.DataFrame({"k": pd.array([None, "x"], dtype="string[python]"), "s": pd.ar
 v1 = (a[["k"]].to_parquet(f"{folder}/k.parquet"), pd.read_parquet(f"{folder}/k.parquet"))[1]
 v2 = (a[["s"]].to_parquet(f"{folder}/s.parquet"), pd.read_parquet(f"{folder}/s.parquet"))[1]
 """,
-}
-
-OPEN: dict[str, str] = {
-    "what is known to be all false": """
-a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
-v1 = a["k"].isna().rank()
-v2 = a[["k"]].isna().cumprod()
-v3 = a.isin({"y": 1})["k"].var()
-v4 = a["s"].fillna(pd.Timedelta("-2h")).notna().sort_values()
-""",
     "rows filtered where labels are a range": """
 v1 = pd.DataFrame({"x": [0.0, 10.0, 2.0]}).tail(2)
 v1.to_parquet(f"{folder}/a.parquet")
@@ -102,12 +92,71 @@ a = pd.DataFrame({"w": [4, 6, 0]})
 v1 = a.sort_values("w")["w"].idxmax()
 v2 = a[a["w"] < 5]["w"].idxmin()
 """,
+    "a described key, melted": """
+a = pd.DataFrame({"s": pd.array([6], dtype="uint8")})
+v1 = a.groupby("s")["s"].describe().melt()
+""",
+    "division by what is all false": """
+a = pd.DataFrame({"s": [np.nan, 4.25], "w": [1, 2]})
+v1 = a["s"] / a["w"].isin([])
+""",
+    "duplicates of no rows": """
+a = pd.DataFrame({"y": pd.array([], dtype="string[pyarrow]")}, index=pd.Index(pd.array([], dtype="int64"), name="k"))
+v1 = a.drop_duplicates(ignore_index=True)
+""",
+    "labels from values as names of keys": """
+a = pd.DataFrame({"g": pd.array([1.0, 2.0], dtype="Float64")})
+v1 = pd.crosstab(a["g"], a["g"])
+v2 = v1.groupby(1.0).first()
+v3 = v1.groupby(2.0).agg(one=(1.0, "last"))
+""",
+}
+
+OPEN: dict[str, str] = {
+    "what is known to be all false": """
+a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
+v1 = a["k"].isna().rank()
+v2 = a[["k"]].isna().cumprod()
+v3 = a.isin({"y": 1})["k"].var()
+v4 = a["s"].fillna(pd.Timedelta("-2h")).notna().sort_values()
+""",
     "the order of unstacked columns": """
 a = pd.DataFrame({"x": [-2.25, 10.0, np.nan], "t": [3, -3, 0]})
 v1 = a.groupby(["x", "t"]).size().unstack()
 """,
-    "a described key, melted": """
-a = pd.DataFrame({"s": pd.array([6], dtype="uint8")})
-v1 = a.groupby("s")["s"].describe().melt()
+    "a column without a name in Parquet": """
+pandas.DataFrame({"": pandas.array([6, 2, 5], dtype="int64")}).to_parquet(f"{folder}/a.parquet")
+a = pd.read_parquet(f"{folder}/a.parquet")
+v1 = a[::2]
+v2 = a.tail(2)
+v3 = a.sample(frac=0.5, random_state=1)
+""",
+    "spans of whole days as text": """
+pandas.DataFrame({"c": pandas.array(["90s", "-1D"], dtype="timedelta64[us]")}).to_parquet(f"{folder}/a.parquet")
+a = pd.read_parquet(f"{folder}/a.parquet")
+v1 = a.astype({"c": "string"})
+v2 = a["c"].astype("str")
+""",
+    "infinities in groups": """
+a = pd.DataFrame({"k": [1, 1, 2], "y": [-np.inf, -np.inf, np.inf]})
+v1 = a.groupby("k")["y"].cumsum()
+v2 = a.groupby("y")["y"].quantile()
+""",
+    "all of nullable and Arrow columns": """
+a = pd.DataFrame({"y": pd.array([6], dtype="int64[pyarrow]"), "g": pd.array([1], dtype="Int64")})
+v1 = a.all()
+v2 = a.any()
+""",
+    "an order of labels with a missing one": """
+a = pd.DataFrame({"x": pd.array([None, ""], dtype="str")}).set_index("x")
+v1 = pd.concat({"p": a, "q": a}).sort_index(ascending=False)
+""",
+    "groups of zeros in Arrow columns": """
+a = pd.DataFrame({"y": pd.array([0.0, -0.0], dtype="double[pyarrow]"), "g": [1, 2]})
+v1 = a.groupby("y")["g"].sum()
+""",
+    "division of columns by columns in another order": """
+a = pd.DataFrame({"k": [2], "w": [0]})
+v1 = a[["w", "k"]].rfloordiv(a)
 """,
 }

@@ -112,22 +112,34 @@ def _stable_sorts() -> Iterator[None]:
             module.nargsort = _nargsort
 
 
+class Folder:
+    """A folder for files, made when its path is first asked for."""
+
+    def __init__(self) -> None:
+        self.path = ""
+
+    def __format__(self, _spec: str) -> str:
+        self.path = self.path or tempfile.mkdtemp(prefix="fuzz-")
+        return self.path
+
+
 @contextlib.contextmanager
-def scratch() -> Iterator[str]:
-    """A folder for the files of one program."""
-    folder = tempfile.mkdtemp(prefix="fuzz-")
+def scratch() -> Iterator[Folder]:
+    """A folder for the files of one program, if it has any."""
+    folder = Folder()
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.path:
+            shutil.rmtree(folder.path, ignore_errors=True)
 
 
-def namespace(module: Any, folder: str) -> dict[str, Any]:
+def namespace(module: Any, folder: Any) -> dict[str, Any]:
     """What the statements of a program see."""
     return {**_PRELUDE, "pd": module, "folder": folder}
 
 
-def run(program: Program, module: Any, folder: str, observe: Callable[[Step, bool], None] | None = None) -> Outcome:
+def run(program: Program, module: Any, folder: Folder, observe: Callable[[Step, bool], None] | None = None) -> Outcome:
     """Run a program; errors of steps are kept, and it goes on."""
     found = Outcome(namespace(module, folder), {}, {})
     number = -1

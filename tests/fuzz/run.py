@@ -66,6 +66,17 @@ class Run:
         told = Told()
         shown: set[str] = set()
         active = [self._start(context, first, until) for first in range(self.jobs)]
+        try:
+            self._follow(active, context, until, told, shown)
+        except KeyboardInterrupt:
+            print("interrupted", file=self.out, flush=True)
+        finally:
+            for one in active:
+                one.process.kill()
+        return told
+
+    def _follow(self, active: list[Process], context: Any, until: float, told: Told, shown: set[str]) -> None:
+        """Take what the processes tell until all have ended; replace those that end badly."""
         while active:
             ready = multiprocessing.connection.wait([one.connection for one in active], timeout=1.0)
             for one in list(active):
@@ -85,7 +96,6 @@ class Run:
                 active.remove(one)
                 if not ended and time.time() < until and one.number >= 0:
                     active.append(self._start(context, one.number + self.jobs, until))
-        return told
 
     def _start(self, context: Any, first: int, until: float) -> Process:
         ours, theirs = context.Pipe(duplex=False)

@@ -9,8 +9,7 @@ from tests.fuzz.found import FOUND, OPEN
 from tests.fuzz.modes import MODES
 from tests.fuzz.programs import Program
 
-UNFINISHED = pytest.mark.xfail(strict=False, reason="windows have no rule in tiles yet")
-EMBEDDED = ["whole", "default", pytest.param("tiles3", marks=UNFINISHED)]
+EMBEDDED = ["whole", "default", "tiles3"]
 
 
 @pytest.mark.parametrize("mode", EMBEDDED)

@@ -180,6 +180,16 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
     assert told.findings[0].difference.kind == "broken"
 
 
+def test_an_interrupted_run_tells_what_it_has_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "_follow", interrupted)
+    out = io.StringIO()
+    assert Run("0", ["whole"], 3, 60.0, 1, out).run().programs == 0
+    assert "interrupted" in out.getvalue()
+
+
 def test_unknown_modes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["--mode", "nope"])

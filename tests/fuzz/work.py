@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import signal
 import time
 import traceback
 from collections import Counter
@@ -205,9 +207,8 @@ def work(
     until
         When to end, by ``time.time()``.
     """
-    import faulthandler
-
     faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one stops it
     worker = Worker(seed, modes, without=without)
     told = time.time()
     try:

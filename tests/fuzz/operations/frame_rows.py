@@ -279,3 +279,48 @@ def _(g: Builder, v: str) -> str | None:
 @operation("in", "frame", 0.2)
 def _(g: Builder, v: str) -> str | None:
     return f"{label(g, v)} in {v}"
+
+
+#: Calls that pandas answers, on whatever is planned below; ``{n}`` are some numeric columns, ``{o}`` is another frame.
+INHERITED = (
+    "{v}.reindex([0, 2, 99])",
+    "{v}.reindex(columns=list({v}.columns[::-1]))",
+    "{n}.rolling(2, min_periods=1).sum()",
+    "{n}.expanding().max()",
+    "{n}.interpolate()",
+    "{v}.combine_first({o})",
+    "{v}.align({o})[0]",
+    "{v}.T",
+    "{v}.squeeze()",
+    "{v}.get({c})",
+    "{v}.iat[0, 0]",
+    "{v}.at[{v}.index[0], {c}]",
+    "{v}.xs({v}.index[0])",
+    "{v}.convert_dtypes()",
+    "{v}.infer_objects()",
+    "{v}.stack()",
+    "{v}.first_valid_index()",
+    "{v}.set_index({c}).xs({v}[{c}].iloc[0])",
+    "{v}.to_records(index=False).tolist()",
+    "{n}.corr()",
+    "{n}.cov()",
+    "{n}.ewm(com=1).mean()",
+    "{n}.compare({n})",
+    "{v}.explode({c})",
+    "{v}.pipe(len)",
+    "{v}.agg({{{c}: 'count'}})",
+    "{v}.agg(n=({c}, 'count'))",
+    "{v}.groupby({c})[{c}].rolling(2).count()",
+    "pd.get_dummies({v}[[{c}]])",
+    "pd.json_normalize({v}.head(2).to_dict('records'))",
+    "pd.merge_ordered({v}, {v}[[{c}]].drop_duplicates(), on={c})",
+)
+
+
+@operation("calls that pandas answers", "frame", 2)
+def _(g: Builder, v: str) -> str | None:
+    text = g.pick(INHERITED)
+    other, numbers, column = g.named("frame", 0.2), g.listed(v, "number"), g.column(v)
+    if column is None or (numbers is None and "{n}" in text):
+        return None
+    return str(text.format(v=v, o=other, n=f"{v}[{numbers}]", c=column))
