@@ -149,6 +149,9 @@ PROGRAMS: dict[str, Program] = {
     "a column of a user's called as a hidden one": lambda pd, f, o: (
         f.rename(columns={"v": "\x01v", "x": "\x00x"})["\x01v"].cumsum().sum()
     ),
+    "a sort by what is always true": lambda pd, f, o: len(f["k"].notnull().sort_values()),
+    "a sort by a constant": lambda pd, f, o: f.assign(w=2)[["w"]].sort_values("w").index.to_numpy().sum(),
+    "a constant beside a sort": lambda pd, f, o: int(f.sort_values("t").assign(w=2)["w"].sum()),
     "a look in the middle": lambda pd, f, o: (
         (s := f.sort_values("t").assign(w=1)),
         len(s),

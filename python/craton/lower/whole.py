@@ -412,7 +412,8 @@ class _Lowering:
         numbers = all(is_number(dtype_of(key.expr)) for key in op.keys)
         if numbers and self._readers[below] == 1 and isinstance(below, Scan) and below.row_number in self._columns(op):
             in_memory = isinstance(below.source, (KeptSource, MemorySource)) and below.predicate is None
-            if in_memory and not any(below.row_number in roots(key.expr) for key in op.keys):
+            # Without the numbers there have to be columns still: a frame of none has no rows.
+            if in_memory and below.columns and not any(below.row_number in roots(key.expr) for key in op.keys):
                 return below.row_number, self._lower(replace(below, row_number=None))
         return None, self(below)
 
