@@ -169,6 +169,20 @@ def test_program(program: str, data: tuple[Any, Any, Any, Any]) -> None:
         same(PROGRAMS[program](craton.pandas, ours, our_other), expected)
 
 
+LARGE = pandas.DataFrame({"k": [1, 1, 1, None, 2, 1], "v": [2**53 + 1, 1, 1, 5, 2**62, 3], "u": [2**40, 2**30, 7, 1, 1, 9]})
+
+
+@pytest.mark.parametrize("keys", ["all", "some missing"])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax"])
+@pytest.mark.parametrize("column", ["v", "u"])
+def test_large_integers_beside_missing_keys(name: str, column: str, keys: str) -> None:
+    frame = LARGE if keys != "all" else LARGE.dropna()
+    expected = getattr(frame.groupby("k")[column], name)()
+    with craton.option_context(small_rows=0):
+        got = getattr(craton.pandas.DataFrame(frame).groupby("k")[column], name)()
+        pandas.testing.assert_series_equal(pandas.Series(got), expected)
+
+
 EMPTY: dict[str, Program] = {
     "a shift of no rows": lambda pd, f, o: str(f[f["v"] > 99][["v", "k"]].shift().dtypes.to_dict()),
     "a shift of no rows, as a column": lambda pd, f, o: str(f[f["v"] > 99]["v"].shift().dtype),

@@ -12,7 +12,7 @@ import polars as pl
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
+from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
 from craton.pandas.elementwise import literal
 from craton.pandas.execute import count_rows
 from craton.pandas.groupby_aggregates import Probe, rows
@@ -135,9 +135,21 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
             raise Unsupported(f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported("totals of small integers")
+        if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
+            # pandas makes floats of the column before it adds, as a row without a key has no total.
+            clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
         return over(state, function, (clean.expr,), dtype, nulls=clean.nulls, nans=is_float(dtype))
 
     return _each(state, template, build)
+
+
+def _rows_without_key(state: Grouped) -> bool:
+    """Whether there are rows that miss a key and so are in no group; looks at the keys where they may."""
+    keyed = _keyed(state)
+    if keyed is None:
+        return False
+    call = AggregateCall("any", (Call("not", (keyed,), pl.Boolean()),), pl.Boolean())
+    return bool(execute([build.aggregate(state.held.base, (), (("missing", call),))], ordered=False)[0].item())
 
 
 def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
