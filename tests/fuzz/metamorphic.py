@@ -151,6 +151,6 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     original.errors.clear()
     other.errors.clear()
     return [
-        replace(one, kind=f"bits: {one.kind}") if one.kind in ("value", "values") else one
+        replace(one, kind=f"bits: {one.kind}") if exact and one.kind in ("value", "values") else one
         for one in oracle.compare(program, original, other, exact)
     ]
