@@ -136,3 +136,26 @@ def test_logic_of_facts_and_comparisons(dtype, tmp_path):
 def test_large_integers_are_not_floats_on_the_way():
     data = pandas.DataFrame({"k": ["a", "b", "a"], "v": [2**60 + 1, 5, 3]})
     check(lambda pd, df: df.v.map({2**60 + 1: 1, 5: 2**60 + 1, 3: 2**53 + 1}), data, native=None)
+
+
+@pytest.mark.parametrize("second", ["int64[pyarrow]", "Int64", "int64", "boolean"])
+@pytest.mark.parametrize("first", ["int64[pyarrow]", "Int64", "int64", "bool[pyarrow]"])
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_truth_of_columns_of_several_families(name, first, second, tmp_path):
+    data = pandas.DataFrame({"y": [1, 0, 1], "g": [1, 1, 1]}).astype({"y": first, "g": second})
+
+    def program(pd: Any, df: Any) -> Any:
+        return getattr(df, name)(), getattr(df[df.g == 1][["y"]], name)(), getattr(df.y, name)()
+
+    check_sources(program, data, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["str", "string"])
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_the_text_of_a_span_depends_on_the_others(unit, dtype, tmp_path):
+    data = pandas.DataFrame({"c": pandas.array(["90s", "-1D", None], dtype=f"timedelta64[{unit}]")})
+
+    def program(pd: Any, df: Any) -> Any:
+        return df.astype({"c": dtype}), df[df.c < pandas.Timedelta(0)].c.astype(dtype), df.c.astype(dtype).str.len()
+
+    check_sources(program, data, tmp_path)

@@ -235,7 +235,7 @@ class _Quiet:
 _quiet = _Quiet()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Column(Node):
     """The place of a column among arguments."""
 

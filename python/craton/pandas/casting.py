@@ -70,7 +70,7 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
 def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     """The cast as pandas does it on batches, tried on all the data now, so that its errors come now."""
     families = family(value.dtype), family(dtype)
-    if "object" in families or "category" in families or (kind_of(value.dtype) == "M" and kind_of(dtype) == "T"):
+    if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(f"a cast from {value.dtype} to {dtype}")
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
@@ -79,7 +79,7 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
 
 
 def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:
-    return kind_of(source) in "biufmM" and kind_of(target) == "T"
+    return kind_of(source) in "biuf" and kind_of(target) == "T"
 
 
 def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:

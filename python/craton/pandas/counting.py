@@ -17,7 +17,7 @@ from craton.pandas.native import native, native_property, plain_pandas
 from craton.pandas.reductions import arguments
 from craton.pandas.sharing import answer
 from craton.pandas.statistics import compute, prepared, stand_in
-from craton.pandas.view import IndexSpec, Value, View, name_index
+from craton.pandas.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.plan import build
 from craton.plan.expr import Call, Expr, WindowCall
 from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
@@ -85,6 +85,13 @@ class FrameCounting:
         names = [f"key{i}" for i in range(len(values))]
         counts = _counted(held, values, names, named.get("dropna", True))
         levels = tuple(value.at(name) for value, name in zip(values, names, strict=True))
+        dropna = named.get("dropna", True)
+        sources = tuple(
+            LevelSource(held.base, value.clean.expr, False, False)
+            if dropna
+            else LevelSource(counts, counts.column(name), False, True)
+            for value, name in zip(values, names, strict=True)
+        )
         kind: Any = "multi" if len(levels) > 1 or (subset is None or is_list_like(subset)) else "labels"
         from craton.pandas.series import Series
 
@@ -93,7 +100,7 @@ class FrameCounting:
             _by_count(
                 counts,
                 held,
-                IndexSpec(kind, levels, tuple(held.labels[i] for i in positions)),
+                IndexSpec(kind, levels, tuple(held.labels[i] for i in positions), sources=sources),
                 np.dtype("int64"),
                 named,
             ),

@@ -20,7 +20,7 @@ from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.evaluations import keep_rows
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
-from craton.pandas.view import Carried, IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.view import Carried, IndexSpec, LevelSource, Value, View, column_names, index_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
@@ -53,11 +53,13 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
         )
     )
     named = [_with_result_names(_uncarried(view)) for view in views]
+    levels = list(dict.fromkeys(source for view in views for source in _sought(view)))
     plans = [view.base for view, _ in named]
     keep_rows(plans)
-    frames = execute([*plans, *map(null_count, sources)])
-    counts = frames[len(views) :]
+    frames = execute([*plans, *map(null_count, sources), *map(_distinct, levels)])
+    counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
+    found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
     results = []
     for view, (_, names), frame in zip(views, named, frames, strict=False):
         arrays: list[Array] = []
@@ -69,8 +71,39 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
             dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
             arrays.append(to_array(frame.get_column(name), dtype))
         count = len(view.index.values)
-        results.append((arrays[count:], make_index(view.index, arrays[:count], frame.height)))
+        spec = view.index
+        if spec.sources:
+            spec = replace(spec, levels=_levels(spec, arrays[:count], found))
+        results.append((arrays[count:], make_index(spec, arrays[:count], frame.height)))
     return results
+
+
+def _sought(view: View) -> list[LevelSource]:
+    """The sources of levels that a run must ask: not those whose rows are the view's own."""
+    base = view.base
+    while isinstance(base, (Project, RowNumber, Window)):
+        base = base.input
+    return [source for source in view.index.sources if source.base != base]
+
+
+def _distinct(source: LevelSource) -> Operator:
+    return build.aggregate(source.base, (("label", source.expr),), (), sort=False)
+
+
+def _levels(spec: IndexSpec, arrays: list[Array], found: dict[LevelSource, pl.DataFrame]) -> tuple[pd.Index, ...]:
+    levels = []
+    for value, source, array in zip(spec.values, spec.sources, arrays, strict=True):
+        if source in found:
+            array = to_array(found[source].get_column("label"), value.dtype)
+        labels = pd.Index(array, copy=False).unique()
+        missing = labels.isna()
+        if source.ordered:
+            present = labels[~missing].sort_values()
+            labels = present.append(labels[missing]) if source.missing and missing.any() else present
+        elif not source.missing:
+            labels = labels[~missing]
+        levels.append(labels)
+    return tuple(levels)
 
 
 def _uncarried(view: View) -> View:

@@ -19,7 +19,7 @@ from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
 from craton.pandas.groupby_template import named_arguments
 from craton.pandas.run import execute
-from craton.pandas.view import IndexSpec, Value, View, column_names
+from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Named, Operator, Scan
@@ -74,7 +74,7 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     ]
     values = [_result(base, name, out) for name, out in zip(value_names, outcomes, strict=True)]
     if state.options.as_index:
-        return View(base, tuple(values), labels, key_index(state, keys))
+        return View(base, tuple(values), labels, key_index(state, keys, base))
     return View(base, (*_leading(state, keys, labels[in_front:], in_front), *values), labels)
 
 
@@ -114,10 +114,24 @@ def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Val
     return replace(state, held=held, keys=keys), held.index.values[0]
 
 
-def key_index(state: Grouped, keys: Sequence[Value]) -> IndexSpec:
-    """The group keys as row labels."""
-    kind = "labels" if len(keys) == 1 else "multi"
-    return IndexSpec(kind, tuple(keys), tuple(key.name for key in state.keys))  # type: ignore[arg-type]
+def key_index(state: Grouped, keys: Sequence[Value], base: Operator) -> IndexSpec:
+    """The group keys as row labels.
+
+    Parameters
+    ----------
+    keys
+        Over ``base``, which has a row for each group.
+    """
+    names = tuple(key.name for key in state.keys)
+    if len(keys) == 1:
+        return IndexSpec("labels", tuple(keys), names)
+    sort, dropna = state.options.sort, state.options.dropna
+    if dropna and not sort and any(key.value.clean.nulls for key in state.keys):
+        # A label may appear first on a row that is left out because another key is missing.
+        sources = tuple(LevelSource(state.held.base, key.value.clean.expr, sort, not dropna) for key in state.keys)
+    else:
+        sources = tuple(LevelSource(base, key.clean.expr, sort, not dropna) for key in keys)
+    return IndexSpec("multi", tuple(keys), names, sources=sources)
 
 
 def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int) -> list[Value]:

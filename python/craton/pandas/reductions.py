@@ -15,7 +15,7 @@ from pandas.core.methods.describe import _refine_percentiles as refine_percentil
 
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted
-from craton.pandas.dtypes import kind_of
+from craton.pandas.dtypes import family, kind_of
 from craton.pandas.execute import resolved
 from craton.pandas.lazy import view
 from craton.pandas.native import native, plain_pandas
@@ -101,7 +101,8 @@ def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
     result = row.iloc[0]
     result.index = held.labels.view()
     result.name = None
-    if name in ("any", "all") and result.dtype != "boolean":
+    arrow = any(family(value.dtype) == "arrow" for value in held.values)
+    if name in ("any", "all") and (arrow or result.dtype != "boolean"):
         result = result.astype("bool")
     elif name == "count" or name == "nunique":
         result = result.astype("int64")

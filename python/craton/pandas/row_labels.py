@@ -82,8 +82,7 @@ def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
     left = [i for i in range(len(spec.values)) if i not in removed]
     if not left:
         return IndexSpec()
-    kind = "multi" if len(left) > 1 else ("labels" if spec.kind == "multi" else spec.kind)
-    return IndexSpec(kind, tuple(spec.values[i] for i in left), tuple(spec.names[i] for i in left))
+    return spec.picked(left) if spec.kind == "multi" else spec
 
 
 def drop_levels(held: View, level: Any = None) -> View:
@@ -147,8 +146,7 @@ def rearranged(held: View, method: str, *args: Any) -> View:
     except Exception as error:
         raise Unsupported(f"{method}: {error}") from error
     order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
-    kind: OneOf["labels", "multi"] = "multi" if isinstance(result, pd.MultiIndex) else "labels"
-    return replace(held, index=IndexSpec(kind, tuple(held.index.values[i] for i in order), tuple(result.names)))
+    return replace(held, index=held.index.picked(order).renamed(result.names))
 
 
 def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwargs: Any) -> View:

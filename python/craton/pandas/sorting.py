@@ -51,19 +51,32 @@ def check_options(kind: Any, na_position: Any, key: Any) -> None:
 
 
 def sorted_rows(
-    held: View, keys: Sequence[Value], ascending: Sequence[bool], na_position: str = "last", ignore_index: bool = False
+    held: View,
+    keys: Sequence[Value],
+    ascending: Sequence[bool],
+    na_position: str | Sequence[str] = "last",
+    ignore_index: bool = False,
 ) -> View:
-    """The rows by keys over the same base."""
+    """The rows by keys over the same base.
+
+    Parameters
+    ----------
+    ascending
+        For each key, whether its least values come first.
+    na_position
+        Where missing values come, ``first`` or ``last``; for all keys, or for each.
+    """
     if any(family(key.dtype) == "object" for key in keys):
         raise Unsupported("a sort by objects")
     if held.index.freq is not None and not ignore_index:
         raise Unsupported("labels with a frequency")
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
     exprs: list[Expr] = [key.clean.expr for key in keys]
+    positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:
-        keys = zip(by, ascending, strict=True)
-        return Sort(base, tuple(SortKey(expr, not up, na_position == "last") for expr, up in keys))
+        keys = zip(by, ascending, positions, strict=True)
+        return Sort(base, tuple(SortKey(expr, not up, position == "last") for expr, up, position in keys))
 
     return held.moved(rule, exprs, rows=held.rows)
 
@@ -96,19 +109,29 @@ def sorted_by_index(
             raise Unsupported("a list of directions for one level")
         ups = directions(ascending, len(levels))
     keys = [held.index.values[i] for i in levels]
-    result = sorted_rows(held, keys, ups, na_position)
-    levels_in_order = tuple(_in_order(level) for level in result.index.levels)
-    return replace(result, index=IndexSpec() if ignore_index else replace(result.index, levels=levels_in_order))
+    if held.index.kind == "multi":
+        _check_levels(held.index)
+    greatest = [held.index.has_missing_label(i) for i in levels]
+    positions = [("last" if up else "first") if label else na_position for up, label in zip(ups, greatest, strict=True)]
+    result = sorted_rows(held, keys, ups, positions)
+    return replace(result, index=IndexSpec()) if ignore_index else result
 
 
-def _in_order(level: pd.Index) -> pd.Index:
-    """A level as pandas leaves it behind: its labels in order, where they have one."""
-    if level.is_monotonic_increasing:
-        return level
-    try:
-        return level.sort_values()
-    except TypeError:
-        return level
+def _check_levels(index: IndexSpec) -> None:
+    """Refuse levels that pandas puts in order if the rows are not in order yet, and else leaves as they are."""
+    categories = any(family(value.dtype) == "category" for value in index.values)
+    if categories and any(map(index.has_missing_label, range(len(index.values)))):
+        raise Unsupported(
+            "levels of categories, which pandas compares as texts where a missing label is one like others"
+        )
+    if not all(source.ordered for source in index.sources) or not all(map(_in_order, index.levels)):
+        raise Unsupported("levels whose labels are not in order")
+
+
+def _in_order(level: pd.Index) -> bool:
+    """Whether labels are sorted, a missing one last."""
+    present = level[:-1] if len(level) and pd.isna(level[-1]) else level
+    return bool(present.is_monotonic_increasing)
 
 
 def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: bool) -> View:

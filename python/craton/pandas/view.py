@@ -109,6 +109,28 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelSource:
+    """Where the labels of a level of a MultiIndex come from, and how they are ordered.
+
+    Parameters
+    ----------
+    base
+        The rows.
+    expr
+        The level's labels over them.
+    ordered
+        Whether the labels are sorted, missing ones last; else they come by first appearance.
+    missing
+        Whether a missing label is one like others; else rows that have it have none.
+    """
+
+    base: Operator
+    expr: Expr
+    ordered: bool
+    missing: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSpec:
     """The row labels.
 
@@ -126,6 +148,8 @@ class IndexSpec:
         k-th of it.
     levels
         The levels that a MultiIndex in memory had, in the order that it had them; none where they are made anew.
+    sources
+        Where the levels come from instead, if they are not known yet and not those of the rows that are left.
     """
 
     kind: OneOf["default", "range", "labels", "multi"] = "default"
@@ -133,6 +157,7 @@ class IndexSpec:
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
     levels: tuple[pd.Index, ...] = field(default=(), compare=False)
+    sources: tuple[LevelSource, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for value in self.values:
@@ -142,6 +167,23 @@ class IndexSpec:
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
         """The same labels under other names."""
         return replace(self, names=tuple(names))
+
+    def picked(self, order: Sequence[int]) -> IndexSpec:
+        """Some of the levels of a MultiIndex, at least one, in some order."""
+        several = len(order) > 1
+        return IndexSpec(
+            "multi" if several else "labels",
+            tuple(self.values[i] for i in order),
+            tuple(self.names[i] for i in order),
+            levels=tuple(self.levels[i] for i in order) if several and self.levels else (),
+            sources=tuple(self.sources[i] for i in order) if several and self.sources else (),
+        )
+
+    def has_missing_label(self, level: int) -> bool:
+        """Whether missing is a label like others in a level of a MultiIndex, and comes after all others."""
+        if self.sources:
+            return self.sources[level].missing and self.values[level].clean.nulls
+        return bool(self.levels) and bool(self.levels[level].hasnans)
 
 
 @dataclass(frozen=True, slots=True)
