@@ -22,8 +22,14 @@ ALL = [
     "no-memory",
     "tiles17",
     "whole",
+    "looks",
     "tiles3-broadcast",
+    "whole",
     "spill",
+    "reordered",
+    "whole",
+    "split",
+    "renamed",
 ]
 
 

@@ -110,6 +110,26 @@ v1 = pd.crosstab(a["g"], a["g"])
 v2 = v1.groupby(1.0).first()
 v3 = v1.groupby(2.0).agg(one=(1.0, "last"))
 """,
+    "spans of whole days as text": """
+pandas.DataFrame({"c": pandas.array(["90s", "-1D"], dtype="timedelta64[us]")}).to_parquet(f"{folder}/a.parquet")
+a = pd.read_parquet(f"{folder}/a.parquet")
+v1 = a.astype({"c": "string"})
+v2 = a["c"].astype("str")
+""",
+    "all of nullable and Arrow columns": """
+a = pd.DataFrame({"y": pd.array([6], dtype="int64[pyarrow]"), "g": pd.array([1], dtype="Int64")})
+v1 = a.all()
+v2 = a.any()
+""",
+    "an order of labels with a missing one": """
+a = pd.DataFrame({"x": pd.array([None, ""], dtype="str")}).set_index("x")
+v1 = pd.concat({"p": a, "q": a}).sort_index(ascending=False)
+""",
+    "the class of a time zone": """
+pandas.DataFrame({"t": pandas.array(["1970-01-01"], dtype="datetime64[us, UTC]")}).to_parquet(f"{folder}/a.parquet")
+a = pd.read_parquet(f"{folder}/a.parquet")
+v1 = a["t"].dt.tz
+""",
 }
 
 OPEN: dict[str, str] = {
@@ -131,25 +151,10 @@ v1 = a[::2]
 v2 = a.tail(2)
 v3 = a.sample(frac=0.5, random_state=1)
 """,
-    "spans of whole days as text": """
-pandas.DataFrame({"c": pandas.array(["90s", "-1D"], dtype="timedelta64[us]")}).to_parquet(f"{folder}/a.parquet")
-a = pd.read_parquet(f"{folder}/a.parquet")
-v1 = a.astype({"c": "string"})
-v2 = a["c"].astype("str")
-""",
     "infinities in groups": """
 a = pd.DataFrame({"k": [1, 1, 2], "y": [-np.inf, -np.inf, np.inf]})
 v1 = a.groupby("k")["y"].cumsum()
 v2 = a.groupby("y")["y"].quantile()
-""",
-    "all of nullable and Arrow columns": """
-a = pd.DataFrame({"y": pd.array([6], dtype="int64[pyarrow]"), "g": pd.array([1], dtype="Int64")})
-v1 = a.all()
-v2 = a.any()
-""",
-    "an order of labels with a missing one": """
-a = pd.DataFrame({"x": pd.array([None, ""], dtype="str")}).set_index("x")
-v1 = pd.concat({"p": a, "q": a}).sort_index(ascending=False)
 """,
     "groups of zeros in Arrow columns": """
 a = pd.DataFrame({"y": pd.array([0.0, -0.0], dtype="double[pyarrow]"), "g": [1, 2]})
@@ -158,5 +163,22 @@ v1 = a.groupby("y")["g"].sum()
     "division of columns by columns in another order": """
 a = pd.DataFrame({"k": [2], "w": [0]})
 v1 = a[["w", "k"]].rfloordiv(a)
+""",
+    "quantiles of groups without columns": """
+a = pd.DataFrame({"s": [2]})
+v1 = a.groupby("s").quantile([0.25, 0.75])
+""",
+    "a tuple for a group of a scalar key": """
+a = pd.DataFrame({"t": [1]})
+v1 = a.groupby("t").get_group((1,))
+""",
+    "a column labelled None, melted": """
+a = pd.DataFrame({"y": [0], None: [2]})
+v1 = a.melt()
+""",
+    "no times as floats": """
+pandas.DataFrame({"v": pandas.array([], dtype="datetime64[ms]")}).to_parquet(f"{folder}/a.parquet")
+a = pd.read_parquet(f"{folder}/a.parquet")
+v1 = a.astype(dtype="Float64")
 """,
 }

@@ -1,6 +1,7 @@
 """Changes to a program that must not change what it gives: looks midway, another order of steps, split files, other names.
 
-The changed program is compared with pandas, and, where the variables are the same, with the original under Craton bit by bit.
+The changed program is compared with pandas, and, where the variables are the same, with the original under Craton; in the modes
+whose name ends with ``-bits`` bit by bit.
 """
 
 from __future__ import annotations
@@ -110,12 +111,15 @@ def grown(program: Program) -> Program:
     return replace(program, tables=tuple(replace(table, grow=(7, 12_000), index=()) for table in program.tables))
 
 
-CHANGES: dict[str, tuple[Callable[[Program], Program], bool]] = {
-    "looks": (with_looks, True),
-    "reordered": (reordered, True),
-    "split": (split, False),
-    "renamed": (renamed, False),
-    "spill": (grown, False),
+#: What changes a program, and whether its floats are compared with the original's bit by bit; None: nothing is.
+CHANGES: dict[str, tuple[Callable[[Program], Program], bool | None]] = {
+    "looks": (with_looks, False),
+    "looks-bits": (with_looks, True),
+    "reordered": (reordered, False),
+    "reordered-bits": (reordered, True),
+    "split": (split, None),
+    "renamed": (renamed, None),
+    "spill": (grown, None),
 }
 
 
@@ -131,10 +135,12 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     mode
         The context in which Craton runs both.
     """
-    make, comparable = CHANGES[change]
+    make, exact = CHANGES[change]
     changed = make(program)
     found = oracle.check(changed, mode, fresh=True)
-    if found or not comparable:
+    if change == "spill":  # texts added up grow with the square of the rows: one page of them does not fit, and says so
+        found = [one for one in found if one.raised != "MemoryError"]
+    if found or exact is None:
         return found
     outcomes = []
     for one in (program, changed):
@@ -147,6 +153,6 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     original.errors.clear()
     other.errors.clear()
     return [
-        replace(one, kind=f"bits: {one.kind}") if one.kind in ("value", "values") else one
-        for one in oracle.compare(program, original, other, exact=True)
+        replace(one, kind=f"bits: {one.kind}") if exact and one.kind in ("value", "values") else one
+        for one in oracle.compare(program, original, other, exact)
     ]

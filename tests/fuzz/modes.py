@@ -79,7 +79,7 @@ def _session() -> Iterator[None]:
 
 
 #: Changes of programs (:mod:`tests.fuzz.metamorphic`) that are modes as well: the changed program runs as a whole.
-CHANGED = ("looks", "reordered", "split", "renamed", "spill")
+CHANGED = ("looks", "looks-bits", "reordered", "reordered-bits", "split", "renamed", "spill")
 
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "whole": _whole,

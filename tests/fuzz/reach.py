@@ -51,6 +51,8 @@ def possible_pairs() -> list[tuple[str, str]]:
 class Pairs:
     """Counts within the block which operators of executed plans have which inputs, before and after the rules.
 
+    The front end puts a projection between most operators: what is below it counts as an input, too.
+
     Parameters
     ----------
     counts
@@ -98,8 +100,11 @@ class Pairs:
                 continue
             seen.add(id(op))
             for child in op.inputs:
-                found.add((type(op).__name__, type(child).__name__))
                 stack.append(child)
+                found.add((type(op).__name__, type(child).__name__))
+                while type(child).__name__ == "Project":
+                    (child,) = child.inputs
+                    found.add((type(op).__name__, type(child).__name__))
         for pair in found:
             self.counts[pair] += 1
 
