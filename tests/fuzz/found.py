@@ -130,19 +130,12 @@ pandas.DataFrame({"t": pandas.array(["1970-01-01"], dtype="datetime64[us, UTC]")
 a = pd.read_parquet(f"{folder}/a.parquet")
 v1 = a["t"].dt.tz
 """,
-}
-
-OPEN: dict[str, str] = {
     "what is known to be all false": """
 a = pd.DataFrame({"k": [4, 4], "s": pd.array([None, "1D"], dtype="timedelta64[ns]")})
 v1 = a["k"].isna().rank()
 v2 = a[["k"]].isna().cumprod()
 v3 = a.isin({"y": 1})["k"].var()
 v4 = a["s"].fillna(pd.Timedelta("-2h")).notna().sort_values()
-""",
-    "the order of unstacked columns": """
-a = pd.DataFrame({"x": [-2.25, 10.0, np.nan], "t": [3, -3, 0]})
-v1 = a.groupby(["x", "t"]).size().unstack()
 """,
     "a column without a name in Parquet": """
 pandas.DataFrame({"": pandas.array([6, 2, 5], dtype="int64")}).to_parquet(f"{folder}/a.parquet")
@@ -151,18 +144,9 @@ v1 = a[::2]
 v2 = a.tail(2)
 v3 = a.sample(frac=0.5, random_state=1)
 """,
-    "infinities in groups": """
-a = pd.DataFrame({"k": [1, 1, 2], "y": [-np.inf, -np.inf, np.inf]})
-v1 = a.groupby("k")["y"].cumsum()
-v2 = a.groupby("y")["y"].quantile()
-""",
     "groups of zeros in Arrow columns": """
 a = pd.DataFrame({"y": pd.array([0.0, -0.0], dtype="double[pyarrow]"), "g": [1, 2]})
 v1 = a.groupby("y")["g"].sum()
-""",
-    "division of columns by columns in another order": """
-a = pd.DataFrame({"k": [2], "w": [0]})
-v1 = a[["w", "k"]].rfloordiv(a)
 """,
     "quantiles of groups without columns": """
 a = pd.DataFrame({"s": [2]})
@@ -180,5 +164,21 @@ v1 = a.melt()
 pandas.DataFrame({"v": pandas.array([], dtype="datetime64[ms]")}).to_parquet(f"{folder}/a.parquet")
 a = pd.read_parquet(f"{folder}/a.parquet")
 v1 = a.astype(dtype="Float64")
+""",
+}
+
+OPEN: dict[str, str] = {
+    "the order of unstacked columns": """
+a = pd.DataFrame({"x": [-2.25, 10.0, np.nan], "t": [3, -3, 0]})
+v1 = a.groupby(["x", "t"]).size().unstack()
+""",
+    "infinities in groups": """
+a = pd.DataFrame({"k": [1, 1, 2], "y": [-np.inf, -np.inf, np.inf]})
+v1 = a.groupby("k")["y"].cumsum()
+v2 = a.groupby("y")["y"].quantile()
+""",
+    "division of columns by columns in another order": """
+a = pd.DataFrame({"k": [2], "w": [0]})
+v1 = a[["w", "k"]].rfloordiv(a)
 """,
 }

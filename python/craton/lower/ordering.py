@@ -88,7 +88,8 @@ class RowSort:
             _argsort(words, rows)
         gathered = _gather(frame, tuple(name for name in self.kept if name not in made), rows)
         columns = [pl.Series(name, values).cast(frame.schema.get(name, pl.UInt32)) for name, values in made.items()]
-        return pl.DataFrame([*gathered.iter_columns(), *columns]).select(self.kept)  # of the others there may be none
+        # By name, as a column may be called "", which the kernel would rename; and of the others there may be none.
+        return pl.DataFrame({column.name: column for column in (*gathered.iter_columns(), *columns)}).select(self.kept)
 
     def _is_sorted_by_values_of(self, key: pl.Series) -> bool:
         """Whether what is sorted are the values of one column, as :func:`_words` hands them on."""
@@ -226,7 +227,7 @@ class OrderedJoin:
         matches.write(left_rows, right_rows)
         ours = _gather(left, self.left, left_rows)
         theirs = _gather(right, self.right, right_rows, missing=self.keep)
-        return pl.DataFrame([*ours.iter_columns(), *theirs.iter_columns()])  # of one side there may be none
+        return pl.DataFrame({column.name: column for column in (*ours.iter_columns(), *theirs.iter_columns())})
 
 
 ordered_join = lru_cache(maxsize=256)(OrderedJoin)

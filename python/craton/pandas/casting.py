@@ -72,6 +72,10 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     families = family(value.dtype), family(dtype)
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(f"a cast from {value.dtype} to {dtype}")
+    try:
+        pd.Series([], dtype=value.dtype).astype(dtype)
+    except Exception as error:  # whatever the values, rows or none
+        raise Unsupported(f"a cast from {value.dtype} to {dtype}") from error
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
         result = Value(result.expr, dtype, nulls=False)

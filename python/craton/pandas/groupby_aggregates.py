@@ -47,6 +47,8 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     View
         The result.
     """
+    if not pairs:
+        raise Unsupported("no columns to aggregate")
     if isinstance(template, pd.DataFrame):
         labels = template.columns
         dtypes = list(template.dtypes)

@@ -343,7 +343,7 @@ def count_groups(state: Grouped) -> int:
 def one_group(state: Grouped, name: Any, listed: bool) -> Expr:
     """The rows of the group with a name, which there must be."""
     names = name if isinstance(name, tuple) else (name,)
-    if len(names) != len(state.keys) or (listed and not isinstance(name, tuple)):
+    if len(names) != len(state.keys) or (len(names) == 1 and listed != isinstance(name, tuple)):
         raise Unsupported("a name of another length")
     found = [_equals(key.value, one) for key, one in zip(state.keys, names, strict=True)]
     predicate = conjunction(found)

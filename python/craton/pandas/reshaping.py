@@ -48,8 +48,8 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
         raise Unsupported("duplicate names")
     if labels.dtype != STR and not (labels.dtype == OBJECT and all(isinstance(label, str) for label in chosen)):
         raise Unsupported(f"column labels of dtype {labels.dtype}")
-    if labels.dtype == OBJECT:
-        raise Unsupported("column labels that are objects")
+    if labels.dtype == OBJECT or labels.hasnans:
+        raise Unsupported("column labels that are objects or missing")
     if held.index.freq is not None and not ignore_index:
         raise Unsupported("labels with a frequency")
     held = resolved(held)
