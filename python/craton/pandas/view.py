@@ -385,7 +385,7 @@ def column_names(labels: Sequence[Hashable]) -> list[str]:
     names: list[str] = []
     taken: set[str] = set()
     for label in labels:
-        stem = name = visible(label) if isinstance(label, str) and label else repr(label)
+        stem = name = visible(label) if isinstance(label, str) else repr(label)
         count = 1
         while name in taken:
             count += 1

@@ -50,6 +50,11 @@ def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN)
 
 
+def may_name_a_column(name: str) -> bool:
+    """Whether a user's name may stand in a plan: it is no hidden one, the kernel does not replace it, Arrow does not cut it."""
+    return bool(name) and not is_hidden(name) and "\x00" not in name
+
+
 def visible(name: str) -> str:
-    """A plan name for a user's label that cannot be a hidden one, and that Arrow takes (it ends names at a NUL)."""
-    return repr(name) if is_hidden(name) or "\x00" in name else name
+    """A plan name for a user's label: itself where that may stand in a plan."""
+    return name if may_name_a_column(name) else repr(name)

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from craton.errors import Unsupported
 from craton.plan.expr import Options
+from craton.plan.names import may_name_a_column
 from craton.plan.node import Node
 
 
@@ -48,6 +50,7 @@ class FileSource(Source):
 
     format: str
     paths: tuple[str, ...]
+
     versions: tuple[Any, ...] = ()
     options: Options = ()
     rows: int | None = field(default=None, compare=False)
@@ -55,6 +58,10 @@ class FileSource(Source):
     storage_options: Any = field(default=None, compare=False, repr=False)
     filesystem: Any = field(default=None, compare=False, repr=False)
     held: Any = field(default=None, compare=False, repr=False)
+
+    def _validate(self) -> None:
+        if odd := [name for name, _ in self.columns if not may_name_a_column(name)]:
+            raise Unsupported(f"files with columns called {odd}")
 
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
