@@ -29,8 +29,8 @@ from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.plan import build
 from craton.plan.expr import Call, Literal, WindowCall
-from craton.plan.names import HIDDEN
 from craton.plan.functions.strategies import AllRows, Keyed
+from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, SortKey, Window
 from craton.plan.visit import topological
 from craton.schedule.inline import InlineRunner

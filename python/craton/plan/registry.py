@@ -91,17 +91,20 @@ def _family(words: str, *kinds: type[pl.DataType]) -> Family:
     return Family(words, frozenset(kinds))
 
 
-INTEGER = _family(
+INTEGERS = _family(
     "integers", pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64, pl.Int128
 )
-FLOAT = _family("floats", pl.Float32, pl.Float64)
-DECIMAL = _family("decimals", pl.Decimal)
-NUMBER = INTEGER | FLOAT | DECIMAL
-BOOLEAN = _family("booleans", pl.Boolean)
-TEXT = _family("text", pl.String)
-DATETIME = _family("dates and times", pl.Date, pl.Datetime, pl.Time)
-DURATION = _family("durations", pl.Duration)
-TEMPORAL = DATETIME | DURATION
+FLOATS = _family("floats", pl.Float32, pl.Float64)
+DECIMALS = _family("decimals", pl.Decimal)
+NUMBERS = INTEGERS | FLOATS
+BOOLEANS = _family("booleans", pl.Boolean)
+TEXTS = _family("text", pl.String)
+BINARIES = _family("bytes", pl.Binary)
+DATETIMES = _family("dates and times", pl.Date, pl.Datetime, pl.Time)
+DURATIONS = _family("durations", pl.Duration)
+TEMPORALS = DATETIMES | DURATIONS
+#: Values of which one is the least.
+ORDERED = NUMBERS | DECIMALS | BOOLEANS | TEXTS | BINARIES | TEMPORALS
 ANY = Family("any dtype", None)
 
 

@@ -14,6 +14,7 @@ from craton.plan.functions.strategies import (
     NamedCall,
     Phases,
     Spec,
+    as_stated,
     by_itself,
     by_phases,
     counted,
@@ -22,11 +23,12 @@ from craton.plan.functions.strategies import (
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
     ANY,
-    BOOLEAN,
-    DURATION,
-    INTEGER,
-    NUMBER,
-    TEMPORAL,
+    BOOLEANS,
+    DURATIONS,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    TEMPORALS,
     Argument,
     Cost,
     Dtypes,
@@ -36,7 +38,6 @@ from craton.plan.registry import (
     Order,
     always,
     cast_to,
-    derived,
     register,
 )
 
@@ -51,13 +52,11 @@ def widest(dtypes: Dtypes) -> pl.DataType:
     (dtype,) = dtypes
     if dtype.is_unsigned_integer():
         return pl.UInt64()
-    return pl.Int64() if dtype in INTEGER or dtype in BOOLEAN else dtype
+    return pl.Int64() if dtype in INTEGERS or dtype in BOOLEANS else dtype
 
 
-def _total(call: AggregateCall) -> Phases | None:
+def _total(call: AggregateCall) -> Phases:
     """A sum or a product, null where fewer than ``min_count`` values are not missing."""
-    if not (call.dtype.is_numeric() or call.dtype == pl.Duration) or isinstance(call.dtype, pl.Decimal):
-        return None
     least = call.option("min_count", 0)
     plain = AggregateCall(call.function, call.args, call.dtype)
     found = by_itself(plain)
@@ -82,7 +81,7 @@ def _at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
 
 _total_of = partial(
     _aggregate,
-    result=cast_to(NUMBER, widest),
+    result=cast_to(NUMBERS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
     phases=_total,
@@ -92,14 +91,14 @@ _total_of = partial(
 )
 
 
-@_total_of("sum", signature=(Argument("value", NUMBER | BOOLEAN | DURATION),))
+@_total_of("sum", signature=(Argument("value", NUMBERS | BOOLEANS | DURATIONS),))
 def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     # 64-bit accumulation; the cast is free where the dtype is the same.
     return _at_least(arg.cast(spec.dtype).sum(), arg, spec)
 
 
-@_total_of("product", signature=(Argument("value", NUMBER | BOOLEAN),))
+@_total_of("product", signature=(Argument("value", NUMBERS | BOOLEANS),))
 def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     return _at_least(arg.cast(spec.dtype).product(), arg, spec)
@@ -115,7 +114,7 @@ def as_float(arg: Expr) -> Expr:
 
 def is_plain_number(dtype: pl.DataType) -> bool:
     """Whether values are numbers or truth values that floats carry."""
-    return (dtype.is_numeric() or dtype == BOOL) and not isinstance(dtype, pl.Decimal)
+    return dtype in NUMBERS or dtype in BOOLEANS
 
 
 def averaged(dtypes: Dtypes) -> pl.DataType:
@@ -123,7 +122,7 @@ def averaged(dtypes: Dtypes) -> pl.DataType:
     (dtype,) = dtypes
     if dtype == pl.Date:
         return pl.Datetime("us")
-    return dtype if dtype == pl.Float32 or dtype in TEMPORAL else FLOAT
+    return dtype if dtype == pl.Float32 or dtype in TEMPORALS else FLOAT
 
 
 def _mean_in_phases(call: AggregateCall) -> Phases | None:
@@ -142,8 +141,8 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
 
 @_aggregate(
     "mean",
-    signature=(Argument("value", NUMBER | BOOLEAN | TEMPORAL),),
-    result=derived("floats, or moments of dates", averaged),
+    signature=(Argument("value", NUMBERS | BOOLEANS | TEMPORALS),),
+    result=cast_to(FLOATS, averaged),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
     phases=_mean_in_phases,
@@ -152,14 +151,12 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
     cost=Cost.VALUES,
 )
 def _mean(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].mean()
+    return as_stated(args[0].mean(), spec)
 
 
 # ---- counts ----
 
-_count_of = partial(
-    _aggregate, result=cast_to(NUMBER, INT), nans=NaNs.VALUES, phases=counted, holds_values=False, cost=Cost.VALUES
-)
+_count_of = partial(_aggregate, result=cast_to(NUMBERS, INT), phases=counted, holds_values=False, cost=Cost.VALUES)
 
 
 def _flagged(test: Expr, call: AggregateCall) -> Expr:
@@ -169,6 +166,7 @@ def _flagged(test: Expr, call: AggregateCall) -> Expr:
 @_count_of(
     "count",
     signature=(Argument("value", ANY),),
+    nans=NaNs.VALUES,
     nulls=Nulls.SKIPPED,
     one_row=lambda call: _flagged(Call("not", (Call("is_null", call.args, BOOL),), BOOL), call),
 )
@@ -179,6 +177,7 @@ def _count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @_count_of(
     "null_count",
     signature=(Argument("value", ANY),),
+    nans=NaNs.VALUES,
     nulls=Nulls.VALUES,
     one_row=lambda call: _flagged(Call("is_null", call.args, BOOL), call),
 )
@@ -186,7 +185,7 @@ def _null_count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].null_count().cast(spec.dtype)
 
 
-@_count_of("len", signature=(), nulls=Nulls.VALUES, one_row=lambda call: Literal(1, call.dtype))
+@_count_of("len", signature=(), nulls=Nulls.VALUES, nans=NaNs.NOT_ACCEPTED, one_row=lambda call: Literal(1, call.dtype))
 def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return pl.len().cast(spec.dtype)
 
@@ -197,7 +196,7 @@ def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @_aggregate(
     "any",
     "all",
-    signature=(Argument("value", BOOLEAN),),
+    signature=(Argument("value", BOOLEANS),),
     result=always(BOOL),
     nulls=Nulls.SKIPPED,
     nans=NaNs.NOT_ACCEPTED,

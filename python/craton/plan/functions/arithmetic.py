@@ -11,9 +11,9 @@ from craton.plan.expr import dtype_of
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import Spec
 from craton.plan.registry import (
-    DURATION,
-    NUMBER,
-    TEMPORAL,
+    DURATIONS,
+    NUMBERS,
+    TEMPORALS,
     Argument,
     Cost,
     Dtypes,
@@ -32,7 +32,7 @@ _ARITHMETIC = {
     "floordiv": operator.floordiv,
     "mod": operator.mod,
 }
-_OPERAND = NUMBER | TEMPORAL
+_OPERAND = NUMBERS | TEMPORALS
 
 
 def _arithmetic_result(name: str) -> Result:
@@ -44,7 +44,7 @@ def _arithmetic_result(name: str) -> Result:
         frame = pl.LazyFrame(schema=dict(zip(("left", "right"), dtypes, strict=True)))
         return frame.select(value=_ARITHMETIC[name](left, right)).collect_schema()["value"]
 
-    return cast_to(NUMBER, usual)
+    return cast_to(NUMBERS, usual)
 
 
 def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
@@ -71,8 +71,8 @@ for _name in _ARITHMETIC:
 
 @rowwise(
     "pow",
-    signature=(Argument("base", NUMBER), Argument("exponent", NUMBER)),
-    result=cast_to(NUMBER, pl.Float64()),
+    signature=(Argument("base", NUMBERS), Argument("exponent", NUMBERS)),
+    result=cast_to(NUMBERS, pl.Float64()),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.PROPAGATED,
     cost=Cost.VALUES,
@@ -84,7 +84,7 @@ def _pow(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @rowwise(
     "neg",
     "abs",
-    signature=(Argument("value", NUMBER | DURATION),),
+    signature=(Argument("value", NUMBERS | DURATIONS),),
     result=same(),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.PROPAGATED,
@@ -96,7 +96,7 @@ def _unary(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "round",
-    signature=(Argument("value", NUMBER),),
+    signature=(Argument("value", NUMBERS),),
     result=same(),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.PROPAGATED,

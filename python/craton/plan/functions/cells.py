@@ -9,9 +9,9 @@ from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import Spec
 from craton.plan.registry import (
     ANY,
-    BOOLEAN,
-    FLOAT,
-    TEXT,
+    BOOLEANS,
+    FLOATS,
+    TEXTS,
     Argument,
     Cost,
     NaNs,
@@ -37,7 +37,7 @@ def _fill_null(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "fill_nan",
-    signature=(Argument("value", FLOAT), Argument("filling", FLOAT)),
+    signature=(Argument("value", FLOATS), Argument("filling", FLOATS)),
     result=same(),
     nulls=Nulls.VALUES,
     nans=NaNs.VALUES,
@@ -78,7 +78,7 @@ def _cast(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "when",
-    signature=(Argument("condition", BOOLEAN), Argument("then", ANY), Argument("otherwise", ANY)),
+    signature=(Argument("condition", BOOLEANS), Argument("then", ANY), Argument("otherwise", ANY)),
     result=agreed(1, 2),
     nulls=Nulls.VALUES,
     nans=NaNs.VALUES,
@@ -118,7 +118,7 @@ def _batch(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "concat_str",
-    signature=(Argument("texts", TEXT, repeated=True),),
+    signature=(Argument("texts", TEXTS, repeated=True),),
     result=always(pl.String()),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.NOT_ACCEPTED,

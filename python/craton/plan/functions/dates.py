@@ -6,13 +6,13 @@ import polars as pl
 
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import INT, Spec
-from craton.plan.registry import BOOLEAN, NUMBER, TEMPORAL, TEXT, Argument, Cost, Family, NaNs, Nulls, cast_to
+from craton.plan.registry import BOOLEANS, NUMBERS, TEMPORALS, TEXTS, Argument, Cost, Family, NaNs, Nulls, cast_to
 
 
 @rowwise(
     "dt_part",
-    signature=(Argument("value", TEMPORAL),),
-    result=cast_to(NUMBER | BOOLEAN, INT),
+    signature=(Argument("value", TEMPORALS),),
+    result=cast_to(NUMBERS | BOOLEANS, INT),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.NOT_ACCEPTED,
     cost=Cost.VALUES,
@@ -26,7 +26,7 @@ def _part(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "dt_parse",
-    signature=(Argument("text", TEXT),),
+    signature=(Argument("text", TEXTS),),
     result=cast_to(Family("date and time", frozenset([pl.Datetime])), pl.Datetime("us")),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.NOT_ACCEPTED,

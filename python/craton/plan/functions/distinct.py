@@ -11,7 +11,7 @@ from craton.plan.expr import Column, dtype_of
 from craton.plan.functions.strategies import BOOL, INT, Distinct, EqualValues, Phases, Spec
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
-from craton.plan.registry import ANY, NUMBER, Argument, Cost, Kind, NaNs, Nulls, Order, always, cast_to, register
+from craton.plan.registry import ANY, NUMBERS, Argument, Cost, Kind, NaNs, Nulls, Order, always, cast_to, register
 
 
 def _in_phases(call: AggregateCall) -> Phases:
@@ -26,7 +26,7 @@ def _in_phases(call: AggregateCall) -> Phases:
     "n_unique",
     kind=Kind.AGGREGATE,
     signature=(Argument("value", ANY),),
-    result=cast_to(NUMBER, INT),
+    result=cast_to(NUMBERS, INT),
     nulls=Nulls.SKIPPED,  # unless the option ``nulls`` is false
     nans=NaNs.GREATEST,
     order=Order.ANY,

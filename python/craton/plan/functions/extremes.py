@@ -8,10 +8,24 @@ from functools import partial
 import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of
-from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, by_itself, by_phases, the_value
+from craton.plan.functions.strategies import BOOL, INT, Named, Phases, Spec, as_stated, by_itself, by_phases, the_value
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
-from craton.plan.registry import ANY, INTEGER, Argument, Cost, Kind, NaNs, Nulls, Order, cast_to, register, same
+from craton.plan.registry import (
+    ANY,
+    FLOATS,
+    INTEGERS,
+    ORDERED,
+    Argument,
+    Cost,
+    Kind,
+    NaNs,
+    Nulls,
+    Order,
+    cast_to,
+    register,
+    same,
+)
 
 _extreme = partial(
     register, kind=Kind.AGGREGATE, nans=NaNs.SKIPPED, tiling=by_phases, holds_values=False, cost=Cost.VALUES
@@ -21,15 +35,15 @@ _extreme = partial(
 @_extreme(
     "min",
     "max",
-    signature=(Argument("value", ANY),),
-    result=same(),
+    signature=(Argument("value", ORDERED),),
+    result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
     nulls=Nulls.SKIPPED,
     order=Order.ANY,
     phases=by_itself,
     one_row=the_value,
 )
 def _min_max(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].min() if spec.function == "min" else args[0].max()
+    return as_stated(args[0].min() if spec.function == "min" else args[0].max(), spec)
 
 
 # ---- where it is ----
@@ -63,8 +77,8 @@ def _position_of_one(call: AggregateCall) -> Expr:
 @_extreme(
     "arg_min",
     "arg_max",
-    signature=(Argument("value", ANY),),
-    result=cast_to(INTEGER, INT),
+    signature=(Argument("value", ORDERED),),
+    result=cast_to(INTEGERS, INT),
     nulls=Nulls.VALUES,  # they are not found, but have places
     order=Order.ROWS,
     phases=_position_in_phases,
@@ -97,7 +111,7 @@ def _label_of_one(call: AggregateCall) -> Expr:
 @_extreme(
     "label_of_min",
     "label_of_max",
-    signature=(Argument("label", ANY), Argument("value", ANY)),
+    signature=(Argument("label", ANY), Argument("value", ORDERED)),
     result=same(),
     nulls=Nulls.SKIPPED,
     order=Order.NUMBERED,

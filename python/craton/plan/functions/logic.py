@@ -8,7 +8,7 @@ import polars as pl
 
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import BOOL, Spec
-from craton.plan.registry import ANY, BOOLEAN, FLOAT, INTEGER, Argument, Cost, NaNs, Nulls, always
+from craton.plan.registry import ANY, BOOLEANS, FLOATS, INTEGERS, ORDERED, Argument, Cost, NaNs, Nulls, always
 
 _COMPARISON = {
     "eq": operator.eq,
@@ -35,7 +35,7 @@ def _compare(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @rowwise(
     "and",
     "or",
-    signature=(Argument("left", BOOLEAN), Argument("right", BOOLEAN)),
+    signature=(Argument("left", BOOLEANS), Argument("right", BOOLEANS)),
     result=always(BOOL),
     nulls=Nulls.LOGIC,
     nans=NaNs.NOT_ACCEPTED,
@@ -47,7 +47,7 @@ def _logic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "xor",
-    signature=(Argument("left", BOOLEAN), Argument("right", BOOLEAN)),
+    signature=(Argument("left", BOOLEANS), Argument("right", BOOLEANS)),
     result=always(BOOL),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.NOT_ACCEPTED,
@@ -59,7 +59,7 @@ def _xor(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "not",
-    signature=(Argument("value", BOOLEAN),),
+    signature=(Argument("value", BOOLEANS),),
     result=always(BOOL),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.NOT_ACCEPTED,
@@ -84,7 +84,7 @@ def _is_null(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @rowwise(
     "is_nan",
     "is_not_nan",
-    signature=(Argument("value", FLOAT | INTEGER),),
+    signature=(Argument("value", FLOATS | INTEGERS),),
     result=always(BOOL),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.VALUES,
@@ -108,7 +108,7 @@ def _is_in(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "is_between",
-    signature=(Argument("value", ANY), Argument("least", ANY), Argument("most", ANY)),
+    signature=(Argument("value", ORDERED), Argument("least", ORDERED), Argument("most", ORDERED)),
     result=always(BOOL),
     nulls=Nulls.LOGIC,
     nans=NaNs.GREATEST,

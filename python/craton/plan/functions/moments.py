@@ -7,28 +7,38 @@ from functools import partial
 
 import polars as pl
 
-from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of
-from craton.plan.functions.aggregates import as_float, averaged, is_plain_number
-from craton.plan.functions.strategies import BOOL, FLOAT, INT, Named, Phases, Spec, all_rows, by_phases
+from craton.plan.expr import Call, Column, Expr, Literal, WindowCall
+from craton.plan.functions.aggregates import as_float, averaged
+from craton.plan.functions.strategies import BOOL, FLOAT, INT, Named, Phases, Spec, all_rows, as_stated, by_phases
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
-from craton.plan.registry import BOOLEAN, NUMBER, Argument, Cost, Kind, NaNs, Nulls, Order, always, derived, register
+from craton.plan.registry import (
+    BOOLEANS,
+    FLOATS,
+    NUMBERS,
+    Argument,
+    Cost,
+    Kind,
+    NaNs,
+    Nulls,
+    Order,
+    cast_to,
+    register,
+)
 
 _aggregate = partial(
     register,
     kind=Kind.AGGREGATE,
-    signature=(Argument("value", NUMBER | BOOLEAN),),
+    signature=(Argument("value", NUMBERS | BOOLEANS),),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
     order=Order.ANY,
 )
 
 
-def _in_phases(call: AggregateCall) -> Phases | None:
+def _in_phases(call: AggregateCall) -> Phases:
     """Variance and what is made of it: squares of deviations of each tile's mean from the group's are added (Chan)."""
     (arg,) = call.args
-    if not is_plain_number(dtype_of(arg)):
-        return None
     value = as_float(arg)
     n, mean, var, squares = (hidden_name() for _ in range(4))
     count_, mean_, var_ = Column(n, INT), Column(mean, FLOAT), Column(var, FLOAT)
@@ -75,7 +85,7 @@ def _in_phases(call: AggregateCall) -> Phases | None:
     "var",
     "std",
     "sem",
-    result=derived("floats", averaged),
+    result=cast_to(FLOATS, averaged),
     phases=_in_phases,
     one_row=lambda call: Call("sub", (call.args[0], call.args[0]), call.dtype),  # 0; an infinite number has none
     tiling=by_phases,
@@ -86,16 +96,16 @@ def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     ddof = spec.option("ddof", 1)
     if spec.function == "var":
-        return arg.var(ddof=ddof)
+        return as_stated(arg.var(ddof=ddof), spec)
     if spec.function == "std":
-        return arg.std(ddof=ddof)
-    return arg.std(ddof=ddof) / arg.count().sqrt()
+        return as_stated(arg.std(ddof=ddof), spec)
+    return (arg.std(ddof=ddof) / arg.count().sqrt()).cast(spec.dtype)
 
 
 @_aggregate(
     "skew",
     "kurtosis",
-    result=always(FLOAT),
+    result=cast_to(FLOATS, FLOAT),
     phases=None,
     one_row=None,
     tiling=all_rows,
@@ -103,4 +113,5 @@ def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     cost=Cost.VALUES,
 )
 def _shape(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].skew(bias=False) if spec.function == "skew" else args[0].kurtosis(bias=False)
+    value = args[0].skew(bias=False) if spec.function == "skew" else args[0].kurtosis(bias=False)
+    return as_stated(value, spec)

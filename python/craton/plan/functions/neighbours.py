@@ -10,8 +10,8 @@ from craton.plan.expr import WindowCall
 from craton.plan.functions.strategies import Near, Spec
 from craton.plan.registry import (
     ANY,
-    NUMBER,
-    TEMPORAL,
+    NUMBERS,
+    TEMPORALS,
     Argument,
     Cost,
     Dtypes,
@@ -61,7 +61,7 @@ def _difference(dtypes: Dtypes) -> pl.DataType:
 
 @_neighbour(
     "diff",
-    signature=(Argument("value", NUMBER | TEMPORAL),),
+    signature=(Argument("value", NUMBERS | TEMPORALS),),
     result=derived("differences of the values", _difference),
     nans=NaNs.PROPAGATED,
 )

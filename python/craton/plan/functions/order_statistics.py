@@ -10,14 +10,14 @@ import polars as pl
 
 from craton.plan.expr import dtype_of, options
 from craton.plan.functions.aggregates import averaged
-from craton.plan.functions.strategies import AllRows, Selected, Spec
+from craton.plan.functions.strategies import AllRows, Selected, Spec, as_stated
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
-    ANY,
-    BOOLEAN,
-    DECIMAL,
-    NUMBER,
-    TEMPORAL,
+    BOOLEANS,
+    FLOATS,
+    NUMBERS,
+    ORDERED,
+    TEMPORALS,
     Argument,
     Cost,
     Kind,
@@ -25,6 +25,7 @@ from craton.plan.registry import (
     Nulls,
     Order,
     Strategy,
+    cast_to,
     derived,
     register,
 )
@@ -47,9 +48,7 @@ _aggregate = partial(
 
 def _is_sampled(call: AggregateCall) -> bool:
     """Whether values can go by sampled ranges."""
-    dtype = dtype_of(call.args[0])
-    number = dtype in NUMBER and dtype not in DECIMAL
-    return (number or dtype in TEMPORAL) and call.option("interpolation", "linear") in _BETWEEN
+    return dtype_of(call.args[0]) in NUMBERS | TEMPORALS and call.option("interpolation", "linear") in _BETWEEN
 
 
 # ---- medians ----
@@ -65,18 +64,18 @@ def _median_tiling(call: AggregateCall) -> Strategy:
 
 @_aggregate(
     "median",
-    signature=(Argument("value", NUMBER | BOOLEAN | TEMPORAL),),
-    result=derived("floats, or moments of dates", averaged),
+    signature=(Argument("value", NUMBERS | BOOLEANS | TEMPORALS),),
+    result=cast_to(FLOATS, averaged),
     tiling=_median_tiling,
 )
 def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     kind = dtype_of(spec.args[0])
     if kind.is_temporal():
-        return arg.median()
+        return as_stated(arg.median(), spec)
     # Half the sum of the two in the middle; the kernel's own adds half their distance, which two infinities have not.
     number = arg if kind.is_float() else arg.cast(pl.Float64)
-    return number.quantile(0.5, interpolation="midpoint")
+    return as_stated(number.quantile(0.5, interpolation="midpoint"), spec)
 
 
 # ---- quantiles ----
@@ -94,12 +93,12 @@ def _quantile_tiling(call: AggregateCall) -> Strategy:
 
 @_aggregate(
     "quantile",
-    signature=(Argument("value", NUMBER | TEMPORAL),),
-    result=derived("floats, or moments of dates", averaged),
+    signature=(Argument("value", NUMBERS),),
+    result=cast_to(NUMBERS, averaged),  # integers, where the lower or the higher of two is taken
     tiling=_quantile_tiling,
 )
 def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].quantile(spec.option("q"), interpolation=spec.option("interpolation", "linear"))
+    return as_stated(args[0].quantile(spec.option("q"), interpolation=spec.option("interpolation", "linear")), spec)
 
 
 # ---- values beside shares ----
@@ -122,7 +121,7 @@ def _statistics_tiling(call: AggregateCall) -> Strategy:
 
 @_aggregate(
     "order_statistics",
-    signature=(Argument("value", ANY),),
+    signature=(Argument("value", ORDERED),),
     result=derived("lists of the values", lambda dtypes: pl.List(dtypes[0])),
     tiling=_statistics_tiling,
 )

@@ -10,8 +10,8 @@ import polars as pl
 from craton.plan.expr import WindowCall, dtype_of
 from craton.plan.functions.strategies import FLOAT, AllRows, Ranges, Spec
 from craton.plan.registry import (
-    ANY,
-    NUMBER,
+    NUMBERS,
+    ORDERED,
     Argument,
     Cost,
     Kind,
@@ -26,8 +26,8 @@ from craton.plan.registry import (
 _rank = partial(
     register,
     kind=Kind.WINDOW,
-    signature=(Argument("value", ANY),),
-    result=cast_to(NUMBER, FLOAT),
+    signature=(Argument("value", ORDERED),),
+    result=cast_to(NUMBERS, FLOAT),
     nulls=Nulls.SKIPPED,
     nans=NaNs.GREATEST,
     phases=None,

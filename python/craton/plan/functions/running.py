@@ -13,11 +13,12 @@ from craton.plan.functions.strategies import BOOL, Near, Running, Spec, Step
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
     ANY,
-    BOOLEAN,
-    DURATION,
-    FLOAT,
-    INTEGER,
-    NUMBER,
+    BOOLEANS,
+    DURATIONS,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    ORDERED,
     Argument,
     Cost,
     Kind,
@@ -68,7 +69,7 @@ _COUNTED = Running(_total("count"), after("cum_sum"), _with("add", 0))
 @_running(
     "row_number",
     signature=(),
-    result=cast_to(NUMBER, pl.Int64()),
+    result=cast_to(NUMBERS, pl.Int64()),
     nulls=Nulls.VALUES,
     nans=NaNs.NOT_ACCEPTED,
     tiling=lambda call: _NUMBERED,
@@ -97,8 +98,8 @@ _MULTIPLIED = Running(_total("product"), after("cum_prod"), _with("mul", 1))
 
 @_running(
     "cum_sum",
-    signature=(Argument("value", NUMBER | BOOLEAN | DURATION),),
-    result=cast_to(NUMBER, widest),
+    signature=(Argument("value", NUMBERS | BOOLEANS | DURATIONS),),
+    result=cast_to(NUMBERS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
     tiling=lambda call: _SUMMED,
@@ -109,8 +110,8 @@ def _cum_sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @_running(
     "cum_prod",
-    signature=(Argument("value", INTEGER | FLOAT | BOOLEAN),),
-    result=cast_to(INTEGER | FLOAT, widest),
+    signature=(Argument("value", INTEGERS | FLOATS | BOOLEANS),),
+    result=cast_to(INTEGERS | FLOATS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
     tiling=lambda call: _MULTIPLIED,
@@ -122,15 +123,21 @@ def _cum_prod(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 # ---- extremes ----
 
 
-def _better(function: str) -> Callable[[Expr, Column], Expr]:
-    def join(value: Expr, carried: Column) -> Expr:
-        return Call("when", (Call(function, (carried, value), BOOL), carried, value), dtype_of(value))
-
-    return join
+def _lesser(value: Expr, carried: Column) -> Expr:
+    # NaN is the greatest: a number that was carried is less, and NaN that was carried is not.
+    return Call("when", (Call("lt", (carried, value), BOOL), carried, value), dtype_of(value))
 
 
-_LEAST = Running(_total("min"), after("cum_min", "forward_fill"), _better("lt"))
-_GREATEST = Running(_total("max"), after("cum_max", "forward_fill"), _better("gt"))
+def _greater(value: Expr, carried: Column) -> Expr:
+    better: Expr = Call("gt", (carried, value), BOOL)
+    if dtype_of(value) in FLOATS:
+        better = Call("or", (better, Call("is_nan", (value,), BOOL)), BOOL)
+        better = Call("and", (better, Call("is_not_nan", (carried,), BOOL)), BOOL)
+    return Call("when", (better, carried, value), dtype_of(value))
+
+
+_LEAST = Running(_total("min"), after("cum_min", "forward_fill"), _lesser)
+_GREATEST = Running(_total("max"), after("cum_max", "forward_fill"), _greater)
 
 
 def _extreme_tiling(call: WindowCall) -> Strategy:
@@ -140,7 +147,7 @@ def _extreme_tiling(call: WindowCall) -> Strategy:
 @_running(
     "cum_min",
     "cum_max",
-    signature=(Argument("value", ANY),),
+    signature=(Argument("value", ORDERED),),
     result=same(),
     nulls=Nulls.SKIPPED,
     nans=NaNs.SKIPPED,

@@ -68,6 +68,12 @@ def the_value(call: AggregateCall) -> Expr:
     return arg if dtype_of(arg) == call.dtype else Call("cast", (arg,), call.dtype)
 
 
+def as_stated(value: pl.Expr, call: Spec) -> pl.Expr:
+    """A value in the dtype that its call states, if that is not the usual one."""
+    usual = FUNCTIONS[call.function].result.usual(tuple(map(dtype_of, call.args)))
+    return value if usual == call.dtype else value.cast(call.dtype)
+
+
 # ---- strategies ----
 
 

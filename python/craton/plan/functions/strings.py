@@ -8,23 +8,23 @@ import polars as pl
 
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import BOOL, INT, Spec
-from craton.plan.registry import NUMBER, TEXT, Argument, Cost, NaNs, Nulls, always, cast_to
+from craton.plan.registry import NUMBERS, TEXTS, Argument, Cost, NaNs, Nulls, always, cast_to
 
-_VALUE = Argument("value", TEXT)
+_VALUE = Argument("value", TEXTS)
 _text = partial(rowwise, nulls=Nulls.PROPAGATED, nans=NaNs.NOT_ACCEPTED, cost=Cost.VALUES)
 
 
-@_text("str_contains", signature=(_VALUE, Argument("pattern", TEXT)), result=always(BOOL))
+@_text("str_contains", signature=(_VALUE, Argument("pattern", TEXTS)), result=always(BOOL))
 def _contains(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.contains(args[1], literal=spec.option("literal", False))
 
 
-@_text("str_starts_with", signature=(_VALUE, Argument("prefix", TEXT)), result=always(BOOL))
+@_text("str_starts_with", signature=(_VALUE, Argument("prefix", TEXTS)), result=always(BOOL))
 def _starts_with(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.starts_with(args[1])
 
 
-@_text("str_ends_with", signature=(_VALUE, Argument("suffix", TEXT)), result=always(BOOL))
+@_text("str_ends_with", signature=(_VALUE, Argument("suffix", TEXTS)), result=always(BOOL))
 def _ends_with(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.ends_with(args[1])
 
@@ -34,14 +34,14 @@ def _slice(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.slice(spec.option("offset", 0), spec.option("length"))
 
 
-@_text("str_len", signature=(_VALUE,), result=cast_to(NUMBER, INT))
+@_text("str_len", signature=(_VALUE,), result=cast_to(NUMBERS, INT))
 def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.len_chars().cast(spec.dtype)
 
 
 @_text(
     "str_replace",
-    signature=(_VALUE, Argument("pattern", TEXT), Argument("replacement", TEXT)),
+    signature=(_VALUE, Argument("pattern", TEXTS), Argument("replacement", TEXTS)),
     result=always(pl.String()),
 )
 def _replace(args: list[pl.Expr], spec: Spec) -> pl.Expr:
