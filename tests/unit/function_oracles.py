@@ -222,6 +222,8 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     "first": first,
     "last": last,
     "nth": nth,
+    "arg_first": lambda xs, options: next((i for i, x in enumerate(xs) if x is not None), None),
+    "arg_last": lambda xs, options: next((i for i in reversed(range(len(xs))) if xs[i] is not None), None),
 }
 
 

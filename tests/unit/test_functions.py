@@ -265,9 +265,11 @@ CORNERS: list[list[Any]] = [
 ]
 
 
-def frame_of(drawn: list[Any], dtypes: Sequence[pl.DataType]) -> pl.DataFrame:
+def frame_of(drawn: list[Any], dtypes: Sequence[pl.DataType], record: Function) -> pl.DataFrame:
     columns = {ROW: pl.Series(range(len(drawn)), dtype=INT), KEY: pl.Series([key for key, _ in drawn], dtype=INT)}
     for i, (dtype, pool) in enumerate(POOLS.items()):
+        if record.nans is NaNs.MISSING:
+            pool = [value for value in pool if not is_nan(value)]
         values = [None if cells[i] is None else pool[cells[i] % len(pool)] for _, cells in drawn]
         if dtype in dtypes:
             columns[name_of(dtype)] = pl.Series(values, dtype=dtype)
@@ -320,7 +322,7 @@ def scaled(value: Any, of: pl.DataType, to: pl.DataType) -> Any:
 def _check_aggregate(
     name: str, drawn: list[Any], number: int, tiles: Sequence[int], dtypes: Sequence[pl.DataType]
 ) -> None:
-    frame = frame_of(drawn, dtypes)
+    frame = frame_of(drawn, dtypes, FUNCTIONS[name])
     choices = OPTIONS.get(name, [()])
     choice = choices[number % len(choices)]
     calls = tuple((name_of(dtype), aggregate(name, dtype, choice)) for dtype in dtypes)
@@ -356,7 +358,8 @@ def _expected(oracles: dict[str, Callable[..., Any]], call: Any, frame: pl.DataF
 def _check_window(
     name: str, drawn: list[Any], number: int, tiles: Sequence[int], dtypes: Sequence[pl.DataType]
 ) -> None:
-    frame, record = frame_of(drawn, dtypes), FUNCTIONS[name]
+    record = FUNCTIONS[name]
+    frame = frame_of(drawn, dtypes, record)
     choices = OPTIONS.get(name, [()])
     choice = choices[number % len(choices)]
     keyed = bool(number // len(choices) % 2)

@@ -63,6 +63,8 @@ CALLS = [
     call("label_of_max", "text", "n", dtype=TEXT),
     call("arg_min", "n", dtype=INT),
     call("arg_max", "n", dtype=INT),
+    call("arg_first", "x", dtype=INT),
+    call("arg_last", "text", dtype=INT),
     call("n_unique", "text", dtype=INT),
     call("n_unique", "n", dtype=INT),
 ]

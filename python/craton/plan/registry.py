@@ -45,6 +45,7 @@ class NaNs(enum.Enum):
     SKIPPED = "ignored beside numbers"
     GREATEST = "equal to itself, and greater than every number"
     VALUES = "a value like others"
+    MISSING = "there are none: the front end has made them null"
     NOT_ACCEPTED = "no column is of floats"
 
 
