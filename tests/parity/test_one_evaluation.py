@@ -7,6 +7,7 @@ of its own, so that whatever is computed twice differs for sure.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import itertools
 from collections.abc import Callable, Iterator
@@ -21,10 +22,10 @@ from test_tiles import engine
 
 import craton
 import craton.pandas as pd
-from craton.lower import expressions
 from craton.lower.results import results
 from craton.lower.tiled.running import using
 from craton.memory import clear_memory
+from craton.plan.registry import FUNCTIONS
 
 ROWS = 6000
 
@@ -34,13 +35,13 @@ def uncertain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     errors = itertools.count(1)
 
     def wrapped(name: str) -> Callable[..., pl.Expr]:
-        exact = expressions.IMPLEMENTATIONS[name]
+        exact = FUNCTIONS[name].lower
         return lambda args, spec: (
             exact(args, spec) * (1 + next(errors) * 1e-13) if spec.dtype.is_float() else exact(args, spec)
         )
 
     for name in ("sum", "mean", "var", "std"):
-        monkeypatch.setitem(expressions.IMPLEMENTATIONS, name, wrapped(name))
+        monkeypatch.setitem(FUNCTIONS, name, dataclasses.replace(FUNCTIONS[name], lower=wrapped(name)))
     clear_memory()
     with craton.option_context(small_rows=0, result_memory=0):
         yield

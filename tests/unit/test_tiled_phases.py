@@ -11,10 +11,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from craton.lower import lower
-from craton.lower.tiled.phases import _RULES, of_one_row, phases_of
+from craton.lower.tiled.phases import of_one_row
 from craton.lower.tiled.totals import combined
 from craton.plan.expr import Column, options
+from craton.plan.functions.strategies import phases_of
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, Union
+from craton.plan.registry import FUNCTIONS
 from craton.plan.sources import MemorySource
 
 INT, FLOAT, BOOL, TEXT = pl.Int64(), pl.Float64(), pl.Boolean(), pl.String()
@@ -61,6 +63,8 @@ CALLS = [
     call("label_of_max", "text", "n", dtype=TEXT),
     call("arg_min", "n", dtype=INT),
     call("arg_max", "n", dtype=INT),
+    call("arg_first", "x", dtype=INT),
+    call("arg_last", "text", dtype=INT),
     call("n_unique", "text", dtype=INT),
     call("n_unique", "n", dtype=INT),
 ]
@@ -71,7 +75,7 @@ def scan(frame: pl.DataFrame) -> Scan:
 
 
 def test_every_rule_is_tried() -> None:
-    assert {one.function for one in CALLS} == set(_RULES)
+    assert {one.function for one in CALLS} == {name for name, record in FUNCTIONS.items() if record.phases is not None}
 
 
 @pytest.mark.parametrize("keyed", [True, False])

@@ -1,40 +1,14 @@
-"""Expressions of the plan as Polars expressions: one registered function each.
-
-Families live in modules of their own and register with :func:`lowers`; a test proves that every declared function has
-exactly one implementation.
-"""
+"""Expressions of the plan as Polars expressions: functions are lowered as their records say."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import polars as pl
 
 from craton.errors import PlanError
 from craton.imported import imported_pandas
 from craton.plan.expr import Call, Column, Expr, Literal, Values, WindowCall
-from craton.plan.functions import FUNCTIONS
 from craton.plan.operators import AggregateCall
-
-Spec = Call | WindowCall | AggregateCall
-Implementation = Callable[[list[pl.Expr], Spec], pl.Expr]
-
-IMPLEMENTATIONS: dict[str, Implementation] = {}
-
-
-def lowers(*names: str) -> Callable[[Implementation], Implementation]:
-    """Register the implementation of functions: ``f(arguments, spec) -> pl.Expr``."""
-
-    def register(function: Implementation) -> Implementation:
-        for name in names:
-            if name not in FUNCTIONS:
-                raise PlanError(f"{name!r} is implemented but not declared in craton.plan.functions")
-            if name in IMPLEMENTATIONS:
-                raise PlanError(f"{name!r} is implemented twice")
-            IMPLEMENTATIONS[name] = function
-        return function
-
-    return register
+from craton.plan.registry import FUNCTIONS, Order
 
 
 def lower_expr(expr: Expr) -> pl.Expr:
@@ -56,16 +30,22 @@ def lower_expr(expr: Expr) -> pl.Expr:
             raise PlanError(f"no lowering for {type(expr).__name__}")
 
 
-def lower_aggregate(call: AggregateCall) -> pl.Expr:
-    """The Polars expression of an aggregate, for ``group_by().agg`` or ``select``."""
-    return _apply(call, [lower_expr(arg) for arg in call.args])
+def lower_aggregate(call: AggregateCall, row: str | None = None) -> pl.Expr:
+    """The Polars expression of an aggregate, for ``group_by().agg`` or ``select``.
+
+    Parameters
+    ----------
+    row
+        The column of row numbers, where rows are not in order.
+    """
+    args = [lower_expr(arg) for arg in call.args]
+    if row is not None and FUNCTIONS[call.function].order is Order.NUMBERED:
+        args.append(pl.col(row))
+    return _apply(call, args)
 
 
-def _apply(spec: Spec, args: list[pl.Expr]) -> pl.Expr:
-    implementation = IMPLEMENTATIONS.get(spec.function)
-    if implementation is None:
-        raise PlanError(f"function {spec.function!r} has no implementation")
-    return implementation(args, spec)
+def _apply(call: Call | WindowCall | AggregateCall, args: list[pl.Expr]) -> pl.Expr:
+    return FUNCTIONS[call.function].lower(args, call)
 
 
 def _literal(expr: Literal) -> pl.Expr:

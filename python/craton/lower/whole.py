@@ -18,11 +18,10 @@ from typing import TypeVar
 import polars as pl
 
 from craton.lower.decoded import cached_scan
-from craton.lower.expressions import IMPLEMENTATIONS, lower_aggregate, lower_expr
+from craton.lower.expressions import lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_one_form, roots
-from craton.plan.functions import FUNCTIONS
 from craton.plan.names import HIDDEN
 from craton.plan.operators import (
     Aggregate,
@@ -43,6 +42,7 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.order import observed_order
+from craton.plan.registry import FUNCTIONS
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import distinct_share, estimated_rows
 from craton.plan.sources import FileSource, KeptSource, MemorySource, SharedSource
@@ -251,8 +251,8 @@ class _Lowering:
 
         changed = []
         for call in calls:
-            scalars = FUNCTIONS[call.function].scalars
-            args = tuple(arg if i in scalars else column(arg) for i, arg in enumerate(call.args))
+            record = FUNCTIONS[call.function]
+            args = tuple(arg if record.argument(i).scalar else column(arg) for i, arg in enumerate(call.args))
             if isinstance(call, WindowCall):
                 changed.append(replace(call, args=args, partition=tuple(map(column, call.partition))))
             else:
@@ -368,7 +368,7 @@ class _Lowering:
         wanted = self._columns(op)
         frame, calls = self._over_rows(frame, [call for name, call in op.aggregates if name in wanted])
         named = zip([name for name, _ in op.aggregates if name in wanted], calls, strict=True)
-        exprs = [_aggregate_expr(call, row).alias(name) for name, call in named]
+        exprs = [lower_aggregate(call, row).alias(name) for name, call in named]
         if not op.keys:
             return Lowered(frame.select(exprs))
         order: tuple[OrderKey, ...] = ()
@@ -525,12 +525,6 @@ def groups_by_sorting(op: Aggregate) -> bool:
     if not is_whole_number(dtype_of(key)) or estimated_rows(op.input) < MANY_ROWS:
         return False
     return (distinct_share(op.input, key) or 0.0) >= MANY_GROUPS
-
-
-def _aggregate_expr(call: AggregateCall, row: str | None) -> pl.Expr:
-    if row is not None and call.function in ("first", "last", "label_of_min", "label_of_max"):
-        return IMPLEMENTATIONS[call.function]([*(lower_expr(arg) for arg in call.args), pl.col(row)], call)
-    return lower_aggregate(call)
 
 
 def _select(frame: pl.LazyFrame, exprs: list[pl.Expr], constant: bool) -> pl.LazyFrame:

@@ -11,7 +11,7 @@ from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj, family
-from craton.pandas.execute import resolved
+from craton.pandas.execute import resolved, scalar
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native, native_property, plain_pandas
 from craton.pandas.reductions import arguments
@@ -174,6 +174,14 @@ class SeriesCounting:
     def idxmax(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _label(self, _position(self, "idxmax", args, kwargs))
 
+    @native(pd.Series)
+    def first_valid_index(self: Any) -> Any:
+        return _label_of_valid(self, "arg_first")
+
+    @native(pd.Series)
+    def last_valid_index(self: Any) -> Any:
+        return _label_of_valid(self, "arg_last")
+
     @native_property(pd.Series)
     def is_unique(self: Any) -> Any:
         held = view(self)
@@ -212,6 +220,13 @@ def distinct(obj: Any) -> Any:
     few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)
     _ = few._mgr
     return few
+
+
+def _label_of_valid(self: Any, function: str) -> Any:
+    """The label of the first or last row with a value; ``None`` if there is none."""
+    held = resolved(view(self))
+    place = scalar(held, AggregateCall(function, (held.values[0].clean.expr,), pl.Int64()))
+    return None if place is None else _label(self, place)
 
 
 def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

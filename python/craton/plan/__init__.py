@@ -1,1 +1,5 @@
-"""The immutable operator tree, its expressions and its rewrite rules."""
+"""The immutable operator tree, its expressions, its functions and its rewrite rules."""
+
+import craton.plan.functions as functions
+
+__all__ = ["functions"]

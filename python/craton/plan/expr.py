@@ -3,8 +3,8 @@
 Four kinds: a :class:`Column` of the input, a :class:`Literal`, a row-wise :class:`Call`, and a :class:`WindowCall`
 whose value on a row depends on other rows, and which only a Window operator computes. Expressions carry their physical
 (Polars) dtype, hold missing values as null, and name their functions, so that rules can look inside and tiles can
-compute aggregates in phases. What a function means is in :mod:`craton.plan.functions`; how it runs is in
-:mod:`craton.lower`.
+compute aggregates in phases. What a function means, and how it is computed, is in its record in
+:mod:`craton.plan.functions`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from craton.errors import PlanError
-from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.node import Node
+from craton.plan.registry import FUNCTIONS, Cost, Kind, function
 
 Options = tuple[tuple[str, Hashable], ...]
 
@@ -70,11 +69,7 @@ class Call(Expr):
     payload: Any = field(default=None, repr=False)
 
     def _validate(self) -> None:
-        spec = FUNCTIONS.get(self.function)
-        if spec is None:
-            raise PlanError(f"unknown function {self.function!r}")
-        if spec.kind is not Kind.ROWWISE:
-            raise PlanError(f"{self.function!r} is {spec.kind.value}, not row-wise: use WindowCall or AggregateCall")
+        function(self.function, (Kind.ROWWISE,)).check(self)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -104,9 +99,7 @@ class WindowCall(Expr):
     options: Options = ()
 
     def _validate(self) -> None:
-        spec = FUNCTIONS.get(self.function)
-        if spec is None or spec.kind is Kind.ROWWISE:
-            raise PlanError(f"{self.function!r} is no window or aggregate function")
+        function(self.function, (Kind.WINDOW, Kind.AGGREGATE)).check(self)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -215,7 +208,7 @@ def has_window(expr: Expr) -> bool:
 
 def is_cheap(expr: Expr) -> bool:
     """Whether an expression may be computed twice: it calls no Python function on batches."""
-    return not any(isinstance(node, Call) and node.function == "batch" for node in walk(expr))
+    return not any(isinstance(node, Call) and FUNCTIONS[node.function].cost is Cost.PYTHON for node in walk(expr))
 
 
 def has_one_form(dtype: pl.DataType) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Set
 
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Scan, Slice, Sort, Window, schema
 from craton.plan.order import observed_order
+from craton.plan.registry import FUNCTIONS
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
 from craton.plan.sources import FileSource
@@ -23,9 +24,6 @@ TABLE_ROW, DISTINCT_ROW = 40, 160
 
 #: Rows of a side of a join that the kernel reads to learn how many there are.
 _SAMPLED_ROWS = 10_000_000
-
-#: Functions of which the kernel holds all values of a group until it has the last.
-_OF_ALL_VALUES = frozenset({"median", "quantile", "n_unique", "skew", "kurtosis"})
 
 
 def held_bytes(root: Operator, ordered: bool = True) -> int:
@@ -67,11 +65,11 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
             if observed and op.how not in ("semi", "anti"):
                 held += OVERHEAD * size(op)
         case Aggregate() if op.keys:
-            whole = any(call.function in _OF_ALL_VALUES for _, call in op.aggregates)
+            whole = _holds_values(op)
             keys = {name for name, _ in op.keys}
             held = OVERHEAD * size(op.input) if whole or (observed and not op.sort) else _table(op, size(op, keys))
         case Aggregate():
-            held = OVERHEAD * size(op.input) if any(call.function in _OF_ALL_VALUES for _, call in op.aggregates) else 0
+            held = OVERHEAD * size(op.input) if _holds_values(op) else 0
         case Distinct():
             keys = set(op.subset or schema(op.input))
             held = _table(op, size(op, keys), DISTINCT_ROW)
@@ -82,6 +80,11 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
         case _:
             held = 0
     return held
+
+
+def _holds_values(op: Aggregate) -> bool:
+    """Whether the kernel holds all values of a group until it has the last."""
+    return any(FUNCTIONS[call.function].holds_values for _, call in op.aggregates)
 
 
 def _table(op: Operator, nbytes: int, row: int = TABLE_ROW) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from craton.lower.tiled.sources import cut
 from craton.lower.tiled.totals import in_one_task
-from craton.lower.tiled.windows import way_of
 from craton.plan.expr import WindowCall
+from craton.plan.functions.strategies import AllRows, OneValue, strategy_of
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Scan, Window
 from craton.plan.sources import FileSource
 
@@ -27,7 +27,7 @@ def alone(op: Operator) -> str | None:
 
 def _at_once(window: WindowCall) -> bool:
     """Whether a window needs all rows in one place."""
-    way = way_of(window)
-    if way == "one":
+    strategy = strategy_of(window)
+    if isinstance(strategy, OneValue):
         return in_one_task(AggregateCall(window.function, window.args, window.dtype, window.options))
-    return way == "gather"
+    return isinstance(strategy, AllRows)

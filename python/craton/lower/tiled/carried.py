@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
@@ -16,15 +16,15 @@ from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import Tiles, columns_of, kept, keyed, new_leaf, sorted_by
 from craton.lower.whole import OrderKey
 from craton.plan import build
-from craton.plan.expr import Call, Column, Expr, Literal, Options, WindowCall, dtype_of, options
+from craton.plan.expr import Call, Column, Expr, Literal, WindowCall
+from craton.plan.functions.running import after
+from craton.plan.functions.strategies import Ranges, Running, Step, strategy_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, Window, schema
+from craton.plan.registry import FUNCTIONS
 from craton.schedule.tasks import Part, Read
 
 Named = tuple[str, WindowCall]
-Step = tuple[str, Options]
-
-RANKS = ("rank", "rank_average", "rank_min", "rank_max", "rank_ordinal", "rank_dense")
 
 
 def grown(windows: Sequence[Named]) -> Callable[[Operator], Operator]:
@@ -78,72 +78,6 @@ async def resting_in_order(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
 # ---- what comes of the tiles before ----
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """How a running function goes on from tile to tile.
-
-    Parameters
-    ----------
-    total
-        The aggregate of a tile.
-    carry
-        The windows by which the totals of all tiles, in their order, become what the tiles before come to; one after another.
-    join
-        The value, of the value within the tile and what was carried.
-    """
-
-    total: Callable[[WindowCall], AggregateCall]
-    carry: tuple[Step, ...]
-    join: Callable[[Expr, Column], Expr]
-
-
-def _total(function: str) -> Callable[[WindowCall], AggregateCall]:
-    return lambda w: AggregateCall(function, w.args, w.dtype)
-
-
-def _after(*functions: str, periods: int = 1) -> tuple[Step, ...]:
-    return (*((function, ()) for function in functions), ("shift", options(periods=periods)))
-
-
-def _add(function: str, neutral: int) -> Callable[[Expr, Column], Expr]:
-    def join(value: Expr, carried: Column) -> Expr:
-        before = Call("coalesce", (carried, Literal(neutral, carried.dtype)), carried.dtype)
-        return Call(function, (value, before), dtype_of(value))
-
-    return join
-
-
-def _least(function: str) -> Callable[[Expr, Column], Expr]:
-    def join(value: Expr, carried: Column) -> Expr:
-        better = Call(function, (carried, value), pl.Boolean())
-        return Call("when", (better, carried, value), dtype_of(value))
-
-    return join
-
-
-def _coalesced(value: Expr, carried: Column) -> Expr:
-    return Call("coalesce", (value, carried), dtype_of(value))
-
-
-def _rows(window: WindowCall) -> AggregateCall:
-    return AggregateCall("len", (), window.dtype)
-
-
-_RULES = {
-    "row_number": _Running(_rows, _after("cum_sum"), _add("add", 0)),
-    "cum_count": _Running(_total("count"), _after("cum_sum"), _add("add", 0)),
-    "cum_sum": _Running(_total("sum"), _after("cum_sum"), _add("add", 0)),
-    "cum_prod": _Running(_total("product"), _after("cum_prod"), _add("mul", 1)),
-    "cum_min": _Running(_total("min"), _after("cum_min", "forward_fill"), _least("lt")),
-    "cum_max": _Running(_total("max"), _after("cum_max", "forward_fill"), _least("gt")),
-    "forward_fill": _Running(_total("last"), _after("forward_fill"), _coalesced),
-    "backward_fill": _Running(_total("first"), _after("backward_fill", periods=-1), _coalesced),
-}
-
-
-RUNNING = tuple(_RULES)
-
-
 async def running(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles with running functions of all rows as more columns."""
     tiles = await resting_in_order(tiling, op, tiles)
@@ -156,7 +90,7 @@ async def running_on(
     tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named], names: Sequence[str] = ()
 ) -> Tiles:
     """Tiles at rest and in order, with running functions as more columns: of all rows, or over partitions by columns."""
-    rules = [_RULES[window.function] for _, window in windows]
+    rules = [rule for _, window in windows if isinstance(rule := FUNCTIONS[window.function].tiling(window), Running)]
     totals = tuple((hidden_name(), rule.total(window)) for rule, (_, window) in zip(rules, windows, strict=True))
     columns = [Column(name, call.dtype) for name, call in totals]
     on = twins(tiles, names)
@@ -209,13 +143,6 @@ async def _carried(
 # ---- ranks ----
 
 
-def is_ranked(window: WindowCall) -> bool:
-    """Whether a window is a rank that is told range by range."""
-    dtype = dtype_of(window.args[0]) if window.args else pl.Null()
-    plain = dtype.is_integer() or dtype.is_float() or dtype.is_temporal() or dtype in (pl.Boolean, pl.String)
-    return window.function in RANKS and plain
-
-
 async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles by ranges of a value, with its ranks as more columns: those in the range, after the values of ranges before."""
     window = windows[0][1]
@@ -234,11 +161,13 @@ async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
             (counted.name, AggregateCall("count", (column,), pl.Int64())),
             (distinct.name, AggregateCall("n_unique", (column,), pl.Int64())),
         )
-        reads, sizes = await _carried(tiling, op, tiles, totals, [_after("cum_sum")] * 2)
+        reads, sizes = await _carried(tiling, op, tiles, totals, [after("cum_sum")] * 2)
         tiles = beside(tiles, {counted.name: counted.dtype, distinct.name: distinct.dtype}, reads, sizes)
         values = []
         for new, rank in windows:
-            before = Call("cast", (distinct if rank.function == "rank_dense" else counted,), rank.dtype)
+            rule = strategy_of(rank)
+            of_distinct = isinstance(rule, Ranges) and rule.distinct
+            before = Call("cast", (distinct if of_distinct else counted,), rank.dtype)
             values.append(
                 (new, Call("add", (rank, Call("coalesce", (before, Literal(0, rank.dtype)), rank.dtype)), rank.dtype))
             )

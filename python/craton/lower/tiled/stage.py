@@ -165,8 +165,11 @@ class ByRange:
         column = frame.get_column(key.name)
         if others or key.descending or not column.dtype.is_integer() or column.null_count() or not column.is_sorted():
             return None
-        starts = column.search_sorted(self.boundaries.get_column(key.name), side="left")
-        return [0, *starts.to_list(), frame.height]
+        boundaries = self.boundaries.get_column(key.name)
+        starts = column.search_sorted(boundaries.drop_nulls(), side="left").to_list()
+        # No value here is null: all are on one side of a boundary that is.
+        missing = [frame.height if key.nulls_last else 0] * boundaries.null_count()
+        return [0, *starts, *missing, frame.height] if key.nulls_last else [0, *missing, *starts, frame.height]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from math import ceil, floor
 from typing import Any
 
 import polars as pl
 
-from craton.lower.tiled.phases import Phases, phases_of
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import ByHash, Keep
 from craton.lower.tiled.tiles import (
@@ -31,7 +29,9 @@ from craton.lower.tiled.tiles import (
 from craton.lower.tiled.trial import Lessening, exchanged
 from craton.lower.whole import OrderKey
 from craton.plan import build
-from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, options, roots
+from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, roots
+from craton.plan.functions import strategies
+from craton.plan.functions.strategies import AllRows, Combined, Phases, Selected, phases_of, strategy_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Aggregate,
@@ -44,12 +44,10 @@ from craton.plan.operators import (
     Window,
     schema,
 )
+from craton.plan.registry import Strategy
 from craton.schedule.tasks import Part
 
 INT = pl.Int64()
-
-#: How a quantile between two values is told, for which the two are enough.
-_BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
 
 Way = Callable[[Tiling, Aggregate, Tiles], Any]
 
@@ -77,12 +75,7 @@ async def one_row(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
 
 
 def _way(call: AggregateCall) -> Way:
-    phases = phases_of(call)
-    if phases is not None and not phases.keys:
-        return _in_phases
-    if call.function == "n_unique":
-        return _distinct_values
-    return _selected_values if _is_selected(call) else _in_rows
+    return _WAYS[type(strategy_of(call))]
 
 
 async def _at_rest(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
@@ -200,15 +193,6 @@ def one_each(names: tuple[str, ...], keep: Any, order: Iterable[OrderKey] = ()) 
 # ---- values at certain places among all ----
 
 
-def _is_selected(call: AggregateCall) -> bool:
-    """Whether an aggregate is made of the values at some places among the sorted ones."""
-    if call.function not in ("median", "quantile", "order_statistics"):
-        return False
-    dtype = dtype_of(call.args[0])
-    number = dtype.is_numeric() and not isinstance(dtype, pl.Decimal)
-    return (number or dtype.is_temporal()) and call.option("interpolation", "linear") in _BETWEEN
-
-
 async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     """Medians and quantiles: values are dealt out by ranges, and those at the wanted places are looked for in theirs."""
     (arg,) = op.aggregates[0][1].args
@@ -223,7 +207,9 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
         return one.then(lambda plan: Aggregate(plan, (), tuple(calls)))
     pieces, read = [], 0
     for name, call in calls:
-        places, asked = _places(call, ranged.rows)
+        strategy = strategy_of(call)
+        assert isinstance(strategy, Selected)
+        places, asked = strategy.places(call, ranged.rows)
         found = _at_places(ranged, value, places)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
         outputs = await tiling.run_all(op, found, Keep(), ordered=True)
@@ -232,24 +218,6 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     tiling.release(ranged)
     tiling.decide(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")
     return side_by_side(pieces)
-
-
-def _places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
-    """Which of the sorted values an aggregate is made of, and the aggregate of them alone."""
-    last = rows - 1
-    if call.function == "median":
-        return sorted({last // 2, rows // 2}), call
-    if call.function == "quantile":
-        place = last * call.option("q")
-        share = place - floor(place)
-        return sorted({floor(place), ceil(place)}), replace(call, options=options(**{**dict(call.options), "q": share}))
-    before = [floor(float(last) * share) for share in call.option("q")]
-    places = sorted({place for first in before for place in (first, min(first + 1, last))})
-    # As many values are left, and each share has to point between the same two of them.
-    numbers = [places.index(first) for first in before]
-    most = len(places) - 1
-    shares = tuple(1.0 if number == most else (number + 0.5) / most for number in numbers)
-    return places, replace(call, options=options(q=shares))
 
 
 def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
@@ -276,3 +244,11 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
         else:
             runs.append([number])
     return runs
+
+
+_WAYS: dict[type[Strategy], Way] = {
+    AllRows: _in_rows,
+    Combined: _in_phases,
+    strategies.Distinct: _distinct_values,
+    Selected: _selected_values,
+}

@@ -6,18 +6,17 @@ before (a running sum), or some rows of them (a shift).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
 from craton.lower.tiled.aggregates import aggregated
 from craton.lower.tiled.carried import (
-    RANKS,
-    RUNNING,
     Named,
     beside,
     grown,
-    is_ranked,
     ranks,
     resting,
     resting_in_order,
@@ -25,7 +24,6 @@ from craton.lower.tiled.carried import (
     running_on,
     twins,
 )
-from craton.lower.tiled.phases import phases_of
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
@@ -44,7 +42,17 @@ from craton.lower.tiled.tiles import (
     sorted_by,
 )
 from craton.plan.expr import Column, Expr, Literal, WindowCall
-from craton.plan.functions import FUNCTIONS, Kind
+from craton.plan.functions.strategies import (
+    AllRows,
+    EqualValues,
+    Keyed,
+    Near,
+    OneValue,
+    Ranges,
+    Running,
+    phases_of,
+    strategy_of,
+)
 from craton.plan.names import hidden_name
 from craton.plan.operators import (
     Aggregate,
@@ -55,10 +63,8 @@ from craton.plan.operators import (
     Union,
     Window,
 )
+from craton.plan.registry import FUNCTIONS, Kind, Strategy
 from craton.schedule.tasks import Part, Read
-
-_NEAR = ("shift", "diff", "forward_fill", "backward_fill")
-_EQUAL = ("is_first_distinct", "is_last_distinct", "is_duplicated")
 
 
 @tiles_of(Window)
@@ -74,10 +80,10 @@ async def _windows(tiling: Tiling, op: Window) -> Tiles:
 
 async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     """Tiles with windows as more columns."""
-    ways: dict[tuple[str, tuple[Expr, ...]], list[Named]] = {}
+    ways: dict[tuple[type[Strategy], tuple[Expr, ...]], list[Named]] = {}
     for name, window in windows:
-        ways.setdefault((way_of(window), window.partition or _values(window)), []).append((name, window))
-    order = ("running", "near", "gather", "one", "ranks", "equal", "keyed")
+        ways.setdefault((type(strategy_of(window)), window.partition or _values(window)), []).append((name, window))
+    order = list(_WAYS)
     for way, by in sorted(ways, key=lambda key: order.index(key[0])):
         tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
     return tiles
@@ -85,24 +91,10 @@ async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Name
 
 def _values(window: WindowCall) -> tuple[Expr, ...]:
     """The values that decide where rows go."""
-    if window.function in RANKS:
+    strategy = strategy_of(window)
+    if isinstance(strategy, Ranges):
         return (*window.args, Literal(bool(window.option("descending", False)), pl.Boolean()))
-    return window.args if window.function in _EQUAL else ()
-
-
-def way_of(window: WindowCall) -> str:
-    """What a window needs: the rule by which its tiles are made."""
-    if window.partition:
-        return "keyed"
-    if window.function in _EQUAL:
-        return "equal"
-    if FUNCTIONS[window.function].kind is Kind.AGGREGATE:
-        return "one"
-    if _is_running(window):
-        return "running"
-    if is_ranked(window):
-        return "ranks"
-    return "near" if window.function in _NEAR else "gather"
+    return window.args if isinstance(strategy, EqualValues) else ()
 
 
 # ---- rows of a partition in one tile ----
@@ -190,7 +182,7 @@ async def _without_skew(
 
 
 def _is_running(window: WindowCall) -> bool:
-    return window.function in RUNNING and window.option("limit") is None
+    return isinstance(FUNCTIONS[window.function].tiling(window), Running)
 
 
 # ---- one value of all rows ----
@@ -237,10 +229,9 @@ async def _near(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
 
 def _reach(window: WindowCall) -> int:
     """How many rows before its own a window sees; less than 0: after."""
-    if window.function in ("shift", "diff"):
-        return int(window.option("periods", 1))
-    limit = int(window.option("limit"))
-    return limit if window.function == "forward_fill" else -limit
+    strategy = strategy_of(window)
+    assert isinstance(strategy, Near)
+    return strategy.before
 
 
 def _rows_near(tiles: Tiles, reads: list[tuple[Read, ...]]) -> tuple[Operator, Leaf]:
@@ -288,12 +279,13 @@ async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]
     return tiling.sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
 
 
-_WAYS = {
-    "keyed": _keyed,
-    "equal": _equal,
-    "one": _one,
-    "running": running,
-    "ranks": ranks,
-    "near": _near,
-    "gather": _gather,
+#: In the order in which windows are computed: those that keep tiles in the order of their rows come first.
+_WAYS: dict[type[Strategy], Callable[..., Any]] = {
+    Running: running,
+    Near: _near,
+    AllRows: _gather,
+    OneValue: _one,
+    Ranges: ranks,
+    EqualValues: _equal,
+    Keyed: _keyed,
 }

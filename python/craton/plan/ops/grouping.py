@@ -9,7 +9,6 @@ import polars as pl
 
 from craton.errors import PlanError
 from craton.plan.expr import Expr, Options, dtype_of, is_cheap, roots, substitute
-from craton.plan.functions import FUNCTIONS, Kind
 from craton.plan.node import Node
 from craton.plan.ops.selecting import of_whole_groups
 from craton.plan.protocol import (
@@ -24,6 +23,7 @@ from craton.plan.protocol import (
     renamed,
     schema,
 )
+from craton.plan.registry import FUNCTIONS, Kind, function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +92,7 @@ class AggregateCall(Node):
     options: Options = ()
 
     def _validate(self) -> None:
-        if self.function not in FUNCTIONS or FUNCTIONS[self.function].kind is not Kind.AGGREGATE:
-            raise PlanError(f"{self.function!r} is no aggregate")
+        function(self.function, (Kind.AGGREGATE,)).check(self)
 
     @property
     def ordered(self) -> bool:

@@ -1,38 +1,49 @@
-"""String functions as Polars expressions; positions and lengths count code points."""
+"""String functions; positions and lengths count code points."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 
-from craton.lower.expressions import Spec, lowers
+from craton.plan.functions.rowwise import rowwise
+from craton.plan.functions.strategies import BOOL, INT, Spec
+from craton.plan.registry import NUMBERS, TEXTS, Argument, Cost, NaNs, Nulls, always, cast_to
+
+_VALUE = Argument("value", TEXTS)
+_text = partial(rowwise, nulls=Nulls.PROPAGATED, nans=NaNs.NOT_ACCEPTED, cost=Cost.VALUES)
 
 
-@lowers("str_contains")
+@_text("str_contains", signature=(_VALUE, Argument("pattern", TEXTS)), result=always(BOOL))
 def _contains(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.contains(args[1], literal=spec.option("literal", False))
 
 
-@lowers("str_starts_with")
+@_text("str_starts_with", signature=(_VALUE, Argument("prefix", TEXTS)), result=always(BOOL))
 def _starts_with(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.starts_with(args[1])
 
 
-@lowers("str_ends_with")
+@_text("str_ends_with", signature=(_VALUE, Argument("suffix", TEXTS)), result=always(BOOL))
 def _ends_with(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.ends_with(args[1])
 
 
-@lowers("str_slice")
+@_text("str_slice", signature=(_VALUE,), result=always(pl.String()))
 def _slice(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.slice(spec.option("offset", 0), spec.option("length"))
 
 
-@lowers("str_len")
+@_text("str_len", signature=(_VALUE,), result=cast_to(NUMBERS, INT))
 def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return args[0].str.len_chars().cast(spec.dtype)
 
 
-@lowers("str_replace")
+@_text(
+    "str_replace",
+    signature=(_VALUE, Argument("pattern", TEXTS), Argument("replacement", TEXTS)),
+    result=always(pl.String()),
+)
 def _replace(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     value, pattern, replacement = args
     if spec.option("n", -1) < 0:

@@ -1,0 +1,209 @@
+"""Sums, counts and questions: aggregates that are combined of any parts of a group."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import polars as pl
+
+from craton.plan.expr import Call, Expr, Literal, dtype_of
+from craton.plan.functions.strategies import (
+    BOOL,
+    FLOAT,
+    INT,
+    NamedCall,
+    Phases,
+    Spec,
+    as_stated,
+    by_itself,
+    by_phases,
+    counted,
+    the_value,
+)
+from craton.plan.operators import AggregateCall
+from craton.plan.registry import (
+    ANY,
+    BOOLEANS,
+    DURATIONS,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    TEMPORALS,
+    Argument,
+    Cost,
+    Dtypes,
+    Kind,
+    NaNs,
+    Nulls,
+    Order,
+    always,
+    cast_to,
+    register,
+)
+
+_aggregate = partial(register, kind=Kind.AGGREGATE, order=Order.ANY, tiling=by_phases)
+
+
+# ---- sums and products ----
+
+
+def widest(dtypes: Dtypes) -> pl.DataType:
+    """The dtype in which numbers are added: 64 bits of integers, else their own."""
+    (dtype,) = dtypes
+    if dtype.is_unsigned_integer():
+        return pl.UInt64()
+    return pl.Int64() if dtype in INTEGERS or dtype in BOOLEANS else dtype
+
+
+def _total(call: AggregateCall) -> Phases:
+    """A sum or a product, null where fewer than ``min_count`` values are not missing."""
+    least = call.option("min_count", 0)
+    plain = AggregateCall(call.function, call.args, call.dtype)
+    found = by_itself(plain)
+    if least <= 0:
+        return found
+    partial, count = _counted(call.args[0])
+    enough = Call("ge", (count.final, Literal(least, INT)), BOOL)
+    final = Call("when", (enough, found.final, Literal(None, call.dtype)), call.dtype)
+    return Phases((*found.partial, *partial), (*found.combine, *count.combine), final)
+
+
+def _counted(arg: Expr) -> tuple[tuple[NamedCall, ...], Phases]:
+    found = counted(AggregateCall("count", (arg,), INT))
+    return found.partial, found
+
+
+def _at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
+    """A total, or null where fewer than ``min_count`` values are not missing."""
+    least = spec.option("min_count", 0)
+    return pl.when(arg.count() >= least).then(total) if least > 0 else total
+
+
+_total_of = partial(
+    _aggregate,
+    result=cast_to(NUMBERS, widest),
+    nulls=Nulls.SKIPPED,
+    nans=NaNs.PROPAGATED,
+    phases=_total,
+    one_row=the_value,
+    holds_values=False,
+    cost=Cost.VALUES,
+)
+
+
+@_total_of("sum", signature=(Argument("value", NUMBERS | BOOLEANS | DURATIONS),))
+def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    # 64-bit accumulation; the cast is free where the dtype is the same.
+    return _at_least(arg.cast(spec.dtype).sum(), arg, spec)
+
+
+@_total_of("product", signature=(Argument("value", NUMBERS | BOOLEANS),))
+def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    return _at_least(arg.cast(spec.dtype).product(), arg, spec)
+
+
+# ---- means ----
+
+
+def as_float(arg: Expr) -> Expr:
+    """An expression as 64-bit floats."""
+    return arg if dtype_of(arg) == FLOAT else Call("cast", (arg,), FLOAT)
+
+
+def is_plain_number(dtype: pl.DataType) -> bool:
+    """Whether values are numbers or truth values that floats carry."""
+    return dtype in NUMBERS or dtype in BOOLEANS
+
+
+def averaged(dtypes: Dtypes) -> pl.DataType:
+    """The dtype of a mean: floats of numbers, moments of dates."""
+    (dtype,) = dtypes
+    if dtype == pl.Date:
+        return pl.Datetime("us")
+    return dtype if dtype == pl.Float32 or dtype in TEMPORALS else FLOAT
+
+
+def _mean_in_phases(call: AggregateCall) -> Phases | None:
+    (arg,) = call.args
+    if not is_plain_number(dtype_of(arg)):
+        return None
+    total = by_itself(AggregateCall("sum", (as_float(arg),), FLOAT))
+    partial, count = _counted(arg)
+    mean = Call("truediv", (total.final, Call("cast", (count.final,), FLOAT)), FLOAT)
+    some = Call("gt", (count.final, Literal(0, INT)), BOOL)
+    final: Expr = Call("when", (some, mean, Literal(None, FLOAT)), FLOAT)
+    if call.dtype != FLOAT:
+        final = Call("cast", (final,), call.dtype)
+    return Phases((*total.partial, *partial), (*total.combine, *count.combine), final)
+
+
+@_aggregate(
+    "mean",
+    signature=(Argument("value", NUMBERS | BOOLEANS | TEMPORALS),),
+    result=cast_to(FLOATS, averaged),
+    nulls=Nulls.SKIPPED,
+    nans=NaNs.PROPAGATED,
+    phases=_mean_in_phases,
+    one_row=the_value,
+    holds_values=False,
+    cost=Cost.VALUES,
+)
+def _mean(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return as_stated(args[0].mean(), spec)
+
+
+# ---- counts ----
+
+_count_of = partial(_aggregate, result=cast_to(NUMBERS, INT), phases=counted, holds_values=False, cost=Cost.VALUES)
+
+
+def _flagged(test: Expr, call: AggregateCall) -> Expr:
+    return Call("cast", (test,), call.dtype)
+
+
+@_count_of(
+    "count",
+    signature=(Argument("value", ANY),),
+    nans=NaNs.VALUES,
+    nulls=Nulls.SKIPPED,
+    one_row=lambda call: _flagged(Call("not", (Call("is_null", call.args, BOOL),), BOOL), call),
+)
+def _count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].count().cast(spec.dtype)
+
+
+@_count_of(
+    "null_count",
+    signature=(Argument("value", ANY),),
+    nans=NaNs.VALUES,
+    nulls=Nulls.VALUES,
+    one_row=lambda call: _flagged(Call("is_null", call.args, BOOL), call),
+)
+def _null_count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].null_count().cast(spec.dtype)
+
+
+@_count_of("len", signature=(), nulls=Nulls.VALUES, nans=NaNs.NOT_ACCEPTED, one_row=lambda call: Literal(1, call.dtype))
+def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return pl.len().cast(spec.dtype)
+
+
+# ---- any and all ----
+
+
+@_aggregate(
+    "any",
+    "all",
+    signature=(Argument("value", BOOLEANS),),
+    result=always(BOOL),
+    nulls=Nulls.SKIPPED,
+    nans=NaNs.NOT_ACCEPTED,
+    phases=by_itself,
+    one_row=the_value,
+    holds_values=False,
+    cost=Cost.VALUES,
+)
+def _question(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].any() if spec.function == "any" else args[0].all()

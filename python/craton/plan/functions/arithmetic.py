@@ -1,0 +1,122 @@
+"""Arithmetic."""
+
+from __future__ import annotations
+
+import operator
+from functools import lru_cache
+
+import polars as pl
+
+from craton.plan.expr import dtype_of
+from craton.plan.functions.rowwise import rowwise
+from craton.plan.functions.strategies import Spec
+from craton.plan.registry import (
+    DURATIONS,
+    NUMBERS,
+    TEMPORALS,
+    Argument,
+    Cost,
+    Dtypes,
+    NaNs,
+    Nulls,
+    Result,
+    cast_to,
+    same,
+)
+
+_ARITHMETIC = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+}
+_OPERAND = NUMBERS | TEMPORALS
+
+
+def _arithmetic_result(name: str) -> Result:
+    """The kernel's rule; numbers are computed in any dtype of numbers that is stated."""
+
+    @lru_cache(maxsize=256)
+    def usual(dtypes: Dtypes) -> pl.DataType:
+        left, right = pl.col("left"), pl.col("right")
+        frame = pl.LazyFrame(schema=dict(zip(("left", "right"), dtypes, strict=True)))
+        return frame.select(value=_ARITHMETIC[name](left, right)).collect_schema()["value"]
+
+    return cast_to(NUMBERS, usual)
+
+
+def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    left, right = args
+    # Numbers are computed in the result's dtype, as NumPy does, where the operands' own dtype is another.
+    if spec.dtype.is_numeric():
+        left, right = (
+            arg if dtype_of(node) == spec.dtype or not dtype_of(node).is_numeric() else arg.cast(spec.dtype)
+            for arg, node in zip(args, spec.args, strict=True)
+        )
+    return _ARITHMETIC[spec.function](left, right)
+
+
+for _name in _ARITHMETIC:
+    rowwise(
+        _name,
+        signature=(Argument("left", _OPERAND), Argument("right", _OPERAND)),
+        result=_arithmetic_result(_name),
+        nulls=Nulls.PROPAGATED,
+        nans=NaNs.PROPAGATED,
+        cost=Cost.VALUES,
+    )(_arithmetic)
+
+
+@rowwise(
+    "pow",
+    signature=(Argument("base", NUMBERS), Argument("exponent", NUMBERS)),
+    result=cast_to(NUMBERS, pl.Float64()),
+    nulls=Nulls.PROPAGATED,
+    nans=NaNs.PROPAGATED,
+    cost=Cost.VALUES,
+)
+def _pow(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].cast(spec.dtype).pow(args[1])
+
+
+@rowwise(
+    "neg",
+    "abs",
+    signature=(Argument("value", NUMBERS | DURATIONS),),
+    result=same(),
+    nulls=Nulls.PROPAGATED,
+    nans=NaNs.PROPAGATED,
+    cost=Cost.VALUES,
+)
+def _unary(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].neg() if spec.function == "neg" else args[0].abs()
+
+
+@rowwise(
+    "round",
+    signature=(Argument("value", NUMBERS),),
+    result=same(),
+    nulls=Nulls.PROPAGATED,
+    nans=NaNs.PROPAGATED,
+    cost=Cost.VALUES,
+)
+def _round(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].round(spec.option("decimals", 0), mode="half_to_even")
+
+
+@rowwise(
+    "clip",
+    signature=(
+        Argument("value", _OPERAND),
+        Argument("least", _OPERAND, scalar=True),
+        Argument("most", _OPERAND, scalar=True),
+    ),
+    result=same(),
+    nulls=Nulls.PROPAGATED,
+    nans=NaNs.PROPAGATED,
+    cost=Cost.VALUES,
+)
+def _clip(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].clip(args[1], args[2])

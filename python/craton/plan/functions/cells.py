@@ -1,0 +1,129 @@
+"""Missing values, casts, choices, and Python functions, cell by cell."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from craton.plan.expr import Literal
+from craton.plan.functions.rowwise import rowwise
+from craton.plan.functions.strategies import Spec
+from craton.plan.registry import (
+    ANY,
+    BOOLEANS,
+    FLOATS,
+    TEXTS,
+    Argument,
+    Cost,
+    NaNs,
+    Nulls,
+    agreed,
+    always,
+    cast_to,
+    same,
+)
+
+
+@rowwise(
+    "fill_null",
+    signature=(Argument("value", ANY), Argument("filling", ANY)),
+    result=same(),
+    nulls=Nulls.VALUES,
+    nans=NaNs.VALUES,
+    cost=Cost.VALUES,
+)
+def _fill_null(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].fill_null(args[1])
+
+
+@rowwise(
+    "fill_nan",
+    signature=(Argument("value", FLOATS), Argument("filling", FLOATS)),
+    result=same(),
+    nulls=Nulls.VALUES,
+    nans=NaNs.VALUES,
+    cost=Cost.VALUES,
+)
+def _fill_nan(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    filling = spec.args[1]
+    if isinstance(filling, Literal) and filling.value is None:
+        # Cheaper than fill_nan: one mask, null (so not kept) where the value is null already.
+        return pl.when(args[0].is_not_nan()).then(args[0])
+    return args[0].fill_nan(args[1])
+
+
+@rowwise(
+    "coalesce",
+    signature=(Argument("values", ANY, repeated=True),),
+    result=same(),
+    nulls=Nulls.VALUES,
+    nans=NaNs.VALUES,
+    cost=Cost.VALUES,
+)
+def _coalesce(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return pl.coalesce(args)
+
+
+@rowwise(
+    "cast",
+    signature=(Argument("value", ANY),),
+    result=cast_to(ANY, lambda dtypes: dtypes[0]),
+    nulls=Nulls.PROPAGATED,
+    nans=NaNs.VALUES,
+    cost=Cost.VALUES,
+)
+def _cast(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    wrap = bool(spec.option("wrap", False))
+    return args[0].cast(spec.dtype, wrap_numerical=wrap)
+
+
+@rowwise(
+    "when",
+    signature=(Argument("condition", BOOLEANS), Argument("then", ANY), Argument("otherwise", ANY)),
+    result=agreed(1, 2),
+    nulls=Nulls.VALUES,
+    nans=NaNs.VALUES,
+    cost=Cost.VALUES,
+)
+def _when(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    condition, then, otherwise = args
+    return pl.when(condition).then(then).otherwise(otherwise)
+
+
+@rowwise(
+    "map_values",
+    signature=(Argument("value", ANY), Argument("keys", ANY, scalar=True), Argument("values", ANY, scalar=True)),
+    result=cast_to(ANY, lambda dtypes: dtypes[2]),
+    nulls=Nulls.VALUES,
+    nans=NaNs.VALUES,
+    cost=Cost.VALUES,
+)
+def _map_values(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """``map_values(x, keys, values)``: the value beside the equal key, null where there is none."""
+    return args[0].replace_strict(args[1], args[2], default=None, return_dtype=spec.dtype)
+
+
+@rowwise(
+    "batch",
+    signature=(Argument("columns", ANY, optional=True, repeated=True),),
+    result=cast_to(ANY, lambda dtypes: dtypes[0]),
+    nulls=Nulls.VALUES,
+    nans=NaNs.VALUES,
+    cost=Cost.PYTHON,
+)
+def _batch(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """``payload.run(columns)`` on each batch of rows."""
+    run = spec.payload.run  # type: ignore[union-attr]
+    return pl.map_batches(args, run, return_dtype=spec.dtype, is_elementwise=True)
+
+
+@rowwise(
+    "concat_str",
+    signature=(Argument("texts", TEXTS, repeated=True),),
+    result=always(pl.String()),
+    nulls=Nulls.PROPAGATED,
+    nans=NaNs.NOT_ACCEPTED,
+    cost=Cost.VALUES,
+)
+def _concat_str(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """The strings joined; null if one is null."""
+    return pl.concat_str(args, separator=spec.option("separator", ""))

@@ -1,0 +1,137 @@
+"""Medians and quantiles: aggregates of the values at some places among the sorted ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import ceil, floor
+
+import polars as pl
+
+from craton.plan.expr import dtype_of, options
+from craton.plan.functions.aggregates import averaged
+from craton.plan.functions.strategies import AllRows, Selected, Spec, as_stated
+from craton.plan.operators import AggregateCall
+from craton.plan.registry import (
+    BOOLEANS,
+    FLOATS,
+    NUMBERS,
+    ORDERED,
+    TEMPORALS,
+    Argument,
+    Cost,
+    Kind,
+    NaNs,
+    Nulls,
+    Order,
+    Strategy,
+    cast_to,
+    derived,
+    register,
+)
+
+#: How a quantile between two values is told, for which the two are enough.
+_BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
+
+_aggregate = partial(
+    register,
+    kind=Kind.AGGREGATE,
+    nulls=Nulls.SKIPPED,
+    nans=NaNs.GREATEST,
+    order=Order.ANY,
+    phases=None,
+    one_row=None,
+    holds_values=True,
+    cost=Cost.TABLE,
+)
+
+
+def _is_sampled(call: AggregateCall) -> bool:
+    """Whether values can go by sampled ranges."""
+    return dtype_of(call.args[0]) in NUMBERS | TEMPORALS and call.option("interpolation", "linear") in _BETWEEN
+
+
+# ---- medians ----
+
+
+def _median_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+    return sorted({(rows - 1) // 2, rows // 2}), call
+
+
+def _median_tiling(call: AggregateCall) -> Strategy:
+    return Selected(_median_places) if _is_sampled(call) else AllRows()
+
+
+@_aggregate(
+    "median",
+    signature=(Argument("value", NUMBERS | BOOLEANS | TEMPORALS),),
+    result=cast_to(FLOATS, averaged),
+    tiling=_median_tiling,
+)
+def _median(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    kind = dtype_of(spec.args[0])
+    if kind.is_temporal():
+        return as_stated(arg.median(), spec)
+    # Half the sum of the two in the middle; the kernel's own adds half their distance, which two infinities have not.
+    number = arg if kind.is_float() else arg.cast(pl.Float64)
+    return as_stated(number.quantile(0.5, interpolation="midpoint"), spec)
+
+
+# ---- quantiles ----
+
+
+def _quantile_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+    place = (rows - 1) * call.option("q")
+    share = place - floor(place)
+    return sorted({floor(place), ceil(place)}), replace(call, options=options(**{**dict(call.options), "q": share}))
+
+
+def _quantile_tiling(call: AggregateCall) -> Strategy:
+    return Selected(_quantile_places) if _is_sampled(call) else AllRows()
+
+
+@_aggregate(
+    "quantile",
+    signature=(Argument("value", NUMBERS),),
+    result=cast_to(NUMBERS, averaged),  # integers, where the lower or the higher of two is taken
+    tiling=_quantile_tiling,
+)
+def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return as_stated(args[0].quantile(spec.option("q"), interpolation=spec.option("interpolation", "linear")), spec)
+
+
+# ---- values beside shares ----
+
+
+def _statistics_places(call: AggregateCall, rows: int) -> tuple[list[int], AggregateCall]:
+    last = rows - 1
+    before = [floor(float(last) * share) for share in call.option("q")]
+    places = sorted({place for first in before for place in (first, min(first + 1, last))})
+    # As many values are left, and each share has to point between the same two of them.
+    numbers = [places.index(first) for first in before]
+    most = len(places) - 1
+    shares = tuple(1.0 if number == most else (number + 0.5) / most for number in numbers)
+    return places, replace(call, options=options(q=shares))
+
+
+def _statistics_tiling(call: AggregateCall) -> Strategy:
+    return Selected(_statistics_places) if _is_sampled(call) else AllRows()
+
+
+@_aggregate(
+    "order_statistics",
+    signature=(Argument("value", ORDERED),),
+    result=derived("lists of the values", lambda dtypes: pl.List(dtypes[0])),
+    tiling=_statistics_tiling,
+)
+def _order_statistics(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """For each share ``q``, the values before and after that share of the way through the sorted values."""
+    values = args[0].drop_nulls().sort()
+    last = values.len().cast(pl.Float64) - 1.0
+    places: list[pl.Expr] = []
+    for share in spec.option("q"):
+        before = (last * share).floor()
+        places += [before, pl.min_horizontal(before + 1.0, last)]
+    indices = pl.concat_list([place.clip(0.0).cast(pl.UInt32) for place in places])
+    return values.implode().list.gather(indices, null_on_oob=True)

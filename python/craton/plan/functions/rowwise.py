@@ -1,0 +1,27 @@
+"""The registration of row-wise functions: what they have in common, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from craton.plan.functions.strategies import EachRow
+from craton.plan.registry import Argument, Cost, Kind, Lowering, NaNs, Nulls, Order, Result, register
+
+
+def rowwise(
+    *names: str, signature: tuple[Argument, ...], result: Result, nulls: Nulls, nans: NaNs, cost: Cost
+) -> Callable[[Lowering], Lowering]:
+    """Register functions of single rows: the order of rows does not matter, and each tile is computed by itself."""
+    return _registered(*names, signature=signature, result=result, nulls=nulls, nans=nans, cost=cost)
+
+
+_registered = partial(
+    register,
+    kind=Kind.ROWWISE,
+    order=Order.ANY,
+    phases=None,
+    one_row=None,
+    tiling=lambda call: EachRow(),
+    holds_values=False,
+)
