@@ -13,7 +13,7 @@ from craton.plan.expr import has_window
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, Scan, Slice, Sort, schema
 from craton.plan.order import observed_order, topological
 from craton.plan.rules.prune import needed_columns
-from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
+from craton.plan.size import column_bytes, estimated_rows, row_bytes, scanned_bytes
 from craton.plan.sources import FileSource
 
 #: Bytes that the kernel has for each that an operator holds: copies, memory that is not given back yet. Measured, as are the others.
@@ -77,7 +77,7 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
             keys = set(op.subset or schema(op.input))
             held = _table(op, size(op, keys), DISTINCT_ROW)
         case Sort():
-            held = OVERHEAD * size(op) if observed and not first_only else 0
+            held = OVERHEAD * size(op.input) if observed and not first_only else 0
         case Project() if any(has_window(expr) for _, expr in op.columns):
             held = OVERHEAD * (size(op.input) + size(op))
         case _:
@@ -93,7 +93,7 @@ def _table(op: Operator, nbytes: int, row: int = TABLE_ROW) -> int:
 def _bytes(op: Operator, needed: Set[str]) -> int:
     """The bytes of those columns of an operator's rows that something above reads."""
     columns = schema(op)
-    return estimated_rows(op) * sum(value_bytes(columns[name]) for name in needed if name in columns)
+    return estimated_rows(op) * sum(column_bytes(op, name) for name in needed if name in columns)
 
 
 def file_bytes(plan: Operator) -> int:
@@ -102,7 +102,7 @@ def file_bytes(plan: Operator) -> int:
     for op in topological(plan):  # a slice comes before what it is of
         if isinstance(op, Slice) and _of_files(op.input):
             counted.add(op.input)
-            total += estimated_rows(op) * sum(map(value_bytes, schema(op).values()))
+            total += estimated_rows(op) * row_bytes(op)
         elif op not in counted and _of_files(op):
             total += scanned_bytes(op)
     return total

@@ -16,9 +16,9 @@ from craton.errors import SourceChanged
 from craton.lower.held import version_of
 from craton.lower.tiled.tiles import HIDDEN, TileSource, bind
 from craton.lower.whole import OrderKey, lower
-from craton.plan.operators import Operator, Scan, schema
+from craton.plan.operators import Operator, Scan
 from craton.plan.order import topological
-from craton.plan.size import value_bytes
+from craton.plan.size import row_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.schedule.tasks import Input, Sink
 from craton.store.frames import frame_of
@@ -89,7 +89,7 @@ class Sampled:
         """Write the rows as they are, if they are kept, and return the sample."""
         if self.kept:
             Keep().write(frame, sink)
-        return frame.select(self.names).gather_every(max(1, -(-frame.height // self.most)))
+        return compact(frame.select(self.names).gather_every(max(1, -(-frame.height // self.most))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,10 @@ class StageWork:
         _check_files(self.plan)
         columns = _slot_columns(self.plan)
         given: dict[int, list[pl.DataFrame]] = {slot: [] for slot in columns}
+        read: dict[int, list[Input]] = {slot: [] for slot in columns}
         for slot, rows in zip(self.slots, inputs, strict=True):
+            if slot in columns:
+                read[slot].append(rows)
             if rows.rows and slot in columns:
                 given[slot].append(from_arrow(rows.table(), dict(columns[slot])))
         sources: dict[int, Source] = {
@@ -247,10 +250,14 @@ class StageWork:
         # Joins stand in the order that measured sizes have given them.
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
         if self.batch_bytes and not isinstance(self.exchange, Sampled | Counted):
-            return self._stream(plan, sink)
+            widths = [
+                sum(rows.nbytes for rows in given) // max(sum(rows.rows for rows in given), 1)
+                for given in read.values()
+            ]
+            return self._stream(plan, sink, max(row_bytes(self.plan), sum(widths)) or 1)
         return self.exchange.write(plan.collect(engine="streaming"), sink)
 
-    def _stream(self, plan: pl.LazyFrame, sink: Sink) -> None:
+    def _stream(self, plan: pl.LazyFrame, sink: Sink, row_bytes: int) -> None:
         failed: list[BaseException] = []
 
         def write(batch: pl.DataFrame) -> bool:
@@ -261,7 +268,6 @@ class StageWork:
                 return True
             return False
 
-        row_bytes = sum(map(value_bytes, schema(self.plan).values())) or 1
         rows = max(self.batch_bytes // row_bytes, _FEWEST_ROWS)
         plan.sink_batches(write, chunk_size=rows, lazy=True).collect(engine="streaming")
         if failed:
@@ -308,6 +314,13 @@ def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame
 def to_arrow(frame: pl.DataFrame) -> pa.Table:
     """A frame as a table of the same types, without copying."""
     return frame.to_arrow(compat_level=pl.CompatLevel.newest())
+
+
+def compact(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose text has memory of its own, as long as it is: that of rows which were picked is all that they were picked from."""
+    if not any(dtype in (pl.String(), pl.Binary()) for dtype in frame.schema.values()):
+        return frame
+    return from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest()), dict(frame.schema))
 
 
 def copy_of(frame: pl.DataFrame) -> pl.DataFrame:
