@@ -183,7 +183,8 @@ def _typed(source: FileSource, names: Collection[str]) -> list[tuple[str, str]]:
 
 
 def _bytes(source: FileSource, name: str) -> float:
-    return value_bytes(dict(source.columns)[name]) * (source.rows or UNKNOWN_ROWS)
+    width = max(value_bytes(dict(source.columns)[name]), dict(source.text_bytes).get(name, 0))
+    return width * (source.rows or UNKNOWN_ROWS)
 
 
 def _file(source: FileSource) -> DecodedFile:

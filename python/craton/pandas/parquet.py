@@ -22,7 +22,7 @@ from pandas._config import using_string_dtype
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj
-from craton.pandas.footers import Footer, local_footer
+from craton.pandas.footers import Footer, local_footer, text_bytes
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
@@ -178,6 +178,7 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
         held.versions,
         options(**named),
         rows=rows,
+        text_bytes=text_bytes(stored.footers, physicals),
         reopen=reopen if location.filesystem is None else None,
         storage_options=None if not location.store else dict(location.store),
         filesystem=through,

@@ -12,15 +12,19 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.execute import count_rows, make_index
 from craton.pandas.run import execute, sink
 from craton.pandas.view import IndexSpec, View
 from craton.pandas.written import Rows, arrow_batch, batches_of, rows_of, rows_over, write_batches
 from craton.plan import build
+from craton.plan.size import row_bytes
 
 #: Rows of a record batch, and of a row group where pyarrow writes.
 BATCH_ROWS = 1 << 17
+#: Rows of a row group where the kernel writes; the fewest that it is told to write; of the memory limit, the part of a row group.
+KERNEL_GROUP, _LEAST_GROUP, _HELD_GROUPS = 1 << 18, 1 << 10, 16
 _COMPRESSIONS = {"snappy", "gzip", "brotli", "lz4", "zstd", None}
 _OLDEST = pl.CompatLevel.oldest()
 #: Compressions whose names mean the same to the kernel's writer, which is faster.
@@ -57,7 +61,7 @@ def write_parquet(
         _write_folder(rows, schema, path, compression, partitions, group)
     elif isinstance(path, str) and compression in _KERNEL and _same_types(rows, schema):
         metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-        named: dict[str, Any] = {"compression": _KERNEL[compression], "row_group_size": group}
+        named: dict[str, Any] = {"compression": _KERNEL[compression], "row_group_size": group or _group_rows(rows)}
         renamed = dict(zip(rows.names, schema.names, strict=True))
         casts = [pl.col(name).alias(renamed[name]) for name in rows.names]
         sink(
@@ -73,6 +77,12 @@ def write_parquet(
                 lambda batch: writer.write_table(arrow_batch(rows, batch, schema), row_group_size=group or BATCH_ROWS),
                 group or BATCH_ROWS,
             )
+
+
+def _group_rows(rows: Rows) -> int | None:
+    """Rows of a row group, of which the kernel holds some, where rows are long and memory is short; None for its own choice."""
+    most = options.memory_limit // _HELD_GROUPS // max(row_bytes(rows.plan), 1)
+    return None if most >= KERNEL_GROUP else max(most, _LEAST_GROUP)
 
 
 def _write_folder(

@@ -12,7 +12,7 @@ from craton.plan.operators import Aggregate, Distinct, Join, Operator, Scan, Sli
 from craton.plan.order import observed_order
 from craton.plan.registry import FUNCTIONS
 from craton.plan.rules.prune import needed_columns
-from craton.plan.size import estimated_rows, scanned_bytes, value_bytes
+from craton.plan.size import column_bytes, estimated_rows, row_bytes, scanned_bytes
 from craton.plan.sources import FileSource
 from craton.plan.visit import readers, topological
 
@@ -74,7 +74,7 @@ def _held(op: Operator, size: Callable[..., int], observed: bool, first_only: bo
             keys = set(op.subset or schema(op.input))
             held = _table(op, size(op, keys), DISTINCT_ROW)
         case Sort():
-            held = OVERHEAD * size(op) if observed and not first_only else 0
+            held = OVERHEAD * size(op.input) if observed and not first_only else 0
         case Window():
             held = OVERHEAD * (size(op.input) + size(op))
         case _:
@@ -95,7 +95,7 @@ def _table(op: Operator, nbytes: int, row: int = TABLE_ROW) -> int:
 def _bytes(op: Operator, needed: Set[str]) -> int:
     """The bytes of those columns of an operator's rows that something above reads."""
     columns = schema(op)
-    return estimated_rows(op) * sum(value_bytes(columns[name]) for name in needed if name in columns)
+    return estimated_rows(op) * sum(column_bytes(op, name) for name in needed if name in columns)
 
 
 def file_bytes(plan: Operator) -> int:
@@ -104,7 +104,7 @@ def file_bytes(plan: Operator) -> int:
     for op in topological(plan):  # a slice comes before what it is of
         if isinstance(op, Slice) and _of_files(op.input):
             counted.add(op.input)
-            total += estimated_rows(op) * sum(map(value_bytes, schema(op).values()))
+            total += estimated_rows(op) * row_bytes(op)
         elif op not in counted and _of_files(op):
             total += scanned_bytes(op)
     return total

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import polars as pl
 
-from craton.plan.expr import Call, Column, Expr, conjuncts
+from craton.plan.expr import Call, Column, Expr, conjuncts, roots
 from craton.plan.operators import (
     Aggregate,
     Attach,
@@ -29,7 +29,7 @@ from craton.plan.operators import (
     Window,
     schema,
 )
-from craton.plan.sources import KeptSource, MemorySource
+from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.plan.visit import derived
 
 UNKNOWN_ROWS = 1_000_000
@@ -186,6 +186,49 @@ def value_bytes(dtype: pl.DataType) -> int:
     return 8 if dtype.is_numeric() or dtype.is_temporal() else TEXT_BYTES
 
 
+_column_bytes: WeakKeyDictionary[Operator, dict[str, int]] = WeakKeyDictionary()
+
+
+def column_bytes(op: Operator, name: str) -> int:
+    """The bytes that a value of one of an operator's columns is expected to have in memory.
+
+    Text is as long as the text that it is made of, as far as file metadata tells that.
+    """
+    dtype = schema(op)[name]
+    if value_bytes(dtype) != TEXT_BYTES:
+        return value_bytes(dtype)
+    known = _column_bytes.setdefault(op, {})
+    if name not in known:
+        known[name] = _text_bytes(op, name)
+    return known[name]
+
+
+def row_bytes(op: Operator) -> int:
+    """The bytes that a row of an operator is expected to have in memory."""
+    return sum(column_bytes(op, name) for name in schema(op))
+
+
+def _text_bytes(op: Operator, name: str) -> int:
+    match op:
+        case Scan(source=FileSource()):
+            return dict(op.source.text_bytes).get(name, TEXT_BYTES)  # type: ignore[attr-defined]
+        case Project():
+            return _made_of(op.input, dict(op.columns)[name])
+        case Aggregate():
+            calls = dict(op.aggregates)
+            if name not in calls:
+                return _made_of(op.input, dict(op.keys)[name])
+            return max((_made_of(op.input, arg) for arg in calls[name].args), default=TEXT_BYTES)
+        case _:
+            found = [column_bytes(part, name) for part in op.inputs if name in schema(part)]
+            return max(found, default=TEXT_BYTES)
+
+
+def _made_of(op: Operator, expr: Expr) -> int:
+    columns = schema(op)
+    return max((column_bytes(op, name) for name in roots(expr) if name in columns), default=0) or TEXT_BYTES
+
+
 def scanned_bytes(op: Operator) -> int:
     """The bytes that the columns of a scan are expected to have in memory."""
-    return int(sum(map(value_bytes, schema(op).values())) * estimate(op).rows)
+    return int(row_bytes(op) * estimate(op).rows)

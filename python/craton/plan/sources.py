@@ -38,6 +38,8 @@ class FileSource(Source):
         Options for the reader, as :mod:`craton.lower` knows them.
     rows
         Rows in all files, if the metadata tells.
+    text_bytes
+        Bytes that a value has in memory, about, of columns of text whose metadata tells.
     reopen
         Lets pandas read the same; called when a run fails, so that the user gets pandas' error.
     storage_options
@@ -54,6 +56,7 @@ class FileSource(Source):
     versions: tuple[Any, ...] = ()
     options: Options = ()
     rows: int | None = field(default=None, compare=False)
+    text_bytes: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
     reopen: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     storage_options: Any = field(default=None, compare=False, repr=False)
     filesystem: Any = field(default=None, compare=False, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,7 @@ class InlineRunner:
         self._where: dict[int, Stored] = {}
         self._sets: dict[int, LocalitySet] = {}
         self._meter = Meter()
+        self._read = 0
         self._runs: dict[int, tuple[Sequence[Task], dict[int, Output]]] = {}
 
     @property
@@ -141,11 +143,20 @@ class InlineRunner:
             if need:
                 memory = self._meter.end()
             if frugal:
+                self._let_go(read)
                 give_back()
         seconds = time.perf_counter() - began
         self._keep(task.key, stored, sink)
         band, started = number % len(self._bands), time.time() - seconds
         return Output(task.key, stored.sizes(), value, seconds, memory, band, started, read)
+
+    def _let_go(self, nbytes: int) -> None:
+        """Collect circles of objects after a task that has read so many bytes: what they refer to is pinned in the store still."""
+        self._read += nbytes
+        full = self._read >= self._kernel_memory >> 2
+        gc.collect(2 if full else 1)
+        if full:
+            self._read = 0
 
     def _keep(self, key: int, stored: Stored, sink: PageSink) -> None:
         if sink.pages is not None:

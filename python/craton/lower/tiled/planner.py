@@ -44,7 +44,7 @@ from craton.plan.names import HIDDEN, hidden_name
 from craton.plan.operators import Operator, Project, RowNumber, Scan, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns
-from craton.plan.size import estimated_rows, value_bytes
+from craton.plan.size import column_bytes, estimated_rows
 from craton.plan.visit import readers, topological
 from craton.schedule.tasks import Band, Output, Part, Read, Runner, Task, Traffic, new_key
 
@@ -58,8 +58,8 @@ _SHARE = 24
 _LEAST_TILE = 128 << 10
 #: A part is skewed from this many times the median part on.
 SKEWED = 4
-#: Of each tile, so many rows are sampled for each range that a sort makes.
-_SAMPLES = 64
+#: So many rows are sampled for each range that a sort makes; of all tiles together, so many times as many.
+_SAMPLES, _OVERSAMPLED = 64, 4
 #: Rows at rest that are numbered are cut into ranges of their numbers at some of so many places.
 _CUTS = 240
 
@@ -343,12 +343,13 @@ class Tiling:
         needed = self._needed.get(op, columns.keys())
         return tuple(name for name in columns if name in needed) or tuple(columns)[:1]
 
-    def expected_bytes(self, op: Operator, tiles: Tiles) -> int:
-        """The bytes of an operator's rows: exact if they are at rest, else estimated."""
+    def expected_bytes(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> int:
+        """The bytes of an operator's rows, with columns that are needed beside: exact if they are at rest, else estimated."""
         if tiles.sizes is not None:
             return tiles.nbytes
-        columns = schema(op)
-        return estimated_rows(op) * sum(value_bytes(columns[name]) for name in self.columns(op))
+        there, plan = schema(op), tiles.segments[0].plan
+        names = dict.fromkeys((*self.columns(op), *extra))
+        return estimated_rows(op) * sum(column_bytes(op if name in there else plan, name) for name in names)
 
     def parts(self, nbytes: int) -> int:
         """How many parts an exchange of that many bytes has."""
@@ -585,7 +586,7 @@ class Tiling:
         wanted = tiles.then(lambda plan: selected(plan, columns))
         ordered = self.observed(op) and tiles.in_place
         read = tiles.read
-        nbytes = sum(size.nbytes for size in read) if read else self.expected_bytes(op, tiles)
+        nbytes = sum(size.nbytes for size in read) if read else self.expected_bytes(op, tiles, by)
         parts = self.parts(nbytes)
         known = keys == tiles.order and not self.settings.batch_bytes
         boundaries = _known_boundaries(tiles, parts) if known else None
@@ -599,16 +600,17 @@ class Tiling:
             return await self.by_range(op, replace(found, order=order), order, extra)
         if read and nbytes > self.settings.collapse_bytes:
             # What only renames and numbers rows is computed again, rather than written twice.
-            sampled = Sampled(by, _SAMPLES * parts, kept=False)
+            sampled = Sampled(by, _samples(len(tiles), parts), kept=False)
             outputs = await self.run_all(
                 op, kept(tiles.then(lambda plan: selected(plan, by))), sampled, ordered=ordered
             )
             boundaries = _boundaries([output.value for output in outputs], [size.rows for size in read], keys, parts)
         else:
-            outputs = await self.run_all(op, wanted, Sampled(by, _SAMPLES * parts), ordered=ordered)
+            outputs = await self.run_all(op, wanted, Sampled(by, _samples(len(tiles), parts)), ordered=ordered)
             wanted = self.resting(columns, outputs, order=tiles.order, tied=tiles.tied)
             if wanted.nbytes <= self.settings.collapse_bytes:
                 return self.gathered(wanted)
+            parts = self.parts(wanted.nbytes)
             boundaries = _boundaries(
                 [output.value for output in outputs], [output.rows for output in outputs], keys, parts
             )
@@ -673,6 +675,11 @@ def _known_boundaries(tiles: Tiles, parts: int) -> pl.DataFrame | None:
     count = len(key.cuts) + 1
     picked = [key.cuts[count * i // parts - 1] for i in range(1, parts)]
     return pl.DataFrame({key.name: picked}, schema={key.name: tiles.schema[key.name]})
+
+
+def _samples(tiles: int, parts: int) -> int:
+    """How many rows of each tile are sampled: enough of one that has all rows of a range, and of all together."""
+    return max(min(_SAMPLES * parts, _OVERSAMPLED * _SAMPLES * parts // tiles), _SAMPLES)
 
 
 def _boundaries(

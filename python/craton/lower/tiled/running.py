@@ -16,6 +16,7 @@ from craton.cluster.sessions import Session, current
 from craton.command import readable
 from craton.kernel.progress import progress
 from craton.lower.tiled.planner import Settings, Tiling
+from craton.lower.tiled.stage import compact, copy_of
 from craton.plan.operators import Operator, Scan, schema
 from craton.plan.size import scanned_bytes
 from craton.plan.sources import SharedSource
@@ -139,6 +140,8 @@ class TiledEngine:
                 try:
                     for number in range(len(tiles)):
                         frame = self.call(tiling.frame(tiles, number))
+                        # The kernel may have several under way: the store keeps its memory for those that are still to be read.
+                        frame = copy_of(compact(frame)) if self.bounded else frame
                         frame = frame if columns is None else frame.select(columns)
                         frame = frame if predicate is None else frame.filter(predicate)
                         if rows is not None:

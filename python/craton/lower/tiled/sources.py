@@ -51,7 +51,8 @@ def cut(scan: Scan, tiles: int, tile_bytes: int) -> list[Operator] | None:
     if not total:
         return [_whole(scan)]
     read = set(scan.columns) | (roots(scan.predicate) if scan.predicate is not None else set())
-    row_bytes = sum(value_bytes(dtype) for name, dtype in source.columns if name in read) or 1
+    texts = dict(source.text_bytes) if isinstance(source, FileSource) else {}
+    row_bytes = sum(texts.get(name) or value_bytes(dtype) for name, dtype in source.columns if name in read) or 1
     wanted = min(max(tiles, -(-total * row_bytes // tile_bytes)), total)
     return [_piece(scan, piece, groups) for piece in _pieces(groups, total, wanted)]
 

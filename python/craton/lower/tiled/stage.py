@@ -16,8 +16,8 @@ from craton.lower.held import check_files
 from craton.lower.tiled.tiles import TileSource, bind
 from craton.lower.whole import OrderKey
 from craton.plan.names import HIDDEN
-from craton.plan.operators import Operator, Scan, schema
-from craton.plan.size import value_bytes
+from craton.plan.operators import Operator, Scan
+from craton.plan.size import row_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.plan.visit import topological
 from craton.schedule.tasks import Input, Sink
@@ -89,7 +89,7 @@ class Sampled:
         """Write the rows as they are, if they are kept, and return the sample."""
         if self.kept:
             Keep().write(frame, sink)
-        return frame.select(self.names).gather_every(max(1, -(-frame.height // self.most)))
+        return compact(frame.select(self.names).gather_every(max(1, -(-frame.height // self.most))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,10 @@ class StageWork:
         _check_files(self.plan)
         columns = _slot_columns(self.plan)
         given: dict[int, list[pl.DataFrame]] = {slot: [] for slot in columns}
+        read: dict[int, list[Input]] = {slot: [] for slot in columns}
         for slot, rows in zip(self.slots, inputs, strict=True):
+            if slot in columns:
+                read[slot].append(rows)
             if rows.rows and slot in columns:
                 given[slot].append(from_arrow(rows.table(), dict(columns[slot])))
         sources: dict[int, Source] = {
@@ -251,13 +254,17 @@ class StageWork:
         plan = lower(bind(self.plan, sources), ordered=self.ordered, rearranged=False)
         told = None
         if self.batch_bytes and not isinstance(self.exchange, Sampled | Counted):
-            self._stream(plan, sink)
+            widths = [
+                sum(rows.nbytes for rows in given) // max(sum(rows.rows for rows in given), 1)
+                for given in read.values()
+            ]
+            self._stream(plan, sink, max(row_bytes(self.plan), sum(widths)) or 1)
         else:
             told = self.exchange.write(plan.collect(engine="streaming"), sink)
         _check_files(self.plan)
         return told
 
-    def _stream(self, plan: pl.LazyFrame, sink: Sink) -> None:
+    def _stream(self, plan: pl.LazyFrame, sink: Sink, row_bytes: int) -> None:
         failed: list[BaseException] = []
 
         def write(batch: pl.DataFrame) -> bool:
@@ -268,7 +275,6 @@ class StageWork:
                 return True
             return False
 
-        row_bytes = sum(map(value_bytes, schema(self.plan).values())) or 1
         rows = max(self.batch_bytes // row_bytes, _FEWEST_ROWS)
         plan.sink_batches(write, chunk_size=rows, lazy=True).collect(engine="streaming")
         if failed:
@@ -307,6 +313,13 @@ def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame
 def to_arrow(frame: pl.DataFrame) -> pa.Table:
     """A frame as a table of the same types, without copying."""
     return frame.to_arrow(compat_level=pl.CompatLevel.newest())
+
+
+def compact(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose text has memory of its own, as long as it is: that of rows which were picked is all that they were picked from."""
+    if not any(dtype in (pl.String(), pl.Binary()) for dtype in frame.schema.values()):
+        return frame
+    return from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest()), dict(frame.schema))
 
 
 def copy_of(frame: pl.DataFrame) -> pl.DataFrame:
