@@ -169,7 +169,9 @@ def test_program(program: str, data: tuple[Any, Any, Any, Any]) -> None:
         same(PROGRAMS[program](craton.pandas, ours, our_other), expected)
 
 
-LARGE = pandas.DataFrame({"k": [1, 1, 1, None, 2, 1], "v": [2**53 + 1, 1, 1, 5, 2**62, 3], "u": [2**40, 2**30, 7, 1, 1, 9]})
+LARGE = pandas.DataFrame(
+    {"k": [1, 1, 1, None, 2, 1], "v": [2**53 + 1, 1, 1, 5, 2**62, 3], "u": [2**40, 2**30, 7, 1, 1, 9]}
+)
 
 
 @pytest.mark.parametrize("keys", ["all", "some missing"])
