@@ -11,18 +11,28 @@ import sys
 
 #: The modules that `import craton.pandas` loads, by package.
 LOADED = {
-    "craton": "_native callers cluster config errors events fallbacks forks imported kernel lower pandas plan store",
+    "craton": """
+        _native callers cluster config errors events fallbacks forks imported kernel locks lower pandas plan
+        store
+    """,
     "craton.kernel": "memory progress run",
-    "craton.lower": "bounded engines results",
+    "craton.lower": "bounded engines held results",
     "craton.pandas": """
-        accessors align arithmetic axes batches calling calling_methods casting cells concatenation convert counterparts
-        counting dates deprecations dtypes duplicates elementwise execute filling frame frame_columns frame_facts functions
-        grouping indexers inherit lazy mapping membership merge_index merge_keys merging native operators parsing persisting
+        accessors align arithmetic axes batch_rows batches calling calling_methods casting cells concatenation convert counterparts
+        counting dates deprecations dtypes duplicates elementwise evaluations execute filling frame frame_columns frame_facts functions
+        grouping indexers inherit lazy living mapping membership merge_index merge_keys merging native operators parsing persisting
         printing query questions reductions regexes relational relational_calls relational_series reshaping row_labels rows
-        run selection series series_facts setting sharing sinks sorting stack statistics strings tables templates ufuncs
+        run scanning selection series series_facts setting sharing sinks sorting stack statistics strings tables templates ufuncs
         view windows
         """,
-    "craton.plan": "expr functions memory node operators order origin rules size sources stages",
+    "craton.plan": """
+        build expr functions memory names node operators ops order origin protocol registry rules size sources stages visit
+    """,
+    "craton.plan.functions": """
+        aggregates arithmetic cells dates distinct extremes logic moments neighbours order_statistics picks ranks rowwise
+        running strategies strings
+    """,
+    "craton.plan.ops": "combining grouping rowwise selecting",
     "craton.plan.rules": "distinct_counts fuse group_rows memberships prune pushdown sideways unnest",
     "craton.store": "frames process sets shuffle store",
 }
