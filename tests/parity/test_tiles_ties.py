@@ -139,3 +139,27 @@ def test_groups_of_few_rows_go_by_ranges() -> None:
     missing = frame.assign(key=frame["key"].astype("Int64").mask(frame["value"] == 3))
     for dropna in (True, False):
         tiled(lambda pd, df, dropna=dropna: df.groupby("key", dropna=dropna)["value"].sum(), missing)
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 3, 7])
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("position", ["first", "last"])
+@pytest.mark.parametrize("missing", [1, 5, 12])
+def test_integer_keys_that_are_missing_are_there_once(tiles: int, ascending: bool, position: str, missing: int) -> None:
+    """Where many keys are missing, a boundary between ranges is, too; most tiles have none that are missing."""
+    keys = [None] * missing + sorted((i * 7) % 5 for i in range(15))
+    frame = pandas.DataFrame({"k": pandas.array(keys[::-1], dtype="Int64"), "x": range(len(keys))})
+    frame = pandas.concat([frame.iloc[3:], frame.iloc[:3]])
+    programs = [
+        lambda pd, df: df.sort_values("k", ascending=ascending, na_position=position, kind="stable"),
+        lambda pd, df: df.sort_values("k", ascending=ascending, na_position=position, kind="stable")["x"].cumsum(),
+        lambda pd, df: df.groupby("k", dropna=False)["x"].sum(),
+        lambda pd, df: df.groupby("k", dropna=False)["x"].median().sum(),
+        lambda pd, df: (
+            df[df["k"].isna() | (df["k"] > 1)].sort_values(["k"], na_position=position, kind="stable")["x"].diff()
+        ),
+    ]
+    chosen = Settings(tiles=tiles, broadcast_bytes=1, collapse_bytes=0)
+    with using(TiledEngine(InlineRunner(), settings=chosen, least_bytes=0)):
+        for program in programs:
+            check(program, frame, native=None)

@@ -355,5 +355,4 @@ VALUES: dict[str, Callable[..., Any]] = {
     "str_ends_with": str.endswith,
     "str_slice": lambda a: a[1:],
     "str_len": len,
-    "str_replace": lambda a, b, c: a.replace(b, c) if b else None,
 }

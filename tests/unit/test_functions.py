@@ -22,7 +22,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from function_oracles import AGGREGATES, WINDOWS, is_nan
+from function_oracles import AGGREGATES, VALUES, WINDOWS, is_nan
 
 from craton.errors import PlanError
 from craton.lower import lower
@@ -31,7 +31,7 @@ from craton.lower.tiled.running import TiledEngine
 from craton.plan.expr import Call, Column, Expr, Options, WindowCall, is_cheap, options
 from craton.plan.functions.strategies import phases_of
 from craton.plan.memory import held_bytes
-from craton.plan.operators import Aggregate, AggregateCall, Operator, Scan, Window
+from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, Window
 from craton.plan.order import observed_order
 from craton.plan.registry import (
     FUNCTIONS,
@@ -408,3 +408,37 @@ def test_functions_of_few_values(name: str) -> None:
     dtypes = [dtype for dtype in dtypes_of(FUNCTIONS[name]) if dtype in (INT, FLOAT, BOOL, TEXT)][:3]
     for number, drawn in enumerate(CORNERS):
         _check(name, drawn, number, (3,), dtypes)
+
+
+# ---- row-wise functions, where plain Python has them ----
+
+ROW_OPTIONS = {"str_slice": options(offset=1), "str_contains": options(literal=True)}
+SIGNED = (pl.Int8(), INT, pl.Float32(), FLOAT)
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_rowwise_functions_of_columns_of_every_dtype(name: str) -> None:
+    record = FUNCTIONS[name]
+    count = len(record.signature) + record.signature[-1].repeated
+    calculates = name in ("add", "sub", "mul", "neg", "abs")
+    for dtype in SIGNED if calculates else POOLS:
+        kinds = [dtype if dtype in record.argument(i).accepts else BOOL for i in range(count)]
+        if any(kind not in record.argument(i).accepts for i, kind in enumerate(kinds)) or kinds[-1] != dtype:
+            continue
+        draw = random.Random(f"{name} {dtype}")
+        columns = [
+            pl.Series([draw.choice([*POOLS[kind], None]) for _ in range(25)], dtype=kind).alias(f"a{i}")
+            for i, kind in enumerate(kinds)
+        ]
+        args = tuple(Column(f"a{i}", kind) for i, kind in enumerate(kinds))
+        call = Call(name, args, usual(record, args), ROW_OPTIONS.get(name, ()))
+        plan = Project(scan(pl.DataFrame(columns)), (("v", call),))
+        given = list(zip(*map(listed, columns), strict=True))
+        for way, result in results(plan, (3,)):
+            assert result.schema["v"] == call.dtype, way
+            for values, got in zip(given, listed(result["v"]), strict=True):
+                if None not in values:
+                    expected = VALUES[name](*values)
+                    assert expected is None or agree(got, expected, call.dtype), (way, call, values, got, expected)
+                elif record.nulls is Nulls.PROPAGATED:
+                    assert got is None, (way, call, values)

@@ -42,7 +42,8 @@ def grouped(function: str = "sum", keys: tuple[str, ...] = ("name", "city", "age
     older: Expr = Call("add", (joined.column("age"), joined.column("age")), pl.Int64())
     columns = {name: joined.column(name) for name in schema(joined)} | {"age": older}
     below = Project(joined, tuple(columns.items()))
-    call = AggregateCall(function, () if function == "len" else (below.column(value),), pl.Int64())
+    dtype = pl.Float64() if function == "mean" else pl.Int64()
+    call = AggregateCall(function, () if function == "len" else (below.column(value),), dtype)
     return Aggregate(below, tuple((f"{key}!", below.column(key)) for key in keys), (("result", call),))
 
 

@@ -148,9 +148,10 @@ def test_a_side_that_has_all_its_keys_is_not_asked():
 def asked(source: pl.DataFrame | Scan, condition: Expr | None, function: str, test: str, value: int) -> Project:
     """The keys of items whose group passes a test."""
     items = replace(source, predicate=condition) if isinstance(source, Scan) else scan(source)
-    call = AggregateCall(function, (col(items, "s"),), pl.Int64())
+    dtype = pl.Float64() if function == "mean" else pl.Int64()
+    call = AggregateCall(function, () if function == "len" else (col(items, "s"),), dtype)
     groups = Aggregate(items, (("k", col(items, "k")),), (("x", call),))
-    chosen = Filter(groups, Call(test, (col(groups, "x"), Literal(value, pl.Int64())), pl.Boolean()))
+    chosen = Filter(groups, Call(test, (col(groups, "x"), Literal(value, dtype)), pl.Boolean()))
     return Project(chosen, (("value", col(chosen, "k")),))
 
 

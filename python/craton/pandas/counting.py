@@ -226,7 +226,7 @@ def _label_of_valid(self: Any, function: str) -> Any:
     """The label of the first or last row with a value; ``None`` if there is none."""
     held = resolved(view(self))
     place = scalar(held, AggregateCall(function, (held.values[0].clean.expr,), pl.Int64()))
-    return None if place is None else _label(self, place)
+    return None if place is None else self.index[int(place)]
 
 
 def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

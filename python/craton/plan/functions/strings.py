@@ -41,7 +41,7 @@ def _len(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @_text(
     "str_replace",
-    signature=(_VALUE, Argument("pattern", TEXTS), Argument("replacement", TEXTS)),
+    signature=(_VALUE, Argument("pattern", TEXTS, scalar=True), Argument("replacement", TEXTS, scalar=True)),
     result=always(pl.String()),
 )
 def _replace(args: list[pl.Expr], spec: Spec) -> pl.Expr:
