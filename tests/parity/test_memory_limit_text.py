@@ -124,7 +124,9 @@ def test_footers_tell_how_long_text_is(tmp_path: Path) -> None:
 
 def scan(width: int = 200) -> Scan:
     columns = (("s", TEXT), ("n", INT))
-    return Scan(FileSource(columns, "parquet", (f"{width}.parquet",), rows=1000, text_bytes=(("s", width),)), ("s", "n"))
+    return Scan(
+        FileSource(columns, "parquet", (f"{width}.parquet",), rows=1000, text_bytes=(("s", width),)), ("s", "n")
+    )
 
 
 def test_text_is_as_long_as_what_it_is_made_of() -> None:
