@@ -24,7 +24,7 @@ from craton.plan.size import row_bytes
 #: Rows of a record batch, and of a row group where pyarrow writes.
 BATCH_ROWS = 1 << 17
 #: Rows of a row group where the kernel writes; the fewest that it is told to write; of the memory limit, the part of a row group.
-KERNEL_GROUP, _LEAST_GROUP, _HELD_GROUPS = 1 << 18, 1 << 10, 16
+KERNEL_GROUP, _LEAST_GROUP, _HELD_GROUPS = 1 << 18, 1 << 10, 40
 _COMPRESSIONS = {"snappy", "gzip", "brotli", "lz4", "zstd", None}
 _OLDEST = pl.CompatLevel.oldest()
 #: Compressions whose names mean the same to the kernel's writer, which is faster.

@@ -26,6 +26,9 @@ from craton.store import default_store
 
 Call = Callable[[Coroutine[Any, Any, Any]], Any]
 
+#: Of rows that the kernel is given, so many pieces fit into its memory: it takes about ten before it is done with the first.
+_UNDERWAY = 40
+
 
 @dataclass(slots=True)
 class TiledEngine:
@@ -140,14 +143,15 @@ class TiledEngine:
                 try:
                     for number in range(len(tiles)):
                         frame = self.call(tiling.frame(tiles, number))
-                        # The kernel may have several under way: the store keeps its memory for those that are still to be read.
-                        frame = copy_of(compact(frame)) if self.bounded else frame
                         frame = frame if columns is None else frame.select(columns)
                         frame = frame if predicate is None else frame.filter(predicate)
                         if rows is not None:
                             frame = frame.head(rows)
                             rows -= frame.height
-                        yield frame
+                        if self.bounded:
+                            yield from _copies(frame, self.spared // _UNDERWAY)
+                        else:
+                            yield frame
                         if rows == 0:
                             return
                 except Exception as error:
@@ -169,6 +173,14 @@ class TiledEngine:
             frames.append(await tiling.result())
             tiling.ended(frames[-1].height)
         return frames
+
+
+def _copies(frame: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
+    """Pieces of about so many bytes, in memory of their own: the store has its own back for what is still to be read."""
+    count = -(-int(frame.estimated_size()) // max(most, 1))
+    rows = max(frame.height // max(count, 1), 1)
+    for start in range(0, frame.height, rows):
+        yield copy_of(compact(frame.slice(start, rows)))
 
 
 _current: TiledEngine | None = None
