@@ -13,12 +13,14 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 
+import polars as pl
+
 from craton import forks
 from craton.config import options
 from craton.lower.results import results
 from craton.pandas.living import live_views
 from craton.pandas.run import execute
-from craton.plan.expr import dtype_of
+from craton.plan.expr import Column, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, schema
 from craton.plan.rules.unnest import nested_plans
 from craton.plan.size import estimated_rows, value_bytes
@@ -48,10 +50,20 @@ def keep_rows(plans: Sequence[Operator]) -> None:
         return
     _forget_unused()
     for plan in plans:
-        while isinstance(plan, (Project, RowNumber)):
-            plan = plan.input
-        if _is_uncertain(plan):
-            _keep(plan)
+        groups = plan
+        while isinstance(groups, (Project, RowNumber)):
+            groups = groups.input
+        if _is_uncertain(groups):
+            _keep(groups, _known_rows(groups, plan))
+
+
+def _known_rows(groups: Operator, plan: Operator) -> pl.DataFrame | None:
+    """The rows of groups, of the remembered result of a plan that only names them anew; None if there is none."""
+    if not isinstance(plan, Project) or plan.input != groups:
+        return None
+    names = {expr.name: name for name, expr in plan.columns if isinstance(expr, Column)}
+    frame = results.get(plan) if names.keys() >= schema(groups).keys() else None
+    return None if frame is None else frame.select(pl.col(names[name]).alias(name) for name in schema(groups))
 
 
 def _uncertain(root: Operator) -> list[Operator]:
@@ -79,12 +91,11 @@ def _adds_floats(call: AggregateCall) -> bool:
     return call.function in _MOMENTS or (call.function in _SUMS and dtype_of(call.args[0]).is_float())
 
 
-def _keep(groups: Operator) -> None:
+def _keep(groups: Operator, rows: pl.DataFrame | None = None) -> None:
     columns = schema(groups)
     if groups.digest in _kept or estimated_rows(groups) * sum(map(value_bytes, columns.values())) > _most_bytes():
         return
-    (frame,) = execute([groups])
-    results.persist(groups, frame)
+    results.persist(groups, execute([groups])[0] if rows is None else rows)
     _watch(groups)
 
 

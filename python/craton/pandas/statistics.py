@@ -90,7 +90,7 @@ def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
 
 
 def _zone(dtype: DtypeObj) -> Any:
-    return dtype.pyarrow_dtype.tz if isinstance(dtype, pd.ArrowDtype) else getattr(dtype, "tz", None)
+    return getattr(dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else dtype, "tz", None)
 
 
 def _holds_bytes(dtype: DtypeObj) -> bool:
