@@ -338,7 +338,7 @@ VALUES: dict[str, Callable[..., Any]] = {
     "ge": lambda a, b: compare(a, b) >= 0,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
-    "xor": lambda a, b: a != b,
+    "xor": lambda a, b: a ^ b,
     "not": lambda a: not a,
     "is_null": lambda a: False,
     "is_nan": is_nan,

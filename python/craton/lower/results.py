@@ -106,13 +106,20 @@ class _Open:
 
 
 class ResultMemory:
-    """A bounded map from operators to their results."""
+    """A bounded map from operators to their results.
+
+    Attributes
+    ----------
+    cleared : int
+        How often all was forgotten.
+    """
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
         self._bytes = 0
         self._lock = forks.lock()
+        self.cleared = 0
 
     def get(self, plan: Operator, ordered: bool = True) -> pl.DataFrame | None:
         """The result of a plan, if all of it is remembered.
@@ -288,6 +295,7 @@ class ResultMemory:
             for digest in [digest for digest, known in self._known.items() if not known.persisted]:
                 self._forget(digest)
             self._values.clear()
+            self.cleared += 1
 
     def _forget(self, digest: bytes) -> None:
         found = self._known.pop(digest, None)

@@ -33,6 +33,8 @@ _SUMS, _MOMENTS = {"sum", "product"}, {"mean", "var", "std", "sem", "skew", "kur
 _kept: dict[bytes, weakref.finalize[..., Operator]] = {}
 #: Group-bys whose operator is gone; others that are equal to it may live.
 _gone: deque[bytes] = deque()
+#: How often the memory of results had been cleared when they were looked at last: then equal ones are computed anew.
+_cleared = 0
 
 
 def keep_values(plans: Sequence[Operator]) -> None:
@@ -115,10 +117,12 @@ def _forget_unused() -> None:
     """Keep groups no longer whose operator is gone, unless an object lives that was made of an equal one."""
     if not _gone:
         return
+    global _cleared
     gone = set()
     while _gone:
         gone.add(_gone.popleft())
-    for view in live_views():
+    forgotten, _cleared = _cleared != results.cleared, results.cleared
+    for view in () if forgotten else live_views():
         for op in topological(view.base):
             if op.digest in gone:
                 gone.remove(op.digest)

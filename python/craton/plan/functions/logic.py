@@ -8,7 +8,10 @@ import polars as pl
 
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import BOOL, Spec
-from craton.plan.registry import ANY, BOOLEANS, FLOATS, INTEGERS, ORDERED, Argument, Cost, NaNs, Nulls, always
+from craton.plan.registry import ANY, BOOLEANS, FLOATS, INTEGERS, ORDERED, Argument, Cost, NaNs, Nulls, always, cast_to
+
+#: What logic is of: truth, or the bits of integers.
+_BITS = BOOLEANS | INTEGERS
 
 _COMPARISON = {
     "eq": operator.eq,
@@ -35,8 +38,8 @@ def _compare(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @rowwise(
     "and",
     "or",
-    signature=(Argument("left", BOOLEANS), Argument("right", BOOLEANS)),
-    result=always(BOOL),
+    signature=(Argument("left", _BITS), Argument("right", _BITS)),
+    result=cast_to(_BITS, lambda dtypes: dtypes[0]),
     nulls=Nulls.LOGIC,
     nans=NaNs.NOT_ACCEPTED,
     cost=Cost.VALUES,
@@ -47,8 +50,8 @@ def _logic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 @rowwise(
     "xor",
-    signature=(Argument("left", BOOLEANS), Argument("right", BOOLEANS)),
-    result=always(BOOL),
+    signature=(Argument("left", _BITS), Argument("right", _BITS)),
+    result=cast_to(_BITS, lambda dtypes: dtypes[0]),
     nulls=Nulls.PROPAGATED,
     nans=NaNs.NOT_ACCEPTED,
     cost=Cost.VALUES,
