@@ -46,26 +46,47 @@ def keep_values(plans: Sequence[Operator]) -> None:
         _keep(groups)
 
 
-def keep_rows(plans: Sequence[Operator]) -> None:
-    """The same for plans whose rows come back as they are: those of groups, or columns of them."""
+def rows_kept(plans: Sequence[Operator], others: Sequence[Operator] = ()) -> list[pl.DataFrame]:
+    """Run plans whose rows come back as they are, and keep those of groups: what comes back is what is kept.
+
+    Where a result has all columns of the groups it is kept itself; where it has some, the groups are computed before.
+
+    Parameters
+    ----------
+    plans
+        The plans.
+    others
+        What is run with them; their results come last.
+    """
+    every = [*plans, *others]
     if forks.kernel_lost():
-        return
+        return execute(every)
     _forget_unused()
-    for plan in plans:
+    whole: dict[int, tuple[Operator, dict[str, str]]] = {}
+    for i, plan in enumerate(plans):
         groups = plan
         while isinstance(groups, (Project, RowNumber)):
             groups = groups.input
         if _is_uncertain(groups):
-            _keep(groups, _known_rows(groups, plan))
+            names = _named_anew(groups, plan)
+            if names is None or results.persisted(groups):
+                _keep(groups)
+            else:
+                whole[i] = groups, names
+    frames = execute(every)
+    for i, (groups, names) in whole.items():
+        _keep(groups, frames[i].select(pl.col(names[name]).alias(name) for name in schema(groups)))
+    return frames
 
 
-def _known_rows(groups: Operator, plan: Operator) -> pl.DataFrame | None:
-    """The rows of groups, of the remembered result of a plan that only names them anew; None if there is none."""
+def _named_anew(groups: Operator, plan: Operator) -> dict[str, str] | None:
+    """What a plan that has all columns of groups calls each of them; None if it has not."""
+    if plan == groups:
+        return {name: name for name in schema(groups)}
     if not isinstance(plan, Project) or plan.input != groups:
         return None
     names = {expr.name: name for name, expr in plan.columns if isinstance(expr, Column)}
-    frame = results.get(plan) if names.keys() >= schema(groups).keys() else None
-    return None if frame is None else frame.select(pl.col(names[name]).alias(name) for name in schema(groups))
+    return names if names.keys() >= schema(groups).keys() else None
 
 
 def _uncertain(root: Operator) -> list[Operator]:

@@ -17,7 +17,7 @@ from craton import forks
 from craton.errors import Unsupported
 from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
-from craton.pandas.evaluations import keep_rows
+from craton.pandas.evaluations import rows_kept
 from craton.pandas.run import execute
 from craton.pandas.sharing import answer
 from craton.pandas.view import Carried, IndexSpec, LevelSource, Value, View, column_names, index_labels
@@ -55,8 +55,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     named = [_with_result_names(_uncarried(view)) for view in views]
     levels = list(dict.fromkeys(source for view in views for source in _sought(view)))
     plans = [view.base for view, _ in named]
-    keep_rows(plans)
-    frames = execute([*plans, *map(null_count, sources), *map(_distinct, levels)])
+    frames = rows_kept(plans, [*map(null_count, sources), *map(_distinct, levels)])
     counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
