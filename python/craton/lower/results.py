@@ -12,7 +12,7 @@ died, all of its memory is pinned, an image is damaged) is computed again.
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -110,8 +110,9 @@ class ResultMemory:
 
     Attributes
     ----------
-    cleared : int
-        How often all was forgotten.
+    unused : deque of bytes
+        Digests of plans that were persisted for an operator that is gone; they are unpersisted when all is forgotten, if not
+        before. A finalizer may append to it.
     """
 
     def __init__(self) -> None:
@@ -119,7 +120,7 @@ class ResultMemory:
         self._values: OrderedDict[tuple[bytes, bytes], pl.Series] = OrderedDict()
         self._bytes = 0
         self._lock = forks.lock()
-        self.cleared = 0
+        self.unused: deque[bytes] = deque()
 
     def get(self, plan: Operator, ordered: bool = True) -> pl.DataFrame | None:
         """The result of a plan, if all of it is remembered.
@@ -295,7 +296,9 @@ class ResultMemory:
             for digest in [digest for digest, known in self._known.items() if not known.persisted]:
                 self._forget(digest)
             self._values.clear()
-            self.cleared += 1
+        while self.unused:
+            with contextlib.suppress(IndexError):  # by another thread, just now
+                self.unpersist(self.unused.popleft())
 
     def _forget(self, digest: bytes) -> None:
         found = self._known.pop(digest, None)

@@ -10,7 +10,6 @@ not depend on how much memory results may have.
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from collections.abc import Sequence
 
 import polars as pl
@@ -31,10 +30,6 @@ _SUMS, _MOMENTS = {"sum", "product"}, {"mean", "var", "std", "sem", "skew", "kur
 
 #: For each group-by that is kept, by its digest: what tells when the operator that it is kept for is gone.
 _kept: dict[bytes, weakref.finalize[..., Operator]] = {}
-#: Group-bys whose operator is gone; others that are equal to it may live.
-_gone: deque[bytes] = deque()
-#: How often the memory of results had been cleared when they were looked at last: then equal ones are computed anew.
-_cleared = 0
 
 
 def keep_values(plans: Sequence[Operator]) -> None:
@@ -42,8 +37,12 @@ def keep_values(plans: Sequence[Operator]) -> None:
     if forks.kernel_lost():
         return
     _forget_unused()
-    for groups in dict.fromkeys(found for plan in plans for found in _uncertain(plan)):
-        _keep(groups)
+    for plan in plans:
+        run = set(topological(results.substitute(plan, ordered=False)))
+        for groups in _uncertain(plan):
+            # What is answered by a result above the groups is not computed again.
+            if groups in run or results.covers(groups, set(schema(groups)), ordered=True):
+                _keep(groups)
 
 
 def rows_kept(plans: Sequence[Operator], others: Sequence[Operator] = ()) -> list[pl.DataFrame]:
@@ -116,7 +115,9 @@ def _adds_floats(call: AggregateCall) -> bool:
 
 def _keep(groups: Operator, rows: pl.DataFrame | None = None) -> None:
     columns = schema(groups)
-    if groups.digest in _kept or estimated_rows(groups) * sum(map(value_bytes, columns.values())) > _most_bytes():
+    if (groups.digest in _kept and results.persisted(groups)) or estimated_rows(groups) * sum(
+        map(value_bytes, columns.values())
+    ) > _most_bytes():
         return
     results.persist(groups, execute([groups])[0] if rows is None else rows)
     _watch(groups)
@@ -129,25 +130,23 @@ def _most_bytes() -> int:
 
 def _watch(groups: Operator) -> None:
     # The finalizer may run while the memory of results is locked: what is to be done is done later.
-    watch = weakref.finalize(groups, _gone.append, groups.digest)
+    watch = weakref.finalize(groups, results.unused.append, groups.digest)
     watch.atexit = False
     _kept[groups.digest] = watch
 
 
 def _forget_unused() -> None:
     """Keep groups no longer whose operator is gone, unless an object lives that was made of an equal one."""
-    if not _gone:
+    if not results.unused:
         return
-    global _cleared
     gone = set()
-    while _gone:
-        gone.add(_gone.popleft())
-    forgotten, _cleared = _cleared != results.cleared, results.cleared
-    for view in () if forgotten else live_views():
+    while results.unused:
+        gone.add(results.unused.popleft())
+    for view in live_views():
         for op in topological(view.base):
             if op.digest in gone:
                 gone.remove(op.digest)
                 _watch(op)
     for digest in gone:
-        del _kept[digest]
+        _kept.pop(digest, None)
         results.unpersist(digest)
