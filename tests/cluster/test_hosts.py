@@ -161,10 +161,10 @@ def test_what_cannot_come_back_is_an_error(session: ClusterSession) -> None:
 def test_an_idle_worker_takes_tasks_from_the_busy_one(session: ClusterSession) -> None:
     # They all read one output, so they are all given to one worker.
     source = Task(new_key(), Mixed(1, 1))
-    readers = [Task(new_key(), Pid(0.02), (Read((source.key,)),)) for _ in range(50)]
+    readers = [Task(new_key(), Pid(0.1), (Read((source.key,)),)) for _ in range(50)]
     outputs = run(session, [source, *readers])
-    assert len({output.value for output in outputs[1:]}) == 2
     release(session, [source, *readers])
+    assert len({output.value for output in outputs[1:]}) == 2
     nothing_is_left(session)
 
 
