@@ -244,10 +244,16 @@ class _Lowering:
 
     def _over_rows(self, frame: pl.LazyFrame, calls: Sequence[_Call]) -> tuple[pl.LazyFrame, list[_Call]]:
         """Calls whose arguments have a value for each row: the kernel takes a constant for a column of one row."""
-        constants: dict[Expr, str] = {}
+        asked: list[Expr] = []
+        for call in calls:
+            record = FUNCTIONS[call.function]
+            asked.extend(arg for i, arg in enumerate(call.args) if not record.argument(i).scalar)
+            if isinstance(call, WindowCall):
+                asked.extend(call.partition)
+        frame, constants = self._with_constants(frame, asked)
 
         def column(expr: Expr) -> Expr:
-            return expr if roots(expr) else Column(constants.setdefault(expr, self._hidden()), dtype_of(expr))
+            return constants.get(expr, expr)
 
         changed = []
         for call in calls:
@@ -257,16 +263,19 @@ class _Lowering:
                 changed.append(replace(call, args=args, partition=tuple(map(column, call.partition))))
             else:
                 changed.append(replace(call, args=args))
-        if constants:
-            frame = frame.with_columns(lower_expr(expr).alias(name) for expr, name in constants.items())
         return frame, changed
 
     def _keys(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, list[pl.Expr]]:
         """Keys of groups or joins, which have a value for each row, too."""
-        constants = {expr: self._hidden() for expr in exprs if not roots(expr)}
+        frame, constants = self._with_constants(frame, exprs)
+        return frame, [lower_expr(constants.get(expr, expr)) for expr in exprs]
+
+    def _with_constants(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, dict[Expr, Column]]:
+        """The rows with those of some expressions that are constants as hidden columns, and what stands for them."""
+        constants = {expr: Column(self._hidden(), dtype_of(expr)) for expr in exprs if not roots(expr)}
         if constants:
-            frame = frame.with_columns(lower_expr(expr).alias(name) for expr, name in constants.items())
-        return frame, [pl.col(constants[expr]) if expr in constants else lower_expr(expr) for expr in exprs]
+            frame = frame.with_columns(lower_expr(expr).alias(column.name) for expr, column in constants.items())
+        return frame, constants
 
     @_lower.register
     def _filter(self, op: Filter) -> Lowered:

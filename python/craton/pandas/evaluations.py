@@ -38,8 +38,9 @@ def keep_values(plans: Sequence[Operator]) -> None:
         return
     _forget_unused()
     for plan in plans:
-        run = set(topological(results.substitute(plan, ordered=False)))
-        for groups in _uncertain(plan):
+        uncertain = _uncertain(plan)
+        run = set(topological(results.substitute(plan, ordered=False))) if uncertain else set()
+        for groups in uncertain:
             # What is answered by a result above the groups is not computed again.
             if groups in run or results.covers(groups, set(schema(groups)), ordered=True):
                 _keep(groups)
@@ -114,10 +115,9 @@ def _adds_floats(call: AggregateCall) -> bool:
 
 
 def _keep(groups: Operator, rows: pl.DataFrame | None = None) -> None:
-    columns = schema(groups)
-    if (groups.digest in _kept and results.persisted(groups)) or estimated_rows(groups) * sum(
-        map(value_bytes, columns.values())
-    ) > _most_bytes():
+    if groups.digest in _kept and results.persisted(groups):
+        return
+    if estimated_rows(groups) * sum(map(value_bytes, schema(groups).values())) > _most_bytes():
         return
     results.persist(groups, execute([groups])[0] if rows is None else rows)
     _watch(groups)
