@@ -144,7 +144,7 @@ pub fn sum(values: &[f64]) -> f64 {
             found.extend(values);
             found.rounded()
         }
-        _ => sum(&values.par_chunks(PIECE).flat_map_iter(|piece| terms::of(piece)).collect::<Vec<_>>()),
+        _ => sum(&values.par_chunks(PIECE).flat_map_iter(terms::of).collect::<Vec<_>>()),
     }
 }
 
