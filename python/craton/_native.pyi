@@ -8,9 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from craton._native_sums import exact_aggregate as exact_aggregate
-from craton._native_sums import exact_means as exact_means
-from craton._native_sums import exact_terms as exact_terms
+from craton._native_sums import *  # noqa: F403
 
 _T = TypeVar("_T")
 
@@ -213,12 +211,6 @@ class Buffers(Iterator[Any]):
 
 def array(array: _T, /) -> _T:
     """Return the argument: what pickle calls with an array that `Buffers` has made, so that the array can be referred to.
-
-    Examples
-    --------
-    >>> from craton._native import array
-    >>> array(7)
-    7
     """
 
 def check_pickle(stream: Any, most: int, /) -> None:
@@ -349,6 +341,18 @@ class Page:
 
     def addresses(self) -> list[tuple[int, int]]:
         """Return the address and the bytes of each of its buffers."""
+
+class HeldPages:
+    """All pages that were held when this was made. They stay in memory until they are released."""
+
+    def __len__(self) -> int: ...
+    def release(self) -> None: ...
+
+def hold_pages() -> HeldPages:
+    """Hold all pages that anybody in this process holds."""
+
+def forget_held_pages() -> None:
+    """Forget which pages are held: in a process that was forked, they are those of the other one."""
 
 class Reader:
     """Pages of a set, each once, to whichever thread asks next."""

@@ -64,6 +64,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowBatches>()?;
     module.add_class::<objects::Memory>()?;
     module.add_class::<store::Store>()?;
+    module.add_class::<page::HeldPages>()?;
+    module.add_function(wrap_pyfunction!(page::hold_pages, module)?)?;
+    module.add_function(wrap_pyfunction!(page::forget_held_pages, module)?)?;
     module.add_class::<page::Page>()?;
     module.add_class::<page::PageInfo>()?;
     module.add_class::<store::Reader>()?;

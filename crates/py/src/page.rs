@@ -1,14 +1,16 @@
 //! Pages of a store that are in memory, as Python sees them.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::ptr::NonNull;
-use std::sync::Arc;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Weak};
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use craton_store::{DataInfo, Location, PageBuffer, Pinned};
 use craton_wire::object::{self, RowPlace};
+use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -84,6 +86,55 @@ struct Pin {
 impl RefUnwindSafe for Pin {}
 impl UnwindSafe for Pin {}
 
+type Held = Mutex<Vec<Weak<Pinned>>>;
+
+/// The pages that somebody holds, and some that nobody holds any more; null before the first. Not a lock itself: one that another thread
+/// held when the process was forked would stay locked, so that a forked process has a new one.
+static HELD: AtomicPtr<Held> = AtomicPtr::new(null_mut());
+
+fn held() -> &'static Held {
+    let mut there = HELD.load(Ordering::Acquire);
+    if there.is_null() {
+        let made = Box::into_raw(Box::default());
+        there = match HELD.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => made,
+            Err(other) => other, // another thread was first; a few bytes are lost
+        };
+    }
+    // SAFETY: it was made of a box, and is never freed.
+    unsafe { &*there }
+}
+
+/// All pages that were held when this was made; they stay in memory until they are released.
+#[pyclass(frozen, module = "craton._native", name = "HeldPages")]
+pub struct HeldPages {
+    pages: Mutex<Vec<Arc<Pinned>>>,
+}
+
+#[pymethods]
+impl HeldPages {
+    fn __len__(&self) -> usize {
+        self.pages.lock().len()
+    }
+
+    fn release(&self, py: Python<'_>) {
+        py.detach(|| drop(std::mem::take(&mut *self.pages.lock())));
+    }
+}
+
+/// Hold all pages that anybody holds; see the stub for the contract.
+#[pyfunction]
+pub fn hold_pages() -> HeldPages {
+    let pages = held().lock().iter().filter_map(Weak::upgrade).collect();
+    HeldPages { pages: Mutex::new(pages) }
+}
+
+/// Forget which pages are held; see the stub for the contract.
+#[pyfunction]
+pub fn forget_held_pages() {
+    HELD.store(null_mut(), Ordering::Release);
+}
+
 /// A page that stays in memory while it, or anything that was read from it, lives.
 #[pyclass(frozen, module = "craton._native", name = "Page")]
 pub struct Page {
@@ -101,7 +152,16 @@ pub enum Value {
 impl Page {
     /// The page that was pinned.
     pub fn new(pinned: Pinned) -> Self {
-        Self { pinned: Arc::new(pinned) }
+        let pinned = Arc::new(pinned);
+        let mut held = held().lock();
+        if held.len() == held.capacity() {
+            held.retain(|page| page.strong_count() > 0);
+            let more = held.len() + 16; // so that each page is looked at twice on average
+            held.reserve(more);
+        }
+        held.push(Arc::downgrade(&pinned));
+        drop(held);
+        Self { pinned }
     }
 
     /// The metadata and the buffers of the object that the page is.

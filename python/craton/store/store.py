@@ -32,6 +32,9 @@ class Store:
     """
 
     def __init__(self, native: _native.Store) -> None:
+        from craton.store import forked  # forks have to be told of the memory that is read from now on
+
+        forked.follow()
         self._native = native
 
     @classmethod
