@@ -210,8 +210,7 @@ class Buffers(Iterator[Any]):
         """
 
 def array(array: _T, /) -> _T:
-    """Return the argument: what pickle calls with an array that `Buffers` has made, so that the array can be referred to.
-    """
+    """Return the argument: what pickle calls with an array that `Buffers` has made, so that the array can be referred to."""
 
 def check_pickle(stream: Any, most: int, /) -> None:
     r"""Find that nothing in a pickle nests deeper than ``most``, and that it claims nothing that is not there.
