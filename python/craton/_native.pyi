@@ -701,7 +701,7 @@ def partition_by_ranges(
     descending : sequence of bool, optional
         For each key, whether the greatest value comes first.
     nulls_first : sequence of bool, optional
-        For each key, whether missing values (null and NaN) come first. ``descending`` does not turn that round.
+        For each key, whether nulls come first. ``descending`` does not turn that round. NaN is the greatest number.
 
     Raises
     ------

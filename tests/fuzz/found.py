@@ -165,13 +165,13 @@ pandas.DataFrame({"v": pandas.array([], dtype="datetime64[ms]")}).to_parquet(f"{
 a = pd.read_parquet(f"{folder}/a.parquet")
 v1 = a.astype(dtype="Float64")
 """,
-}
-
-OPEN: dict[str, str] = {
     "the order of unstacked columns": """
 a = pd.DataFrame({"x": [-2.25, 10.0, np.nan], "t": [3, -3, 0]})
 v1 = a.groupby(["x", "t"]).size().unstack()
 """,
+}
+
+OPEN: dict[str, str] = {
     "infinities in groups": """
 a = pd.DataFrame({"k": [1, 1, 2], "y": [-np.inf, -np.inf, np.inf]})
 v1 = a.groupby("k")["y"].cumsum()

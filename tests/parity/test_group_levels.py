@@ -98,15 +98,34 @@ def test_frames_of_groups(named, tmp_path):
     check_sources(program, DATA, tmp_path)
 
 
+LEFT_OUT = {
+    "texts and floats": {"a": ["x", "y", "x", "z", None], "b": [None, 1, 2, None, 3]},
+    "floats": {"a": [-2.25, 10.0, np.nan, 1.0], "b": [3, -3, 0, np.nan]},
+    "whole numbers": {"a": [-2.25, 10.0, np.nan, np.nan], "b": [3, -3, 0, 9]},
+    "times and nullable": {
+        "a": pandas.to_datetime(["2021", None, "2020", "2019"]),
+        "b": pandas.array([2, 1, 2, None], dtype="Int64"),
+    },
+    "categories": {"a": pandas.Categorical(["q", None, "p", "q"], categories=["q", "p", "unused"]), "b": [2, 1, 2, None]},
+}
+
+
 @pytest.mark.parametrize("dropna", [True, False])
-def test_labels_that_first_appear_on_rows_that_are_left_out(dropna, tmp_path):
-    data = pandas.DataFrame({"a": ["x", "y", "x", "z"], "b": [None, 1, 2, None], "v": [1, 2, 3, 4]})
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize("data", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_labels_on_rows_that_are_left_out(data, sort, dropna, tmp_path):
+    data = pandas.DataFrame({**data, "v": range(len(data["a"]))})
 
     def program(pd: Any, df: Any) -> Any:
-        grouped = df.groupby(["a", "b"], sort=False, dropna=dropna).v.sum()
-        return grouped.unstack(0), grouped.unstack(), grouped.index.remove_unused_levels().levels[0]
+        groups = df.groupby(["a", "b"], sort=sort, dropna=dropna, observed=True)
+        grouped = groups.v.sum()
+        found = [*map(list, grouped.index.levels), grouped.unstack(0), grouped.unstack()]
+        found += [grouped[grouped > 0].unstack(), grouped.sort_index(ascending=False).unstack(), groups.size().unstack()]
+        return [*found, grouped.index.remove_unused_levels().levels[0], grouped.iloc[1:].index.levels[1]]
 
     check_sources(program, data, tmp_path)
+    if sort:
+        check_sources(lambda pd, df: df.pivot_table(values="v", index="a", columns="b", dropna=dropna), data, tmp_path)
 
 
 def test_counts_of_rows(tmp_path):

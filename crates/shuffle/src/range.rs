@@ -20,7 +20,8 @@ use crate::error::{Error, Result};
 pub struct Order {
     /// Whether the greatest value comes first.
     pub descending: bool,
-    /// Whether missing values (null and NaN) come first; else they come last. Descending order does not turn this round.
+    /// Whether nulls come first; else they come last. Descending order does not turn this round. NaN is no null: it is the
+    /// greatest number, as it is for the kernel that sorts the rows of a range.
     pub nulls_first: bool,
 }
 
@@ -39,7 +40,7 @@ pub struct Ranges {
 
 struct Column {
     values: ArrayRef,
-    /// Rows of `values`: the distinct ones that are not missing, ascending.
+    /// Rows of `values`: the distinct ones that are not null, ascending.
     distinct: Vec<u32>,
     order: Order,
 }
@@ -143,7 +144,7 @@ impl Ranges {
 }
 
 impl Column {
-    /// The number of codes, missing values' two included.
+    /// The number of codes, the two of nulls included.
     fn codes_end(&self) -> u64 {
         2 * self.distinct.len() as u64 + 3
     }
@@ -160,18 +161,18 @@ impl Column {
                 match keys.data_type() {
                     DataType::Boolean => self.search(
                         &self.distinct.iter().map(|row| values.as_boolean().value(*row as usize)).collect::<Vec<_>>(),
-                        keys, |row| Some(keys.as_boolean().value(row)), |a, b| a.cmp(b), out),
+                        keys, |row| keys.as_boolean().value(row), |a, b| a.cmp(b), out),
                     data_type if is_text(data_type) || is_binary(data_type) => {
                         let ours = bytes_of(values);
                         let distinct: Vec<_> = self.distinct.iter().map(|row| ours(*row as usize)).collect();
                         let theirs = bytes_of(keys);
-                        self.search(&distinct, keys, |row| Some(theirs(row)), |a, b| a.cmp(b), out);
+                        self.search(&distinct, keys, theirs, |a, b| a.cmp(b), out);
                     }
                     $(data_type if same_kind::<$kind>(data_type) => {
                         let ours = values.as_primitive::<$kind>().values();
                         let distinct: Vec<_> = self.distinct.iter().map(|row| ours[*row as usize]).collect();
                         let theirs = keys.as_primitive::<$kind>().values();
-                        self.search(&distinct, keys, |row| present(theirs[row]), |a, b| order(*a, *b), out);
+                        self.search(&distinct, keys, |row| theirs[row], |a, b| order(*a, *b), out);
                     })+
                     other => return Err(Error::Type { what: "ordering", data_type: other.clone() }),
                 }
@@ -186,23 +187,22 @@ impl Column {
         &self,
         distinct: &[T],
         keys: &dyn Array,
-        get: impl Fn(usize) -> Option<T>,
+        get: impl Fn(usize) -> T,
         compare: impl Fn(&T, &T) -> Ordering,
         out: &mut [u64],
     ) {
         let end = 2 * distinct.len() as u64;
-        let missing = if self.order.nulls_first { 0 } else { end + 2 };
+        let null = if self.order.nulls_first { 0 } else { end + 2 };
         let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
         for (row, out) in out.iter_mut().enumerate() {
-            let value = if nulls.is_some_and(|nulls| nulls.is_null(row)) { None } else { get(row) };
-            *out = match value {
-                None => missing,
-                Some(value) => {
-                    let before = distinct.partition_point(|boundary| compare(boundary, &value).is_lt());
-                    let equal = before < distinct.len() && compare(&distinct[before], &value).is_eq();
-                    let code = 2 * before as u64 + u64::from(equal);
-                    1 + if self.order.descending { end - code } else { code }
-                }
+            *out = if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                null
+            } else {
+                let value = get(row);
+                let before = distinct.partition_point(|boundary| compare(boundary, &value).is_lt());
+                let equal = before < distinct.len() && compare(&distinct[before], &value).is_eq();
+                let code = 2 * before as u64 + u64::from(equal);
+                1 + if self.order.descending { end - code } else { code }
             };
         }
     }
@@ -263,16 +263,16 @@ fn unit(data_type: &DataType) -> (Option<TimeUnit>, Option<IntervalUnit>) {
     }
 }
 
-/// The value unless it is NaN: the one that IEEE's comparison does not hold equal to itself.
-#[inline(always)]
-fn present<N: ArrowNativeTypeOp>(value: N) -> Option<N> {
-    value.partial_cmp(&value).map(|_| value)
-}
-
+/// The order of numbers: the two zeros are equal, and so are all NaN, which are above all numbers.
 #[inline(always)]
 fn order<N: ArrowNativeTypeOp>(a: N, b: N) -> Ordering {
-    // IEEE's comparison holds -0.0 and 0.0 equal; NaN never comes here.
-    a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+    a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
+}
+
+/// Whether IEEE's comparison does not hold a value equal to itself.
+#[inline(always)]
+fn is_nan<N: ArrowNativeTypeOp>(value: N) -> bool {
+    value.partial_cmp(&value).is_none()
 }
 
 fn code_of(sorted: &[u64], code: u64) -> u64 {
@@ -327,7 +327,7 @@ pub(crate) fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(arrow_array::make_array(out.freeze()))
 }
 
-/// The rows with the distinct values that are not missing, ascending.
+/// The rows with the distinct values that are not null, ascending.
 fn distinct(values: &dyn Array) -> Result<Vec<u32>> {
     let valid = (0..values.len() as u32).filter(|row| values.is_valid(*row as usize));
     macro_rules! primitive {
@@ -342,7 +342,6 @@ fn distinct(values: &dyn Array) -> Result<Vec<u32>> {
                 }
                 $(data_type if same_kind::<$kind>(data_type) => {
                     let values = values.as_primitive::<$kind>().values();
-                    let valid = valid.filter(|row| present(values[*row as usize]).is_some());
                     sorted(valid, |row| values[row], |a, b| order(*a, *b))
                 })+
                 other => return Err(Error::Type { what: "ordering", data_type: other.clone() }),

@@ -33,15 +33,16 @@ type Key = Vec<Option<f64>>;
 
 fn compare(a: &Key, b: &Key, orders: &[Order]) -> Ordering {
     a.iter().zip(b).zip(orders).fold(Ordering::Equal, |before, ((a, b), order)| {
-        let missing = |value: &Option<f64>| value.is_none_or(f64::is_nan);
-        before.then_with(|| match (missing(a), missing(b)) {
-            (true, true) => Ordering::Equal,
-            (true, false) if order.nulls_first => Ordering::Less,
-            (true, false) => Ordering::Greater,
-            (false, true) if order.nulls_first => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            _ if order.descending => b.partial_cmp(a).unwrap(),
-            _ => a.partial_cmp(b).unwrap(),
+        before.then_with(|| match (a, b) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) if order.nulls_first => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) if order.nulls_first => Ordering::Greater,
+            (Some(_), None) => Ordering::Less,
+            (Some(a), Some(b)) => {
+                let ascending = a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()));
+                if order.descending { ascending.reverse() } else { ascending }
+            }
         })
     })
 }

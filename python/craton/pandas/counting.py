@@ -10,7 +10,7 @@ import polars as pl
 from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import DtypeObj, family
+from craton.pandas.dtypes import DtypeObj, family, tells_zeros_apart
 from craton.pandas.execute import resolved, scalar
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native, native_property, plain_pandas
@@ -29,6 +29,8 @@ def _plain(value: Value) -> Value:
     """A column that can be a key, with missing values as null."""
     if isinstance(value.dtype, pd.CategoricalDtype) or family(value.dtype) == "object":
         raise Unsupported(f"counts of {value.dtype}")
+    if tells_zeros_apart(value.dtype):
+        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
     return prepared(value)
 
 
@@ -215,6 +217,8 @@ def distinct(obj: Any) -> Any:
     value = held.values[0]
     if family(value.dtype) == "object":
         raise Unsupported("objects")
+    if tells_zeros_apart(value.dtype):
+        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
     value = prepared(value)
     base = Distinct(build.project(held.base, (("value", value.expr),)), ("value",), "first")
     few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)

@@ -136,6 +136,11 @@ def kind_of(dtype: DtypeObj) -> str:
     return str(dtype.kind)
 
 
+def tells_zeros_apart(dtype: DtypeObj) -> bool:
+    """Whether pandas takes -0.0 and 0.0 for two values where it looks for distinct ones: it does in Arrow's floats."""
+    return family(dtype) == "arrow" and kind_of(dtype) == "f"
+
+
 def with_missing(dtype: DtypeObj) -> DtypeObj:
     """What pandas makes of a NumPy-backed column of this dtype when a missing value comes in."""
     if isinstance(dtype, np.dtype):

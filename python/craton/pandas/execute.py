@@ -22,7 +22,7 @@ from craton.pandas.run import execute
 from craton.pandas.sharing import answer
 from craton.pandas.view import Carried, IndexSpec, LevelSource, Value, View, column_names, index_labels
 from craton.plan import build
-from craton.plan.expr import Call, Column
+from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.sources import MemorySource
 
@@ -53,9 +53,9 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
         )
     )
     named = [_with_result_names(_uncarried(view)) for view in views]
-    levels = list(dict.fromkeys(source for view in views for source in _sought(view)))
+    levels = list(dict.fromkeys(labels for view in views for labels in _sought(view)))
     plans = [view.base for view, _ in named]
-    frames = rows_kept(plans, [*map(null_count, sources), *map(_distinct, levels)])
+    frames = rows_kept(plans, [*map(null_count, sources), *levels])
     counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
@@ -77,24 +77,33 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     return results
 
 
-def _sought(view: View) -> list[LevelSource]:
-    """The sources of levels that a run must ask: not those whose rows are the view's own."""
+def _sought(view: View) -> list[Operator]:
+    """The labels of levels that a run must ask for: not those of the view's own rows."""
     base = view.base
     while isinstance(base, (Project, RowNumber, Window)):
         base = base.input
-    return [source for source in view.index.sources if source.base != base]
+    sources = view.index.sources
+    sought = [_distinct(source.base, source.expr) for source in sources if source.base != base]
+    return [*sought, *(labels for source in sources if (labels := _besides(source)) is not None)]
 
 
-def _distinct(source: LevelSource) -> Operator:
-    return build.aggregate(source.base, (("label", source.expr),), (), sort=False)
+def _distinct(base: Operator, expr: Expr) -> Operator:
+    return build.aggregate(base, (("label", expr),), (), sort=False)
 
 
-def _levels(spec: IndexSpec, arrays: list[Array], found: dict[LevelSource, pl.DataFrame]) -> tuple[pd.Index, ...]:
+def _besides(source: LevelSource) -> Operator | None:
+    return None if source.besides is None else _distinct(source.besides, source.besides.column("label"))
+
+
+def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataFrame]) -> tuple[pd.Index, ...]:
     levels = []
     for value, source, array in zip(spec.values, spec.sources, arrays, strict=True):
-        if source in found:
-            array = to_array(found[source].get_column("label"), value.dtype)
+        if (asked := found.get(_distinct(source.base, source.expr))) is not None:
+            array = to_array(asked.get_column("label"), value.dtype)
         labels = pd.Index(array, copy=False).unique()
+        if (besides := _besides(source)) is not None:
+            more = to_array(found[besides].get_column("label"), value.dtype)
+            labels = labels.append(pd.Index(more, copy=False)).unique()
         missing = labels.isna()
         if source.ordered:
             present = labels[~missing].sort_values()

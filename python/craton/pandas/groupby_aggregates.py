@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -132,8 +133,23 @@ def key_index(state: Grouped, keys: Sequence[Value], base: Operator) -> IndexSpe
         # A label may appear first on a row that is left out because another key is missing.
         sources = tuple(LevelSource(state.held.base, key.value.clean.expr, sort, not dropna) for key in state.keys)
     else:
-        sources = tuple(LevelSource(base, key.clean.expr, sort, not dropna) for key in keys)
+        sources = tuple(
+            LevelSource(base, key.clean.expr, sort, not dropna, _left_out(state, i) if dropna else None)
+            for i, key in enumerate(keys)
+        )
     return IndexSpec("multi", tuple(keys), names, sources=sources)
+
+
+def _left_out(state: Grouped, number: int) -> Operator | None:
+    """A key's labels on the rows that are in no group because another key is missing; None if no other can be."""
+    keys = [key.value.clean for key in state.keys]
+    others = [i for i, key in enumerate(keys) if key.nulls and i != number]
+    if not others:
+        return None
+    base = build.project(state.held.base, tuple((f"key{i}", keys[i].expr) for i in (number, *others)))
+    missing: list[Expr] = [Call("is_null", (base.column(f"key{i}"),), pl.Boolean()) for i in others]
+    condition = functools.reduce(lambda one, other: Call("or", (one, other), pl.Boolean()), missing)
+    return build.project(build.filter(base, condition), (("label", base.column(f"key{number}")),))
 
 
 def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int) -> list[Value]:

@@ -12,7 +12,17 @@ import polars as pl
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
+from craton.pandas.dtypes import (
+    FLOAT64,
+    INT64,
+    DtypeObj,
+    family,
+    is_float,
+    kind_of,
+    physical,
+    tells_zeros_apart,
+    with_missing,
+)
 from craton.pandas.view import Value
 from craton.plan.expr import Call, Expr, Literal, Options, options
 from craton.plan.operators import Operator
@@ -185,6 +195,8 @@ def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Ou
     dropna, rest = _pop(parameters, "dropna", True)
     if rest or dropna is not True:
         raise Unsupported("parameters of nunique")
+    if tells_zeros_apart(value.dtype):
+        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
     return Outcome("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 
 

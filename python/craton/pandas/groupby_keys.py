@@ -11,7 +11,7 @@ from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
-from craton.pandas.dtypes import family, kind_of
+from craton.pandas.dtypes import family, tells_zeros_apart
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.groupby_template import ask, frame_like, frozen, index_like, sample, series_like
 from craton.pandas.lazy import column_identities, view
@@ -184,7 +184,7 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
         kind = family(key.value.dtype)
         if kind == "object" or (kind == "category" and not options.observed):
             raise Unsupported(f"a key of dtype {key.value.dtype}, observed={options.observed}")
-        if kind == "arrow" and kind_of(key.value.dtype) == "f":
+        if tells_zeros_apart(key.value.dtype):
             raise Unsupported("a key of Arrow floats, of which pandas tells the two zeros apart")
     excluded = {key.column for key in keys}
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)

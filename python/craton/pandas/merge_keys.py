@@ -17,7 +17,7 @@ import polars as pl
 from pandas.api.types import is_hashable
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import DtypeObj, family, physical
+from craton.pandas.dtypes import DtypeObj, family, physical, tells_zeros_apart
 from craton.pandas.run import execute
 from craton.pandas.view import Value, View
 from craton.plan import build
@@ -211,6 +211,8 @@ def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> Ke
     for value in (left, right):
         if not value.definite and value.dtype.kind == "b":
             raise Unsupported("a boolean key that may be object")
+        if tells_zeros_apart(value.dtype):
+            raise Unsupported("a key of Arrow floats, of which pandas tells the two zeros apart")
     if left.dtype == right.dtype:
         if family(left.dtype) == "category":
             _same_categories(left.dtype, right.dtype)

@@ -15,10 +15,11 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import family
+from craton.pandas.dtypes import family, tells_zeros_apart
+from craton.pandas.questions import happens
 from craton.pandas.row_labels import level_numbers
 from craton.pandas.view import IndexSpec, Value, View
-from craton.plan.expr import Call, Expr, Literal, WindowCall
+from craton.plan.expr import Call, Expr, Literal, WindowCall, dtype_of
 from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
 
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
@@ -73,12 +74,36 @@ def sorted_rows(
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
     exprs: list[Expr] = [key.clean.expr for key in keys]
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
+    if len(keys) == 1:
+        exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
+    elif any(tells_zeros_apart(key.dtype) and happens(held, _negative_zero(key.clean.expr)) for key in keys):
+        raise Unsupported("two zeros in Arrow floats, by which pandas' sort by several keys fails")
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:
         keys = zip(by, ascending, positions, strict=True)
         return Sort(base, tuple(SortKey(expr, not up, position == "last") for expr, up, position in keys))
 
     return held.moved(rule, exprs, rows=held.rows)
+
+
+def _nan_beside_missing(
+    key: Value, expr: Expr, ascending: Sequence[bool], position: str
+) -> tuple[Expr, Sequence[bool]]:
+    """The only key of a sort, and its direction. NaN of Arrow floats come next to the missing values, wherever these are.
+
+    The kernel takes NaN for the greatest number. Where it has to come before the least one, the negative numbers are sorted
+    the other way round: NaN stays what it is.
+    """
+    if not tells_zeros_apart(key.dtype) or ascending[0] == (position == "last"):
+        return expr, ascending
+    return Call("neg", (expr,), key.physical), [not ascending[0]]
+
+
+def _negative_zero(expr: Expr) -> Expr:
+    one = Literal(1.0, dtype_of(expr))
+    zero = Call("eq", (expr, Literal(0.0, dtype_of(expr))), pl.Boolean())
+    negative = Call("lt", (Call("truediv", (one, expr), dtype_of(expr)), Literal(0.0, dtype_of(expr))), pl.Boolean())
+    return Call("and", (zero, negative), pl.Boolean())
 
 
 def missing_as_infinity(key: Value, ascending: bool) -> Value:
@@ -124,6 +149,8 @@ def _check_levels(index: IndexSpec) -> None:
         raise Unsupported(
             "levels of categories, which pandas compares as texts where a missing label is one like others"
         )
+    if any(tells_zeros_apart(value.dtype) for value in index.values):
+        raise Unsupported("levels of Arrow floats, of which pandas tells the two zeros apart")
     if not all(source.ordered for source in index.sources) or not all(map(_in_order, index.levels)):
         raise Unsupported("levels whose labels are not in order")
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from craton.errors import Unsupported
 from craton.lower.results import results
 from craton.pandas.convert import to_array
-from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, with_missing
+from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, tells_zeros_apart, with_missing
 from craton.pandas.execute import null_count
 from craton.pandas.sharing import answer
 from craton.pandas.view import Value, View
@@ -242,6 +242,8 @@ def _like(value: Value) -> Callable[[Fetch], pd.Series]:
 
 
 def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    if tells_zeros_apart(value.dtype):
+        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
     call = aggregate("n_unique", value.expr, pl.Int64())
     if named.get("dropna", True) or not value.nulls:
         return Statistic((call,), lambda fetch: int(fetch(call).item()), _like(value))

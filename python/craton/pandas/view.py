@@ -122,12 +122,15 @@ class LevelSource:
         Whether the labels are sorted, missing ones last; else they come by first appearance.
     missing
         Whether a missing label is one like others; else rows that have it have none.
+    besides
+        Rows, of one column, whose labels are among those of the level too, if there may be any.
     """
 
     base: Operator
     expr: Expr
     ordered: bool
     missing: bool
+    besides: Operator | None = None
 
 
 @dataclass(frozen=True, slots=True)
