@@ -8,6 +8,10 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from craton._native_sums import exact_aggregate as exact_aggregate
+from craton._native_sums import exact_means as exact_means
+from craton._native_sums import exact_terms as exact_terms
+
 _T = TypeVar("_T")
 
 __version__: str

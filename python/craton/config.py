@@ -37,6 +37,9 @@ class Options:
         Whether scans of files leave their decoded columns in the store: when a store is connected to, always, never.
     parallel_functions : bool
         Whether Python functions that would run for long are called in worker processes; ``1`` or ``0`` in the environment.
+    reproducible : bool
+        Whether aggregates of floats are the same to the last bit in every run: with any number of threads, of tiles and of workers.
+        Sums are then exact and rounded once, and take longer. Read when an aggregate is written down, not when it is computed.
     """
 
     small_rows: int = 100_000
@@ -46,13 +49,14 @@ class Options:
     memory_limit: int = dataclasses.field(default_factory=lambda: usual_limit(available_memory()))
     decode_cache: Literal["auto", "on", "off"] = "auto"
     parallel_functions: bool = True
+    reproducible: bool = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, _checked(name, value))
 
 
 _BYTES = ("result_memory", "memory_limit")
-_SWITCHES = ("parallel_functions",)
+_SWITCHES = ("parallel_functions", "reproducible")
 _CHOICES = {
     "fallback": ("silent", "warn", "error"),
     "progress": ("auto", "on", "off"),

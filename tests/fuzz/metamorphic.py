@@ -11,9 +11,10 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+import craton
 import craton.pandas
 from tests.fuzz import oracle
-from tests.fuzz.oracle import Difference, Mode
+from tests.fuzz.oracle import Difference, Mode, Outcome
 from tests.fuzz.programs import Program, Step, Table
 from tests.fuzz.shrink import joins
 
@@ -149,7 +150,22 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
             outcome = oracle.run(one, craton.pandas, folder)
             oracle.looked_at(one, outcome, one.variables())
         outcomes.append(outcome)
-    original, other = outcomes
+    return _compared(program, *outcomes, exact)
+
+
+def check_bits(program: Program, mode: Mode, whole: Mode) -> list[Difference]:
+    """In which bits a program in a mode differs from one that runs as a whole, where results are to be reproducible."""
+    outcomes = []
+    for way in (whole, mode):
+        with oracle.quiet(), oracle.scratch() as folder, craton.option_context(reproducible=True), way():
+            craton.clear_memory()
+            outcome = oracle.run(program, craton.pandas, folder)
+            oracle.looked_at(program, outcome, program.variables())
+        outcomes.append(outcome)
+    return _compared(program, *outcomes, True)
+
+
+def _compared(program: Program, original: Outcome, other: Outcome, exact: bool) -> list[Difference]:
     original.errors.clear()
     other.errors.clear()
     return [

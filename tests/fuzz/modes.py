@@ -80,6 +80,8 @@ def _session() -> Iterator[None]:
 
 #: Changes of programs (:mod:`tests.fuzz.metamorphic`) that are modes as well: the changed program runs as a whole.
 CHANGED = ("looks", "looks-bits", "reordered", "reordered-bits", "split", "renamed", "spill")
+#: Ways that give the same bits as a run as a whole, where results are to be reproducible.
+SAME_BITS = ("bits-tiles2", "bits-tiles3", "bits-tiles17", "bits-session")
 
 MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "whole": _whole,
@@ -94,3 +96,4 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     **dict.fromkeys(CHANGED, _whole),
     "spill": _spill,
 }
+MODES |= {name: MODES[name.removeprefix("bits-")] for name in SAME_BITS}

@@ -18,7 +18,7 @@ from craton import fallbacks
 from tests.fuzz import metamorphic, oracle
 from tests.fuzz import operations as _operations  # noqa: F401  registers the operations
 from tests.fuzz.building import build
-from tests.fuzz.modes import CHANGED, MODES
+from tests.fuzz.modes import CHANGED, MODES, SAME_BITS
 from tests.fuzz.oracle import Difference, Outcome
 from tests.fuzz.programs import Program, Step
 from tests.fuzz.reach import Pairs
@@ -152,12 +152,14 @@ class Worker:
         return finding
 
     def _check(self, program: Program, mode: str, fresh: bool = False) -> list[Difference]:
+        if mode in SAME_BITS:
+            return metamorphic.check_bits(program, MODES[mode], MODES["whole"])
         if mode in CHANGED:
             return metamorphic.check(program, mode, MODES[mode])
         return oracle.check(program, MODES[mode], fresh)
 
     def _differences(self, program: Program, expected: Outcome, mode: str) -> list[Difference]:
-        if mode in CHANGED:
+        if mode in CHANGED or mode in SAME_BITS:
             return self._check(program, mode)
         fallbacks.reset()
         self._fell_back = 0

@@ -196,7 +196,34 @@ def nth(xs: Values, options: Options) -> Any:
     return xs[n] if -len(xs) <= n < len(xs) else None
 
 
+def terms(xs: Values, options: Options) -> list[float]:
+    """Few floats whose exact sum is that of the values: it is rounded, then what that leaves, and so on."""
+    values = present(xs)
+    if not _is_finite(values):
+        return [sum(values)]
+    rest, found = sum(map(Fraction, values)), []
+    while rest:
+        found.append(float(rest))
+        rest -= Fraction(found[-1])
+    zero = [-0.0 if all(math.copysign(1, x) < 0 for x in values) else 0.0]
+    return found or (zero if values else [])
+
+
+def joined_terms(xs: Values, options: Options) -> list[float]:
+    return terms([x for part in present(xs) for x in part], options)
+
+
 AGGREGATES: dict[str, Callable[..., Any]] = {
+    "exact_sum": total,
+    "exact_product": product,
+    "exact_mean": mean,
+    "exact_var": variance,
+    "exact_std": deviation,
+    "exact_sem": standard_error,
+    "exact_skew": skewness,
+    "exact_kurtosis": kurtosis,
+    "exact_terms": terms,
+    "joined_terms": joined_terms,
     "sum": total,
     "product": product,
     "mean": mean,
@@ -307,6 +334,8 @@ def _marks(test: Callable[[list[Any], int], bool]) -> Callable[..., list[Any]]:
 WINDOWS: dict[str, Callable[..., list[Any]]] = {
     "cum_sum": _running(lambda a, b: a + b),
     "cum_prod": _running(lambda a, b: a * b),
+    "exact_cum_sum": _running(lambda a, b: a + b),
+    "exact_cum_prod": _running(lambda a, b: a * b),
     "cum_min": _running(lambda a, b: least([a, b], {})),
     "cum_max": _running(lambda a, b: greatest([a, b], {})),
     "cum_count": cum_count,

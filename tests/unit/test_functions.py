@@ -76,6 +76,7 @@ POOLS: dict[pl.DataType, list[Any]] = {
     pl.Date(): [dt.date(1970, 1, 1), dt.date(2000, 2, 29), dt.date(1960, 5, 5)],
     pl.Datetime("us"): _moments("1970-01-01", "2000-02-29T12:30", "1999-12-31T23:59:59"),
     pl.Datetime("ns", "UTC"): _moments("1970-01-01T00:00+00:00", "2000-02-29T12:30+00:00"),
+    pl.List(FLOAT): [[1.5], [], [0.0, -2.25, 1e16]],
     pl.Duration("us"): [dt.timedelta(0), dt.timedelta(days=1), dt.timedelta(hours=-2)],
 }
 
@@ -83,6 +84,11 @@ POOLS: dict[pl.DataType, list[Any]] = {
 OPTIONS: dict[str, list[Options]] = {
     "sum": [(), options(min_count=2)],
     "product": [(), options(min_count=2)],
+    "exact_sum": [(), options(min_count=2)],
+    "exact_product": [(), options(min_count=2)],
+    "exact_var": [(), options(ddof=0)],
+    "exact_std": [(), options(ddof=2)],
+    "exact_sem": [(), options(ddof=0)],
     "var": [(), options(ddof=0)],
     "std": [(), options(ddof=2)],
     "sem": [(), options(ddof=0)],
@@ -106,7 +112,9 @@ OPTIONS: dict[str, list[Options]] = {
 def dtypes_of(record: Function) -> list[pl.DataType]:
     """The dtypes in which all columns of a function can be."""
     columns = [argument for argument in record.signature if not argument.scalar]
-    return [dtype for dtype in POOLS if all(dtype in argument.accepts for argument in columns)]
+    # Lists are within plans only, for functions that are made for them.
+    pools = [dtype for dtype in POOLS if dtype != pl.List or all(arg.accepts.kinds is not None for arg in columns)]
+    return [dtype for dtype in pools if all(dtype in argument.accepts for argument in columns)]
 
 
 # ---- records ----
@@ -405,7 +413,7 @@ def test_functions_of_columns_of_every_dtype(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES[Kind.AGGREGATE] + NAMES[Kind.WINDOW])
 def test_functions_of_few_values(name: str) -> None:
-    dtypes = [dtype for dtype in dtypes_of(FUNCTIONS[name]) if dtype in (INT, FLOAT, BOOL, TEXT)][:3]
+    dtypes = [dtype for dtype in dtypes_of(FUNCTIONS[name]) if dtype in (INT, FLOAT, BOOL, TEXT, pl.List)][:3]
     for number, drawn in enumerate(CORNERS):
         _check(name, drawn, number, (3,), dtypes)
 
@@ -421,7 +429,7 @@ def test_rowwise_functions_of_columns_of_every_dtype(name: str) -> None:
     record = FUNCTIONS[name]
     count = len(record.signature) + record.signature[-1].repeated
     calculates = name in ("add", "sub", "mul", "neg", "abs")
-    for dtype in SIGNED if calculates else POOLS:
+    for dtype in SIGNED if calculates else [dtype for dtype in POOLS if dtype != pl.List]:
         kinds = [dtype if dtype in record.argument(i).accepts else BOOL for i in range(count)]
         if any(kind not in record.argument(i).accepts for i, kind in enumerate(kinds)) or kinds[-1] != dtype:
             continue

@@ -31,7 +31,7 @@ LOADED = {
         stages visit
         """,
     "craton.plan.functions": """
-        aggregates arithmetic cells dates distinct extremes logic moments neighbours order_statistics picks
+        aggregates arithmetic cells dates distinct exact extremes logic moments neighbours order_statistics picks
         ranks rowwise running strategies strings
         """,
     "craton.plan.ops": "combining grouping rowwise selecting",

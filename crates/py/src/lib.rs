@@ -16,6 +16,7 @@ mod shuffle_collect;
 mod shuffle_rows;
 mod shuffle_writer;
 mod store;
+mod sums;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -50,6 +51,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(content_hash, module)?)?;
     module.add_function(wrap_pyfunction!(rows::argsort, module)?)?;
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
+    module.add_function(wrap_pyfunction!(sums::exact_aggregate, module)?)?;
+    module.add_function(wrap_pyfunction!(sums::exact_means, module)?)?;
+    module.add_function(wrap_pyfunction!(sums::exact_terms, module)?)?;
     module.add_class::<objects::Buffers>()?;
     module.add_function(wrap_pyfunction!(objects::array, module)?)?;
     module.add_function(wrap_pyfunction!(objects::check_pickle, module)?)?;

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
+from craton.config import options
 from craton.plan.expr import Column, Expr, WindowCall, has_window, replaced, walk
+from craton.plan.functions.exact import exactly
 from craton.plan.names import derived_name
 from craton.plan.operators import (
     Aggregate,
@@ -31,6 +34,13 @@ from craton.plan.operators import (
     schema,
 )
 
+_C = TypeVar("_C", AggregateCall, WindowCall)
+
+
+def as_asked(call: _C) -> _C:
+    """An aggregate or a window as the options ask for it: of floats, as one that gives the same bits in any order."""
+    return exactly(call) if options.reproducible else call
+
 
 def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr]]:
     """Take windows out of expressions over an operator.
@@ -44,7 +54,7 @@ def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[E
     while calls := _innermost(found):
         taken = schema(op)
         names = {call: derived_name(call.function, call.digest, taken) for call in calls}
-        op = Window(op, tuple((name, call) for call, name in names.items()))
+        op = Window(op, tuple((name, as_asked(call)) for call, name in names.items()))
         columns: dict[Expr, Expr] = {call: Column(name, call.dtype) for call, name in names.items()}
         found = [replaced(expr, columns) for expr in found]
     return op, found
@@ -96,7 +106,7 @@ def aggregate(
     below, exprs = windows_below(op, [*(expr for _, expr in keys), *(arg for _, call in calls for arg in call.args)])
     given = iter(exprs)
     named = tuple((name, next(given)) for name, _ in keys)
-    made = tuple((name, replace(call, args=tuple(next(given) for _ in call.args))) for name, call in calls)
+    made = tuple((name, as_asked(replace(call, args=tuple(next(given) for _ in call.args)))) for name, call in calls)
     return Aggregate(below, named, made, sort)
 
 

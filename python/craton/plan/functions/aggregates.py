@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -58,22 +59,31 @@ def widest(dtypes: Dtypes) -> pl.DataType:
 def _total(call: AggregateCall) -> Phases:
     """A sum or a product, null where fewer than ``min_count`` values are not missing."""
     least = call.option("min_count", 0)
-    plain = AggregateCall(call.function, call.args, call.dtype)
+    (arg,) = call.args
+    # Partial sums of 32-bit floats are not rounded: see `_sum`.
+    in_64_bits = call.function == "sum" and call.dtype == pl.Float32()
+    plain = (
+        AggregateCall("sum", (as_float(arg),), FLOAT)
+        if in_64_bits
+        else AggregateCall(call.function, (arg,), call.dtype)
+    )
     found = by_itself(plain)
+    total = found.final if plain.dtype == call.dtype else Call("cast", (found.final,), call.dtype)
     if least <= 0:
-        return found
-    partial, count = _counted(call.args[0])
+        return replace(found, final=total)
+    partial, count = counted_values(arg)
     enough = Call("ge", (count.final, Literal(least, INT)), BOOL)
-    final = Call("when", (enough, found.final, Literal(None, call.dtype)), call.dtype)
+    final = Call("when", (enough, total, Literal(None, call.dtype)), call.dtype)
     return Phases((*found.partial, *partial), (*found.combine, *count.combine), final)
 
 
-def _counted(arg: Expr) -> tuple[tuple[NamedCall, ...], Phases]:
+def counted_values(arg: Expr) -> tuple[tuple[NamedCall, ...], Phases]:
+    """The partial results and phases of the number of values that are not missing."""
     found = counted(AggregateCall("count", (arg,), INT))
     return found.partial, found
 
 
-def _at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
+def at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
     """A total, or null where fewer than ``min_count`` values are not missing."""
     least = spec.option("min_count", 0)
     return pl.when(arg.count() >= least).then(total) if least > 0 else total
@@ -94,14 +104,17 @@ _total_of = partial(
 @_total_of("sum", signature=(Argument("value", NUMBERS | BOOLEANS | DURATIONS),))
 def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
-    # 64-bit accumulation; the cast is free where the dtype is the same.
-    return _at_least(arg.cast(spec.dtype).sum(), arg, spec)
+    # 64-bit accumulation, of 32-bit floats too: the kernel's threads add in any order, and in 32 bits that shows in the
+    # first seven digits. The cast is free where the dtype is the same.
+    if spec.dtype == pl.Float32():
+        return at_least(arg.cast(FLOAT).sum().cast(spec.dtype), arg, spec)
+    return at_least(arg.cast(spec.dtype).sum(), arg, spec)
 
 
 @_total_of("product", signature=(Argument("value", NUMBERS | BOOLEANS),))
 def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
-    return _at_least(arg.cast(spec.dtype).product(), arg, spec)
+    return at_least(arg.cast(spec.dtype).product(), arg, spec)
 
 
 # ---- means ----
@@ -130,7 +143,7 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
     if not is_plain_number(dtype_of(arg)):
         return None
     total = by_itself(AggregateCall("sum", (as_float(arg),), FLOAT))
-    partial, count = _counted(arg)
+    partial, count = counted_values(arg)
     mean = Call("truediv", (total.final, Call("cast", (count.final,), FLOAT)), FLOAT)
     some = Call("gt", (count.final, Literal(0, INT)), BOOL)
     final: Expr = Call("when", (some, mean, Literal(None, FLOAT)), FLOAT)

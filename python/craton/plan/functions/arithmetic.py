@@ -55,7 +55,17 @@ def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
             arg if dtype_of(node) == spec.dtype or not dtype_of(node).is_numeric() else arg.cast(spec.dtype)
             for arg, node in zip(args, spec.args, strict=True)
         )
+    if spec.function == "truediv" and spec.dtype.is_float():
+        right = _of_each_row(left, right)
     return _ARITHMETIC[spec.function](left, right)
+
+
+def _of_each_row(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    """The divisor as a value of each row, also where it is one value for all.
+
+    The kernel multiplies a column by the reciprocal of one value, and of ten quotients one differs in its last bit.
+    """
+    return pl.struct(left.alias("dividend"), right.alias("divisor")).struct.field("divisor")
 
 
 for _name in _ARITHMETIC:

@@ -40,17 +40,21 @@ def _in_phases(call: AggregateCall) -> Phases:
     """Variance and what is made of it: squares of deviations of each tile's mean from the group's are added (Chan)."""
     (arg,) = call.args
     value = as_float(arg)
-    n, mean, var, squares = (hidden_name() for _ in range(4))
-    count_, mean_, var_ = Column(n, INT), Column(mean, FLOAT), Column(var, FLOAT)
+    n, mean, var, least, most, squares = (hidden_name() for _ in range(6))
+    count_, least_, most_ = Column(n, INT), Column(least, FLOAT), Column(most, FLOAT)
+    mean_, var_ = _within(Column(mean, FLOAT), Column(var, FLOAT), least_, most_)
     rows = Call("cast", (count_,), FLOAT)
     sums = Call("mul", (mean_, rows), FLOAT)
 
     def before(keys: Sequence[Expr]) -> list[Named]:
-        of_all = Call(
-            "truediv",
-            (WindowCall("sum", (sums,), FLOAT, tuple(keys)), WindowCall("sum", (rows,), FLOAT, tuple(keys))),
-            FLOAT,
-        )
+        def over_all(total: Expr) -> Expr:
+            count = WindowCall("sum", (rows,), FLOAT, tuple(keys))
+            return Call("truediv", (WindowCall("sum", (total,), FLOAT, tuple(keys)), count), FLOAT)
+
+        # The mean of all, and what is off by rounding: then equal numbers have no variance, as within one tile.
+        rounded = over_all(sums)
+        error = over_all(Call("mul", (Call("sub", (mean_, rounded), FLOAT), rows), FLOAT))
+        of_all = Call("add", (rounded, error), FLOAT)
         off = Call("sub", (mean_, of_all), FLOAT)
         between = Call("mul", (Call("mul", (off, off), FLOAT), rows), FLOAT)
         within = Call("mul", (var_, rows), FLOAT)
@@ -77,8 +81,22 @@ def _in_phases(call: AggregateCall) -> Phases:
         (n, AggregateCall("count", (arg,), INT)),
         (mean, AggregateCall("mean", (value,), FLOAT)),
         (var, AggregateCall("var", (value,), FLOAT, (("ddof", 0),))),
+        (least, AggregateCall("min", (value,), FLOAT)),
+        (most, AggregateCall("max", (value,), FLOAT)),
     )
     return Phases(partial, combine, final, before)
+
+
+def _within(mean: Expr, var: Expr, least: Expr, most: Expr) -> tuple[Expr, Expr]:
+    """A tile's mean between the extremes, and no variance where these are equal: rounding may have moved both a bit."""
+
+    def when(test: Expr, value: Expr, other: Expr) -> Expr:
+        return Call("when", (test, value, other), FLOAT)
+
+    low, high = Call("lt", (mean, least), BOOL), Call("gt", (mean, most), BOOL)
+    # Of infinities the variance is NaN, and stays so.
+    equal = Call("and", (Call("eq", (least, most), BOOL), Call("is_not_nan", (var,), BOOL)), BOOL)
+    return when(low, least, when(high, most, mean)), when(equal, Literal(0.0, FLOAT), var)
 
 
 @_aggregate(

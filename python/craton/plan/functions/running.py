@@ -92,6 +92,14 @@ def _cum_count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 
 # ---- sums and products ----
 
+
+def in_64_bits(value: pl.Expr, spec: Spec, running: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
+    """A running sum or product; of 32-bit floats in 64 bits, as the kernel does it or not, by its number of threads."""
+    if spec.dtype == pl.Float32():
+        return running(value.cast(pl.Float64)).cast(pl.Float32)
+    return running(value.cast(spec.dtype))
+
+
 _SUMMED = Running(_total("sum"), after("cum_sum"), _with("add", 0))
 _MULTIPLIED = Running(_total("product"), after("cum_prod"), _with("mul", 1))
 
@@ -105,7 +113,7 @@ _MULTIPLIED = Running(_total("product"), after("cum_prod"), _with("mul", 1))
     tiling=lambda call: _SUMMED,
 )
 def _cum_sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].cast(spec.dtype).cum_sum()
+    return in_64_bits(args[0], spec, pl.Expr.cum_sum)
 
 
 @_running(
@@ -117,7 +125,7 @@ def _cum_sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     tiling=lambda call: _MULTIPLIED,
 )
 def _cum_prod(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].cast(spec.dtype).cum_prod()
+    return in_64_bits(args[0], spec, pl.Expr.cum_prod)
 
 
 # ---- extremes ----

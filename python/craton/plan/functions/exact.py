@@ -1,0 +1,312 @@
+"""Aggregates of floats that are the same bits in any order: sums are exact, and rounded once.
+
+The kernel adds floats in whatever order its threads and the tiles come to them. Where results have to be reproducible
+(``craton.options.reproducible``), these take the place of its own: the values of a group become a list, and the native
+module adds each list up. Tiles tell each other few numbers whose exact sum is that of their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+
+from craton import _native
+from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of
+from craton.plan.functions.aggregates import as_float, at_least, averaged, counted_values, is_plain_number
+from craton.plan.functions.rowwise import rowwise
+from craton.plan.functions.running import in_64_bits
+from craton.plan.functions.strategies import (
+    BOOL,
+    FLOAT,
+    INT,
+    Phases,
+    Spec,
+    all_rows,
+    by_phases,
+    the_value,
+)
+from craton.plan.names import hidden_name
+from craton.plan.operators import AggregateCall
+from craton.plan.registry import (
+    BOOLEANS,
+    FLOATS,
+    FUNCTIONS,
+    NUMBERS,
+    TEMPORALS,
+    Argument,
+    Cost,
+    Family,
+    Kind,
+    NaNs,
+    Nulls,
+    Order,
+    always,
+    cast_to,
+    register,
+)
+
+_C = TypeVar("_C", AggregateCall, WindowCall)
+
+#: Numbers whose exact sum is that of more.
+TERMS = pl.List(pl.Float64)
+_LISTS = Family("lists", frozenset({pl.List}))
+
+_aggregate = partial(
+    register,
+    kind=Kind.AGGREGATE,
+    nulls=Nulls.SKIPPED,
+    order=Order.ANY,
+    holds_values=True,
+    cost=Cost.VALUES,
+)
+
+
+def exactly(call: _C) -> _C:
+    """The call whose value does not depend on the order of rows to the last bit; the call itself if it is one already."""
+    name = f"exact_{call.function}"
+    if name not in FUNCTIONS or any(dtype_of(arg) not in FUNCTIONS[name].argument(0).accepts for arg in call.args):
+        return call
+    return replace(call, function=name)
+
+
+# ---- lists of numbers ----
+
+
+def _lists(arg: pl.Expr, aggregated: Callable[[pl.Series], pl.Series], dtype: pl.DataType = FLOAT) -> pl.Expr:
+    """What comes of the list of a group's numbers: one call for all groups."""
+    return arg.implode().map_batches(aggregated, return_dtype=dtype, is_elementwise=True)
+
+
+def _numbers(lists: pl.Series) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of all lists, and where each list begins and ends in them."""
+    found = lists.rechunk().to_arrow()
+    if found.values.null_count:
+        found = lists.list.drop_nulls().rechunk().to_arrow()
+    offsets = found.offsets.to_numpy()
+    return found.values.to_numpy(), offsets if offsets.flags.writeable else offsets.copy()
+
+
+def _aggregated(lists: pl.Series, name: str, ddof: int = 1) -> pl.Series:
+    out = np.empty(len(lists))
+    _native.exact_aggregate(name, *_numbers(lists), out, ddof)  # type: ignore[arg-type]
+    return pl.Series(lists.name, out)
+
+
+def _terms(lists: pl.Series) -> pl.Series:
+    terms, ends = _native.exact_terms(*_numbers(lists))
+    import pyarrow as pa
+
+    array = pa.LargeListArray.from_arrays(np.frombuffer(ends, np.int64), np.frombuffer(terms, np.float64))
+    return pl.Series(lists.name, array, dtype=TERMS)
+
+
+def _of_numbers(value: pl.Expr, arg: pl.Expr, spec: Spec, least: int) -> pl.Expr:
+    """A value in the dtype that is asked for; null where fewer numbers are not missing."""
+    return pl.when(arg.count() >= least).then(value).cast(spec.dtype)
+
+
+# ---- terms ----
+
+
+@_aggregate(
+    "exact_terms",
+    signature=(Argument("value", FLOATS),),
+    result=always(TERMS),
+    nans=NaNs.PROPAGATED,
+    phases=None,
+    one_row=lambda call: Call("as_terms", call.args, TERMS),
+    tiling=all_rows,
+)
+def _exact_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """Few numbers whose exact sum is that of the values."""
+    return _lists(args[0].cast(FLOAT), _terms, TERMS)
+
+
+@_aggregate(
+    "joined_terms",
+    signature=(Argument("terms", _LISTS),),
+    result=always(TERMS),
+    nans=NaNs.NOT_ACCEPTED,
+    phases=None,
+    one_row=the_value,
+    tiling=all_rows,
+)
+def _joined_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """The terms of several parts of a group as one list."""
+    return _lists(args[0].explode(), _terms, TERMS)
+
+
+_of_each_row = partial(rowwise, nulls=Nulls.SKIPPED, cost=Cost.VALUES)
+
+
+@_of_each_row("as_terms", signature=(Argument("value", FLOATS),), result=always(TERMS), nans=NaNs.PROPAGATED)
+def _as_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """A value as the terms of itself; none if it is missing."""
+    return pl.concat_list(args[0].cast(FLOAT)).list.drop_nulls()
+
+
+@_of_each_row("sum_of_terms", signature=(Argument("terms", _LISTS),), result=always(FLOAT), nans=NaNs.NOT_ACCEPTED)
+def _sum_of_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    return args[0].map_batches(partial(_aggregated, name="sum"), return_dtype=FLOAT, is_elementwise=True)
+
+
+@_of_each_row(
+    "mean_of_terms",
+    signature=(Argument("terms", _LISTS), Argument("count", NUMBERS)),
+    result=always(FLOAT),
+    nans=NaNs.PROPAGATED,
+)
+def _mean_of_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """The mean of so many values whose terms are given: the same bits as the mean of the values."""
+    return pl.map_batches(args, _means, return_dtype=FLOAT, is_elementwise=True)
+
+
+def _means(columns: Sequence[pl.Series]) -> pl.Series:
+    lists, counts = columns
+    out = np.empty(len(lists))
+    _native.exact_means(*_numbers(lists), counts.cast(INT).fill_null(0).to_numpy().copy(), out)
+    return pl.Series(lists.name, out)
+
+
+# ---- sums, means, products ----
+
+
+def _sum_in_phases(call: AggregateCall) -> Phases:
+    return _in_phases(call, call.option("min_count", 0), lambda terms, count: Call("sum_of_terms", (terms,), FLOAT))
+
+
+def _mean_in_phases(call: AggregateCall) -> Phases | None:
+    if not is_plain_number(dtype_of(call.args[0])):
+        return None
+    return _in_phases(call, 1, lambda terms, count: Call("mean_of_terms", (terms, count), FLOAT))
+
+
+def _in_phases(call: AggregateCall, least: int, value: Callable[[Expr, Expr], Expr]) -> Phases:
+    (arg,) = call.args
+    part, whole = hidden_name(), hidden_name()
+    terms = AggregateCall("exact_terms", (as_float(arg),), TERMS)
+    joined = AggregateCall("joined_terms", (Column(part, TERMS),), TERMS)
+    partial, count = counted_values(arg)
+    final = value(Column(whole, TERMS), count.final)
+    if least > 0:
+        enough = Call("ge", (count.final, Literal(least, INT)), BOOL)
+        final = Call("when", (enough, final, Literal(None, FLOAT)), FLOAT)
+    if call.dtype != FLOAT:
+        final = Call("cast", (final,), call.dtype)
+    return Phases(((part, terms), *partial), ((whole, joined), *count.combine), final)
+
+
+@_aggregate(
+    "exact_sum",
+    signature=(Argument("value", FLOATS),),
+    result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
+    nans=NaNs.PROPAGATED,
+    phases=_sum_in_phases,
+    one_row=the_value,
+    tiling=by_phases,
+)
+def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    return at_least(_lists(arg.cast(FLOAT), partial(_aggregated, name="sum")).cast(spec.dtype), arg, spec)
+
+
+@_aggregate(
+    "exact_product",
+    signature=(Argument("value", FLOATS),),
+    result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
+    nans=NaNs.PROPAGATED,
+    phases=None,
+    one_row=None,
+    tiling=all_rows,
+)
+def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    return at_least(_lists(arg.cast(FLOAT), partial(_aggregated, name="product")).cast(spec.dtype), arg, spec)
+
+
+@_aggregate(
+    "exact_mean",
+    signature=(Argument("value", NUMBERS | BOOLEANS | TEMPORALS),),
+    result=cast_to(FLOATS, averaged),
+    nans=NaNs.PROPAGATED,
+    phases=_mean_in_phases,
+    one_row=the_value,
+    tiling=by_phases,
+)
+def _mean(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    if spec.dtype.is_float():
+        value = _lists(arg.cast(FLOAT), partial(_aggregated, name="mean"))
+        return _of_numbers(value, arg, spec, 1)
+    steps = arg.cast(spec.dtype).to_physical().cast(FLOAT)
+    return _of_numbers(_lists(steps, partial(_aggregated, name="mean")).cast(INT, strict=False), arg, spec, 1)
+
+
+# ---- moments ----
+
+
+@_aggregate(
+    "exact_var",
+    "exact_std",
+    "exact_sem",
+    signature=(Argument("value", NUMBERS | BOOLEANS),),
+    result=cast_to(FLOATS, averaged),
+    nans=NaNs.PROPAGATED,
+    phases=None,
+    one_row=None,
+    tiling=all_rows,
+)
+def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    ddof = spec.option("ddof", 1)
+    variance = _lists(arg.cast(FLOAT), partial(_aggregated, name="var", ddof=ddof))
+    value = variance if spec.function == "exact_var" else variance.sqrt()
+    if spec.function == "exact_sem":
+        value = value / arg.count().sqrt()
+    return _of_numbers(value, arg, spec, ddof + 1)
+
+
+@_aggregate(
+    "exact_skew",
+    "exact_kurtosis",
+    signature=(Argument("value", NUMBERS | BOOLEANS),),
+    result=cast_to(FLOATS, FLOAT),
+    nans=NaNs.PROPAGATED,
+    phases=None,
+    one_row=None,
+    tiling=all_rows,
+)
+def _shape(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    (arg,) = args
+    name = spec.function.removeprefix("exact_")
+    value = _lists(arg.cast(FLOAT), partial(_aggregated, name=name))
+    return _of_numbers(value, arg, spec, 3 if name == "skew" else 4)
+
+
+# ---- running sums and products ----
+
+
+@register(
+    "exact_cum_sum",
+    "exact_cum_prod",
+    kind=Kind.WINDOW,
+    signature=(Argument("value", FLOATS),),
+    result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
+    nulls=Nulls.SKIPPED,
+    nans=NaNs.PROPAGATED,
+    order=Order.ROWS,
+    phases=None,
+    one_row=None,
+    tiling=all_rows,
+    holds_values=False,
+    cost=Cost.VALUES,
+)
+def _running(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """Added row by row, as the kernel does it: only what tiles before come to is never added as a whole."""
+    running = pl.Expr.cum_sum if spec.function == "exact_cum_sum" else pl.Expr.cum_prod
+    return in_64_bits(args[0], spec, running)
