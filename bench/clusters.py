@@ -22,7 +22,7 @@ from typing import Any
 from bench import clusters_kills, clusters_limit, clusters_moved, cylon_data, environments, store_turns
 from bench.clusters_contestants import HOSTS, PEERS
 from bench.cylon_contestants import CASES as OPERATORS
-from bench.harness import command, measure, report
+from bench.harness import command, conditions, measure, report
 from bench.store_machine import MIB
 from bench.store_turns import Turn, bar, new_report, say
 from bench.tpch_sql import ORDER
@@ -47,6 +47,9 @@ def _entry(name: str, engine: str, options: Mapping[str, Any], threads: int) -> 
     environment = {**QUIET, "BENCH_CORES": str(threads)}
     if engine == "embedded":
         environment["POLARS_MAX_THREADS"] = str(threads)
+    if engine in PEERS:
+        # As many processes as Craton has workers, whose libraries have a thread each, as Craton's workers' have.
+        environment.update(conditions.variables("spark"), BENCH_CORES=str(threads))
 
     def interpreter() -> Path:
         return environments.interpreter(PEERS.get(engine, "craton"), progress=say)
@@ -392,7 +395,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--lifetime", choices=("benchmark", "case"), default="benchmark", help="of a contestant's process"
     )
-    parser.set_defaults(baseline="embedded")
+    parser.set_defaults(baseline="embedded", allocator="kept")
     return parser
 
 

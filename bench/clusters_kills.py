@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.harness import conditions
 from bench.store_turns import ROOT, bar, say
 
 __all__ = ["measure", "pipeline"]
@@ -229,13 +230,12 @@ def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[s
     turns: list[dict[str, Any]] = []
     shared = set(os.listdir("/dev/shm"))
     with tempfile.TemporaryDirectory(prefix="craton-bench-kills-") as temporary, tempfile.TemporaryFile() as log:
-        path = os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]))
         driver = subprocess.Popen(
             [sys.executable, "-m", "bench.clusters_kills", json.dumps(options)],
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": path, "TMPDIR": temporary, MARK: token},
+            env=conditions.process_environment(extra={"TMPDIR": temporary, MARK: token}),
         )
         failure = None
         try:

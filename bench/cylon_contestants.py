@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from bench.harness.worker import Contestant
-from bench.pandas_likes import PANDAS_LIKES, PandasLike
+from bench.pandas_likes import PANDAS_LIKES, PandasLike, cores
 
 __all__ = ["CASES", "CONTESTANTS", "open_contestant"]
 
@@ -67,9 +67,12 @@ class PandasOperators:
     def _frame(self, side: str) -> Any:
         return self._frames[side] if self._frames else self._engine.pd.read_parquet(f"{self._folder}/{side}.parquet")
 
+    def forget(self) -> None:
+        """Drop what the engine remembers of earlier runs."""
+        self._engine.forget()
+
     def run(self, case: str) -> Any:
         """Run an operator to a result in memory."""
-        self._engine.forget()
         left = self._frame("left")
         if case == "join":
             result = left.merge(self._frame("right"), on="key")
@@ -90,7 +93,7 @@ class PandasOperators:
 
 
 class PolarsOperators:
-    """Polars' lazy API on its streaming engine.
+    """Polars' lazy API.
 
     Parameters
     ----------
@@ -98,9 +101,12 @@ class PolarsOperators:
         Where the data is, and whether it is held in memory.
     ordered : bool
         Whether rows come in the order that pandas gives them.
+    engine : str
+        Polars' name of the engine.
     """
 
-    def __init__(self, folder: str, source: str, *, ordered: bool = False) -> None:
+    def __init__(self, folder: str, source: str, *, ordered: bool = False, engine: str = "streaming") -> None:
+        self._engine = engine
         self._pl = importlib.import_module("polars")
         self._ordered = ordered
         self._frames = {side: self._pl.scan_parquet(f"{folder}/{side}.parquet") for side in ("left", "right")}
@@ -125,7 +131,7 @@ class PolarsOperators:
         else:
             totals = left.join(right, on="key").group_by("key").agg(col("value").sum(), col("other").sum())
             plan = totals.sort("value").select(self._pl.all() + SCALAR)
-        return plan.collect(engine="streaming")
+        return plan.collect(engine=self._engine)
 
     def answer(self, case: str, result: Any) -> Any:
         """Return the digest of the result."""
@@ -150,7 +156,7 @@ class DuckDBOperators:
     def __init__(self, folder: str, source: str) -> None:
         duckdb = importlib.import_module("duckdb")
         self._version = duckdb.__version__
-        self._connection = duckdb.connect()
+        self._connection = duckdb.connect(config={"threads": cores()})
         kind = "table" if source == "memory" else "view"
         for side, name in (("left", "lhs"), ("right", "rhs")):
             path = f"{folder}/{side}.parquet".replace("'", "''")
@@ -204,6 +210,7 @@ class DaftOperators:
 
 OTHERS: dict[str, Callable[[str, str], Contestant]] = {
     "polars": PolarsOperators,
+    "polars-in-memory": lambda folder, source: PolarsOperators(folder, source, engine="in-memory"),
     "polars-ordered": lambda folder, source: PolarsOperators(folder, source, ordered=True),
     "duckdb": DuckDBOperators,
     "daft": DaftOperators,

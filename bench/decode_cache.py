@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.harness import answers, machine
+from bench.harness import answers, conditions, machine
 
 __all__ = ["main"]
 
@@ -47,11 +47,11 @@ def main(argv: list[str] | None = None) -> int:
         address = os.path.join(runtime, "runtime", "store.sock")
         serve = [sys.executable, "-m", "craton", "store", "serve", "--address", address]
         serve += ["--memory-limit", given.memory_limit, "--directory", runtime]
-        with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
+        with subprocess.Popen(serve, env=conditions.process_environment(), stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             server.stdout.readline()
             try:
-                environment = dict(os.environ, CRATON_STORE=address)
+                environment = conditions.process_environment(extra={"CRATON_STORE": address})
                 common = [
                     sys.executable,
                     "-m",
@@ -85,13 +85,14 @@ def _child(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
 def _work(given: argparse.Namespace) -> None:
     import craton
     import craton.pandas as pd
+    from bench.pandas_likes import Craton
     from craton.demo.queries import QUERIES
     from craton.store import default_store
 
-    folder = str(given.data)
+    folder, engine = str(given.data), Craton()
 
     def run(query: str, cache: str) -> tuple[float, Any]:
-        craton.clear_memory()
+        engine.forget()
         with craton.option_context(decode_cache=cache):
             started = time.perf_counter()
             found = QUERIES[query](pd, folder)
@@ -139,6 +140,7 @@ def _report(scale: float, first: dict[str, Any], second: dict[str, Any]) -> dict
     }
     ratios = [one["warm"] / one["cold"] for one in queries.values()]
     return {
+        "conditions": conditions.describe(warm_up=1),
         "title": f"TPC-H, scale factor {scale:g}, through the decode cache",
         "machine": machine.describe(),
         "queries": queries,

@@ -61,7 +61,7 @@ class Functions:
                 "key": random.integers(0, max(rows // rows_a_group, 1), rows),
             }
         )
-        self.versions = engine.versions
+        self.versions, self.forget = engine.versions, engine.forget
 
     def run(self, case: str) -> Any:
         """Run one case to its result in memory."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import os
 import statistics
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.harness import command, machine
+from bench.harness import command, conditions, machine
 from bench.harness.measure import summarise
 
 __all__ = ["STATEMENTS", "main", "measure"]
@@ -79,6 +78,7 @@ def measure(statements: Mapping[str, str], repeat: int, *, baseline: str, warm_u
         "title": "Start-up: the import alone, in a fresh interpreter",
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine.describe(),
+        "conditions": conditions.describe(warm_up=warm_up, fresh_process=True),
         "settings": {"repeat": repeat, "warm_up": warm_up, "statements": dict(statements)},
         "baseline": baseline,
         "contestants": {name: {"status": result["status"]} for name, result in results.items()},
@@ -91,13 +91,13 @@ def measure(statements: Mapping[str, str], repeat: int, *, baseline: str, warm_u
 
 def _import(statement: str) -> float | str:
     """Return the seconds that an import took, or what went wrong."""
-    path = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-c", TIMED.format(statement=statement)],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        env=conditions.process_environment(),
+        cwd=ROOT,
     )
     if done.returncode:
         return done.stderr.strip().splitlines()[-1]

@@ -6,8 +6,11 @@ not support is for the benchmark to report.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
+import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +20,10 @@ __all__ = ["PANDAS_LIKES", "PandasLike", "cores", "spark_session"]
 def cores() -> int:
     """Return how many cores engines may use that have to be told: ``BENCH_CORES``, or all."""
     return int(os.environ.get("BENCH_CORES") or os.cpu_count() or 2)
+
+
+_CACHED = type(functools.lru_cache(cores))
+"""Functions that remember their results. What else Craton's modules remember is in an ordered dictionary, for its limit."""
 
 
 class Namespace:
@@ -92,8 +99,14 @@ class Craton(PandasLike):
         return self.pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns}, copy=False)
 
     def forget(self) -> None:
-        """Drop the results of earlier plans."""
+        """Drop the results of earlier plans, and every cache of Craton's modules: footers, schemas, templates, functions."""
         self._clear_memory()
+        for module in [module for name, module in sys.modules.items() if name.split(".")[0] == "craton"]:
+            for value in vars(module).values():
+                if isinstance(value, _CACHED):
+                    value.cache_clear()
+                elif isinstance(value, OrderedDict):
+                    value.clear()
 
     def materialise(self, result: Any) -> Any:
         """Run the plan: the result is pandas' own kind of data afterwards."""
@@ -133,6 +146,7 @@ class Dask(PandasLike):
         self._dask = importlib.import_module("dask")
         frames = importlib.import_module("dask.dataframe")
         pandas = importlib.import_module("pandas")
+        self._dask.config.set(num_workers=cores())
         self.pd = Namespace(frames, pandas, DataFrame=lambda data: pandas.DataFrame(*self._dask.compute(data)))
         groupby, reset_index = frames.DataFrame.groupby, frames.Series.reset_index
 

@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.harness import command
+from bench.harness import command, conditions
 from bench.harness.measure import Benchmark, Case
 from bench.harness.worker import Contestant
 
@@ -166,7 +166,7 @@ def _measure_memory(name: str, path: str, n: int) -> tuple[int, int]:
     code = f"import json; from bench.partition import extra_memory; print(json.dumps(extra_memory({name!r}, {path!r}, {n})))"
     # Memory that reading freed goes back to the system at once: else it would go while the rest is measured, and hide it.
     plain = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    environment = {**os.environ, **plain}
+    environment = conditions.process_environment(extra=plain)
     program = [sys.executable, "-c", code]
     done = subprocess.run(program, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
     size, extra = json.loads(done.stdout)

@@ -17,7 +17,7 @@ from typing import Any
 from bench.harness import command
 from bench.harness.measure import Benchmark, Case
 from bench.harness.worker import Contestant
-from bench.pandas_likes import PANDAS_LIKES
+from bench.pandas_likes import PANDAS_LIKES, PandasLike
 
 __all__ = ["OPERATIONS", "main", "open_contestant"]
 
@@ -78,8 +78,8 @@ OPERATIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
 class SmallOperations:
     """The operations under one module."""
 
-    def __init__(self, pd: Any, versions: Callable[[], dict[str, str]]) -> None:
-        self._pd = pd
+    def __init__(self, engine: PandasLike) -> None:
+        self._pd = pd = engine.pd
         self._frame = pd.DataFrame(
             {
                 "a": list(range(ROWS)),
@@ -89,7 +89,7 @@ class SmallOperations:
             }
         )
         self._other = pd.DataFrame({"c": ["x", "y", "w"], "f": [10, 20, 30]})
-        self.versions = versions
+        self.versions, self.forget = engine.versions, engine.forget
 
     def run(self, case: str) -> Any:
         """Run the mixture, or one operation many times, and return the last result of each."""
@@ -115,7 +115,7 @@ def open_contestant(name: str, options: dict[str, Any]) -> Contestant:
     """Return a contestant: ``"craton"`` or ``"pandas"``; there are no options."""
     engine = PANDAS_LIKES[name]()
     importlib.import_module("numpy")
-    return SmallOperations(engine.pd, engine.versions)
+    return SmallOperations(engine)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.harness import machine, report
+from bench.harness import conditions, machine, report
 from bench.harness.measure import summarise
 from bench.store_machine import ControlGroup, drop_caches, swapped
 
@@ -57,6 +57,11 @@ class Turn:
     swap: int = 0
     python: Path = Path(sys.executable)
 
+    @property
+    def allocator(self) -> str:
+        """The allocator's setting: the same for all, or each contestant's own where memory is limited."""
+        return "kept" if self.limit is None else "own"
+
 
 def new_report(benchmark: str, title: str, settings: Mapping[str, Any], baseline: str) -> dict[str, Any]:
     """Return a report without cases, in the form of `bench.harness.measure`."""
@@ -65,6 +70,7 @@ def new_report(benchmark: str, title: str, settings: Mapping[str, Any], baseline
         "title": title,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine.describe(),
+        "conditions": conditions.describe(warm_up=settings.get("warm_up"), fresh_process=True),
         "settings": dict(settings),
         "baseline": baseline,
         "contestants": {},
@@ -121,7 +127,10 @@ def measure(
     for turn in turns:
         status = lost.get(turn.contestant, ("ok", ""))[0]
         known = result["contestants"].setdefault(turn.contestant, {"status": status, "details": {}})
+        known["environment"] = conditions.variables(turn.contestant, allocator=turn.allocator)
         known["details"][scenario] = [one["details"] for one in done[turn.contestant]]
+    if any(turn.allocator == "own" for turn in turns):
+        result["conditions"].update(allocator="own", variables=conditions.variables(allocator="own"))
     result["baseline"] = summarise(result)
 
 
@@ -143,12 +152,13 @@ def _phase(phase: str, turns: Sequence[Mapping[str, Any]], lost: tuple[str, str]
 def _run(turn: Turn, timeout: float) -> dict[str, Any] | tuple[str, str]:
     """Return what the process of one turn printed, or a status and a message."""
     program = [str(turn.python), "-m", turn.module, json.dumps(dict(turn.options))]
+    environment = conditions.process_environment(turn.contestant, allocator=turn.allocator)
     if turn.limit is None:
-        return _call(program, timeout)
+        return _call(program, timeout, environment)
     drop_caches()
     before = swapped()
     with ControlGroup(f"craton-bench-{os.getpid()}-{time.monotonic_ns()}", turn.limit, turn.swap) as group:
-        found = _call(group.command(*program), timeout)
+        found = _call(group.command(*program), timeout, environment)
         if isinstance(found, dict):
             after = swapped()
             found["details"].update(
@@ -157,12 +167,16 @@ def _run(turn: Turn, timeout: float) -> dict[str, Any] | tuple[str, str]:
     return found
 
 
-def _call(program: list[str], timeout: float) -> dict[str, Any] | tuple[str, str]:
-    path = [str(ROOT), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+def _call(program: list[str], timeout: float, environment: dict[str, str]) -> dict[str, Any] | tuple[str, str]:
     try:
         done = subprocess.run(
-            program, capture_output=True, text=True, check=False, timeout=timeout, cwd=ROOT, env=environment
+            program,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            cwd=ROOT,
+            env=environment,
         )
     except subprocess.TimeoutExpired:
         return "timeout", f"not done within {timeout:g} s"

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.harness import answers
 from bench.harness.worker import Contestant
-from bench.pandas_likes import PANDAS_LIKES, PandasLike
+from bench.pandas_likes import PANDAS_LIKES, PandasLike, cores
 
 __all__ = ["CONTESTANTS", "open_contestant"]
 
@@ -58,9 +58,12 @@ class PandasQueries:
         """Return the engine's versions."""
         return self._engine.versions()
 
+    def forget(self) -> None:
+        """Drop what the engine remembers of earlier runs."""
+        self._engine.forget()
+
     def run(self, case: str) -> Any:
         """Run a query to a result in memory."""
-        self._engine.forget()
         return self._engine.materialise(self._queries[case](self._engine.pd, self._folder))
 
     def answer(self, case: str, result: Any) -> Any:
@@ -76,9 +79,18 @@ class PandasQueries:
 
 
 class PolarsQueries:
-    """Polars on its streaming engine."""
+    """Polars.
 
-    def __init__(self, folder: str) -> None:
+    Parameters
+    ----------
+    folder : str
+        Where the Parquet files are.
+    engine : str
+        Polars' name of the engine.
+    """
+
+    def __init__(self, folder: str, engine: str = "streaming") -> None:
+        self._engine = engine
         self._queries = importlib.import_module("bench.tpch_polars")
         self._folder = folder
 
@@ -88,7 +100,7 @@ class PolarsQueries:
 
     def run(self, case: str) -> Any:
         """Run a query."""
-        return self._queries.run(case, self._folder)
+        return self._queries.run(case, self._folder, self._engine)
 
     def answer(self, case: str, result: Any) -> Any:
         """Return the result as a table."""
@@ -102,7 +114,7 @@ class DuckDBQueries:
         duckdb = importlib.import_module("duckdb")
         self._sql: dict[str, str] = importlib.import_module("bench.tpch_sql").SQL
         self._version = duckdb.__version__
-        self._connection = duckdb.connect()
+        self._connection = duckdb.connect(config={"threads": cores()})
         for table in TABLES:
             path = str(Path(folder) / f"{table}.parquet").replace("'", "''")
             self._connection.execute(f"create view {table} as select * from read_parquet('{path}')")
@@ -152,6 +164,7 @@ class DaftQueries:
 
 OTHERS: dict[str, Callable[[str], Contestant]] = {
     "polars": PolarsQueries,
+    "polars-in-memory": lambda folder: PolarsQueries(folder, "in-memory"),
     "duckdb": DuckDBQueries,
     "daft": DaftQueries,
 }
@@ -159,6 +172,7 @@ OTHERS: dict[str, Callable[[str], Contestant]] = {
 CONTESTANTS = (
     "craton",
     "polars",
+    "polars-in-memory",
     "duckdb",
     "pandas",
     "modin",

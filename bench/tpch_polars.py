@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 from polars import col
@@ -479,8 +480,8 @@ QUERIES: dict[str, Callable[[Tables], pl.LazyFrame]] = {
 }
 
 
-def run(name: str, folder: Path | str) -> pl.DataFrame:
-    """Run one query on the streaming engine and return its result.
+def run(name: str, folder: Path | str, engine: Literal["streaming", "in-memory"] = "streaming") -> pl.DataFrame:
+    """Run one query and return its result.
 
     Parameters
     ----------
@@ -488,5 +489,7 @@ def run(name: str, folder: Path | str) -> pl.DataFrame:
         ``"q01"`` to ``"q22"``.
     folder : path
         The folder of the Parquet files.
+    engine : str
+        Polars' name of the engine that runs it.
     """
-    return QUERIES[name](Tables(folder)).collect(engine="streaming")
+    return QUERIES[name](Tables(folder)).collect(engine=engine)

@@ -66,6 +66,12 @@ def add_options(parser: argparse.ArgumentParser, *, contestants: Sequence[str], 
         help="whom ratios are taken to (default: %(default)s)",
     )
     group.add_argument(
+        "--allocator",
+        choices=("kept", "default"),
+        default="kept",
+        help="whether freed memory is kept, as Craton has it, or as Polars has it; for all (default: %(default)s)",
+    )
+    group.add_argument(
         "--lifetime",
         choices=("benchmark", "case"),
         default="benchmark",
@@ -154,6 +160,7 @@ def limits(given: argparse.Namespace) -> dict[str, Any]:
         "warm_up": given.warm_up,
         "timeout": given.timeout,
         "memory_limit": int(memory),
+        "allocator": given.allocator,
         "lifetime": given.lifetime,
     }
 

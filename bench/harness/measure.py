@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bench.harness import answers, machine
+from bench.harness import answers, conditions, machine
 from bench.harness.process import Worker, WorkerError
 
 __all__ = ["Benchmark", "Case", "Entry", "measure", "summarise"]
@@ -36,7 +36,7 @@ class Entry:
     options : mapping
         For the benchmark module's ``open_contestant``; plain JSON values.
     environment : mapping
-        Environment variables to add.
+        Environment variables that only this contestant has; the report names them.
     """
 
     name: str
@@ -77,6 +77,8 @@ class Benchmark:
         Bytes for one contestant with all its processes.
     tolerance : float
         Relative difference up to which floats in answers are the same.
+    allocator : str
+        See `bench.harness.conditions.ALLOCATORS`; the same for all contestants.
     lifetime : str
         ``"benchmark"`` keeps a contestant's process for all cases; ``"case"`` gives every case a new one.
     settings : mapping
@@ -95,6 +97,7 @@ class Benchmark:
     timeout: float = 600
     memory_limit: int | None = None
     tolerance: float = 1e-6
+    allocator: str = "kept"
     lifetime: Literal["benchmark", "case"] = "benchmark"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -135,6 +138,7 @@ def measure(
         "title": benchmark.title,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine.describe(),
+        "conditions": conditions.describe(allocator=benchmark.allocator, warm_up=benchmark.warm_up),
         "settings": {
             "repeat": benchmark.repeat,
             "warm_up": benchmark.warm_up,
@@ -197,6 +201,8 @@ class _Stable:
             "status": "ok",
             "versions": worker.versions,
             "seconds_to_open": worker.seconds_to_open,
+            "environment": worker.environment,
+            "threads": worker.threads,
         }
         return worker
 
@@ -212,6 +218,7 @@ class _Stable:
             entry.options,
             python=self._interpreters[entry.name],
             root=self._root,
+            allocator=self._benchmark.allocator,
             environment=entry.environment,
             timeout=self._benchmark.timeout,
             memory_limit=self._benchmark.memory_limit,
@@ -246,6 +253,7 @@ def _run_case(benchmark: Benchmark, case: Case, stable: _Stable, progress: Progr
                 result.update(status=error.status, message=_tidy(error))
                 continue
             result["peak_memory"] = max(result["peak_memory"], reply["peak_memory"])
+            result.setdefault("first", reply["seconds"])
             if turn >= benchmark.warm_up:
                 result["seconds"].append(reply["seconds"])
             if "answer" in reply:
@@ -337,6 +345,7 @@ def summarise(report: Report) -> str:
             summary.update(
                 total=math.fsum(right[name][case] for case in both),
                 baseline_total=math.fsum(base[case] for case in both),
+                **_first_runs(report, name, both),
                 geometric_mean_ratio=math.exp(statistics.fmean(math.log(ratio) for ratio in ratios.values())),
                 worst_case=worst,
                 worst_ratio=ratios[worst],
@@ -344,6 +353,12 @@ def summarise(report: Report) -> str:
             summary["total_ratio"] = summary["total"] / summary["baseline_total"]
         report["summary"][name] = summary
     return baseline
+
+
+def _first_runs(report: Report, name: str, cases: Sequence[str]) -> dict[str, float]:
+    """Return the seconds of a contestant's first runs of some cases, before any warm-up, if they are all known."""
+    firsts = [report["cases"][case][name].get("first") for case in cases]
+    return {} if None in firsts else {"first_total": math.fsum(firsts)}
 
 
 def _tidy(message: object) -> str:

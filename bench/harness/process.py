@@ -22,6 +22,8 @@ from typing import IO, Any
 
 import psutil
 
+from bench.harness import conditions
+
 __all__ = ["MemoryWatch", "Worker", "WorkerError"]
 
 GIB = 1024**3
@@ -148,8 +150,10 @@ class Worker:
         Interpreter of the contestant's environment.
     root : path
         Root of the repository, from which ``bench`` is imported.
+    allocator : str
+        See `bench.harness.conditions.ALLOCATORS`.
     environment : mapping
-        Environment variables to add.
+        Environment variables that this contestant has beside those of `bench.harness.conditions`.
     timeout, memory_limit : float, int or None
         Seconds for the start and for each run; bytes for the whole process tree.
 
@@ -167,6 +171,7 @@ class Worker:
         *,
         python: Path,
         root: Path,
+        allocator: str = "kept",
         environment: Mapping[str, str] | None = None,
         timeout: float | None = None,
         memory_limit: int | None = None,
@@ -175,7 +180,6 @@ class Worker:
         self._timeout = timeout
         self._memory_limit = memory_limit
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix=f"bench-{name}-")  # noqa: SIM115 (closed in stop)
-        path = [str(root), str(root / "python"), os.environ.get("PYTHONPATH", "")]
         programs = [str(python.parent), os.environ.get("PATH", os.defpath)]
         self._process = subprocess.Popen(
             [
@@ -191,10 +195,8 @@ class Worker:
             stderr=self._log,
             cwd=root,
             env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, path)),
+                **conditions.process_environment(name, allocator=allocator, extra=environment, root=root),
                 "PATH": os.pathsep.join(programs),
-                **(environment or {}),
             },
             start_new_session=True,
         )
@@ -208,6 +210,8 @@ class Worker:
             raise
         self.versions: dict[str, str] = opened["versions"]
         self.seconds_to_open: float = opened["seconds"]
+        self.environment: dict[str, str] = opened["environment"]
+        self.threads: dict[str, int] = opened["threads"]
 
     @property
     def alive(self) -> bool:

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bench.harness import conditions
+
 __all__ = ["RESULTS", "plot", "save", "table"]
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -47,9 +49,23 @@ def table(report: dict[str, Any]) -> str:
     said = [
         f"{report['title']}",
         f"Medians of {report['settings']['repeat']} runs in seconds where no other unit is given; × is the ratio to {baseline}.",
+        *([conditions.text(report["conditions"])] if "conditions" in report else []),
         "",
     ]
-    return "\n".join(said + text + _remarks(report))
+    return "\n".join(said + text + _first_runs(report) + _remarks(report))
+
+
+def _first_runs(report: dict[str, Any]) -> list[str]:
+    """Return a line with the totals of first runs, which the medians above leave out."""
+    totals = {name: one["first_total"] for name, one in report["summary"].items() if "first_total" in one}
+    if not totals or not report["settings"].get("warm_up"):
+        return []
+    said = (f"{name} {seconds:.3f} ({_part(report['summary'][name])})" for name, seconds in totals.items())
+    return ["", "First runs in their processes, seconds in total: " + ", ".join(said)]
+
+
+def _part(summary: dict[str, Any]) -> str:
+    return f"{summary['compared']}/{summary['cases']}"
 
 
 def _cell(result: dict[str, Any] | None, is_baseline: bool) -> str:

@@ -1,11 +1,13 @@
 """The far side of a measurement: a process that holds one contestant and runs its cases when told to.
 
 Started as ``python -m bench.harness.worker MODULE CONTESTANT OPTIONS`` by the interpreter of the contestant's own
-environment, so it uses nothing but the standard library; the module it names imports the contestant. Requests come as
-lines of JSON on standard input, replies go as lines of JSON to what was standard output when the process began; from
-then on everything that libraries print goes to standard error, which the harness keeps as the contestant's log.
+environment, so it uses nothing but the standard library and `bench.harness.conditions`; the module it names imports the
+contestant. Requests come as lines of JSON on standard input, replies go as lines of JSON to what was standard output
+when the process began; from then on everything that libraries print goes to standard error, which the harness keeps as
+the contestant's log.
 
-A benchmark module has a function ``open_contestant(name, options)`` that returns a `Contestant`.
+A benchmark module has a function ``open_contestant(name, options)`` that returns a `Contestant`. If that has a method
+``forget()``, it is called before each run, outside the time: it drops whatever the contestant remembers of earlier runs.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import sys
 import time
 import traceback
 from typing import Any, Protocol, TextIO
+
+from bench.harness import conditions
 
 __all__ = ["Contestant", "main"]
 
@@ -52,12 +56,15 @@ def main(arguments: list[str]) -> int:
     requests, replies = _take_standard_streams()
     _tie_processes()
     module_name, name, options = arguments[0], arguments[1], json.loads(arguments[2])
+    environment = conditions.found()
     began = time.perf_counter()
     try:
         contestant: Contestant = importlib.import_module(module_name).open_contestant(name, options)
         opened = {
             "ok": True,
             "seconds": time.perf_counter() - began,
+            "environment": environment,
+            "threads": conditions.threads_found(),
             "versions": {"python": platform.python_version(), **contestant.versions()},
         }
     except BaseException as error:
@@ -77,6 +84,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(contestant: Contestant, case: str, with_answer: bool) -> dict[str, Any]:
+    getattr(contestant, "forget", _nothing)()
     gc.collect()
     began = time.perf_counter()
     result = contestant.run(case)
@@ -85,6 +93,10 @@ def _run(contestant: Contestant, case: str, with_answer: bool) -> dict[str, Any]
     if with_answer:
         reply["answer"] = contestant.answer(case, result)
     return reply
+
+
+def _nothing() -> None:
+    pass
 
 
 def _take_standard_streams() -> tuple[TextIO, TextIO]:

@@ -74,6 +74,7 @@ def test_tiles_and_the_whole_are_compared(tables: Path) -> None:
         tiled = clusters_contestants.open_contestant(
             "tiles-3", {**options, "engine": "tiles", "tiles": 3, "every": True, "broadcast": 0}
         )
+        tiled.forget()
         found = tiled.answer("q04", tiled.run("q04"))
     finally:
         set_engine(None)

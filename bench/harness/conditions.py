@@ -1,0 +1,155 @@
+"""The conditions that all contestants of a benchmark run under, however it was started.
+
+Every contestant is a process whose environment variables come from `process_environment`: what the user's shell says of
+allocators, threads and engines is dropped, and what is set here is set for all. Results name the conditions
+(`describe`), and every contestant says what it found in its own process (`found`).
+
+``import craton`` sets Polars' allocator up to keep freed memory, which programs that import Polars alone do not have.
+Here all contestants have that setting, or nobody has.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ALLOCATORS", "cores", "describe", "found", "names_conditions", "process_environment", "text", "variables"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ALLOCATORS: dict[str, dict[str, str]] = {
+    "kept": {"_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,oversize_threshold:0"},
+    "default": {"_RJEM_MALLOC_CONF": ""},
+    "own": {},
+}
+"""Settings of Polars' allocator. ``kept``: as ``import craton`` sets it where there is much memory, for all;
+``default``: as Polars sets it, also for Craton; ``own``: each contestant's own choice, where a memory limit is measured."""
+
+_DROPPED = (
+    "MALLOC_", "_RJEM_", "MIMALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHON",
+    "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "BLIS_", "VECLIB_", "NUMEXPR_", "RAYON_", "TOKIO_", "BENCH_CORES",
+    "POLARS_", "ARROW_", "CRATON_", "DUCKDB_", "DASK_", "RAY_", "MODIN_", "BODO_", "FIREDUCKS_", "DAFT_", "SPARK_",
+)  # fmt: skip
+"""Beginnings of the names of variables that decide how fast a contestant is."""
+
+_THREADS = (
+    "POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS",
+)  # fmt: skip
+"""Variables that give libraries their number of threads; pyarrow follows OpenMP's."""
+
+_PROCESS_PER_CORE = ("modin", "bodo", "pyspark", "spark")
+"""Engines that run a process a core, whose libraries get one thread each."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def names_conditions(name: str) -> bool:
+    """Return whether an environment variable is one of the conditions."""
+    return name.startswith(_DROPPED)
+
+
+def variables(contestant: str = "", *, allocator: str = "kept") -> dict[str, str]:
+    """Return the environment variables that are set for a contestant.
+
+    Parameters
+    ----------
+    contestant : str
+        Only engines that run a process a core get others than the rest: one thread for their libraries.
+    allocator : str
+        One of `ALLOCATORS`.
+    """
+    threads = 1 if contestant in _PROCESS_PER_CORE else cores()
+    return {
+        **ALLOCATORS[allocator],
+        **dict.fromkeys(_THREADS, str(threads)),
+        "BENCH_CORES": str(cores()),
+        "BODO_NUM_WORKERS": str(cores()),
+        "MODIN_CPUS": str(cores()),
+        "MODIN_ENGINE": "ray",
+        "PYTHONHASHSEED": "0",
+    }
+
+
+def process_environment(
+    contestant: str = "",
+    *,
+    allocator: str = "kept",
+    extra: Mapping[str, str] | None = None,
+    root: Path = ROOT,
+) -> dict[str, str]:
+    """Return the whole environment of a contestant's process.
+
+    Parameters
+    ----------
+    contestant, allocator : str
+        See `variables`.
+    extra : mapping, optional
+        Variables that only this contestant has; the report names them.
+    root : path
+        The folder that ``bench`` and ``python/craton`` are imported from.
+    """
+    kept = {name: value for name, value in os.environ.items() if not names_conditions(name)}
+    path = [str(root), str(root / "python"), os.environ.get("PYTHONPATH", "")]
+    return {
+        **kept,
+        **variables(contestant, allocator=allocator),
+        "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        **(extra or {}),
+    }
+
+
+def found() -> dict[str, str]:
+    """Return the conditions that this process was started with. Call it before a contestant is imported."""
+    return {
+        name: value for name, value in sorted(os.environ.items()) if names_conditions(name) and name != "PYTHONPATH"
+    }
+
+
+def threads_found() -> dict[str, int]:
+    """Return the threads that the libraries that are loaded in this process say they have."""
+    asked = {"polars": "thread_pool_size", "pyarrow": "cpu_count"}
+    return {name: int(getattr(sys.modules[name], call)()) for name, call in asked.items() if name in sys.modules}
+
+
+def describe(*, allocator: str = "kept", warm_up: int | None = None, fresh_process: bool = False) -> dict[str, Any]:
+    """Return what a result says of its conditions.
+
+    Parameters
+    ----------
+    allocator : str
+        One of `ALLOCATORS`.
+    warm_up : int, optional
+        Untimed runs of each contestant in each case.
+    fresh_process : bool
+        Whether each turn is a new process.
+    """
+    untimed = "no untimed run" if not warm_up else f"{warm_up} untimed run{'s' * (warm_up > 1)}"
+    if fresh_process:
+        remembered = "nothing: each turn is a new process"
+    else:
+        remembered = "Craton's results, file footers and caches are dropped before each run, untimed; DuckDB keeps its cache of files"
+    return {
+        "allocator": allocator,
+        "variables": variables(allocator=allocator),
+        "cleared_from_the_shell": list(_DROPPED),
+        "warm_up": f"{untimed} of each contestant in each case",
+        "garbage_collection": "on; collected before each run",
+        "page_cache": "warm: the untimed runs read the files" if warm_up else "as it was found",
+        "remembered": remembered,
+    }
+
+
+def text(conditions: Mapping[str, Any]) -> str:
+    """Return conditions as the line of text that a table has below its title."""
+    threads = conditions["variables"]["POLARS_MAX_THREADS"]
+    return (
+        f"All contestants: {threads} threads, allocator {conditions['allocator']!r}; {conditions['warm_up']};"
+        f" page cache {conditions['page_cache']}. Remembered: {conditions['remembered']}."
+    )
