@@ -13,7 +13,7 @@ import sys
 LOADED = {
     "craton": """
         _native callers cluster config errors events fallbacks forks imported kernel locks lower pandas plan
-        store
+        refusals store
         """,
     "craton.kernel": "memory progress run",
     "craton.lower": "bounded engines held results",

@@ -20,6 +20,7 @@ from craton import events, fallbacks
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted, plannable
 from craton.pandas.native import inside_pandas, known_rows, native, plain_pandas, stays_in_pandas
+from craton.refusals import Refusal
 
 if TYPE_CHECKING:
     from craton.remote.functions import Function
@@ -73,7 +74,7 @@ _NONE = object()
 
 
 def _not_native(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
+    raise Unsupported(Refusal.METHOD)
 
 
 def _small(obj: Any) -> bool:
@@ -83,9 +84,9 @@ def _small(obj: Any) -> bool:
 def refuse_others(obj: Any, function: Any) -> None:
     """Raise Unsupported unless this is a call of a Python function with an object whose class is known."""
     if not callable(function) or isinstance(function, (np.ufunc, type, dict, pd.Series)):
-        raise Unsupported("not a Python function")
+        raise Unsupported(Refusal.NOT_A_FUNCTION)
     if not plannable(type(obj)):
-        raise Unsupported(f"a class of the user's: {type(obj).__name__}")
+        raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
 
 
 def plain(obj: Any) -> Any:

@@ -31,6 +31,7 @@ from craton.pandas.questions import tried
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr
+from craton.refusals import Refusal
 
 _PARTS = {
     "year": "year",
@@ -76,9 +77,9 @@ def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
     try:
         result = read(empty_series(dtype).dt)
     except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     if not isinstance(result, pd.Series) or result.dtype == object:
-        raise Unsupported("a result of Python objects")
+        raise Unsupported(Refusal.OBJECT_RESULT)
     physical(result.dtype)
     return result.dtype  # type: ignore[no-any-return]
 
@@ -97,7 +98,7 @@ def _property(name: str) -> Callable[[Any], Any]:
     def run(self: Any) -> Any:
         held, value = self._held
         if not value.definite:
-            raise Unsupported("a column whose dtype depends on the data")
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
         if name in _CONSTANTS:
             return getattr(empty_series(value.dtype).dt, name)
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
@@ -121,17 +122,17 @@ def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
     if name in _FLAGS:
         expr = batched("attribute", f"dt.{name}", [value], dtype).expr
         return Value(expr, dtype, nulls=False)
-    raise Unsupported("not native")
+    raise Unsupported(Refusal.METHOD)
 
 
 def _method(name: str) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         held, value = self._held
         if not value.definite:
-            raise Unsupported("a column whose dtype depends on the data")
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
         for item in (*args, *kwargs.values()):
             if not isinstance(item, (str, int, bool, float, type(None))):
-                raise Unsupported(f"an argument of type {type(item).__name__}")
+                raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
@@ -158,7 +159,7 @@ def _may_fail(name: str, source: DtypeObj, target: DtypeObj) -> bool:
 def _isocalendar(self: Any) -> Any:
     held, value = self._held
     if not value.definite or family(value.dtype) != "numpy":
-        raise Unsupported(f"the ISO calendar of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"the ISO calendar of {value.dtype}")
     frame = empty_series(value.dtype).dt.isocalendar()
     values = []
     for position, dtype in enumerate(frame.dtypes):
@@ -168,7 +169,7 @@ def _isocalendar(self: Any) -> Any:
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
+    raise Unsupported(Refusal.METHOD)
 
 
 class DatetimeMembers(LazyAccessor, DatetimeProperties):

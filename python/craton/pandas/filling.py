@@ -16,6 +16,7 @@ from craton.pandas.elementwise import binary, is_na, literal, unit_and_type
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
+from craton.refusals import Refusal
 
 
 @lru_cache(maxsize=1024)
@@ -44,7 +45,7 @@ def constant(scalar: Any, like: Value) -> Value:
         If the column can't hold it as it is.
     """
     if not holds(like.dtype, scalar):
-        raise Unsupported(f"a value of type {type(scalar).__name__} in a column of {like.dtype}")
+        raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
     if is_na(scalar):
         return Value(Literal(None, like.physical), like.dtype)
     if isinstance(like.dtype, pd.CategoricalDtype):
@@ -58,25 +59,25 @@ def constant(scalar: Any, like: Value) -> Value:
         return Value(Literal(value, like.physical), like.dtype, nulls=False)
     if isinstance(found.expr, Literal) and kind_of(like.dtype) in "mM":
         return Value(Literal(found.expr.value, like.physical), like.dtype, nulls=False)
-    raise Unsupported(f"a value of type {type(scalar).__name__} in a column of {like.dtype}")
+    raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
 
 
 def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
     """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base)."""
     if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
-        raise Unsupported("a column or mask whose dtype depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     if mask.nulls:
         # A missing condition does not hold, for ``where`` and for ``mask``.
         mask = Value(Call("fill_null", (mask.expr, Literal(False, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
     if isinstance(other, Value):
         if not other.definite or other.dtype != value.dtype:
-            raise Unsupported(f"{other.dtype} in a column of {value.dtype}")
+            raise Unsupported(Refusal.DTYPE_IN_COLUMN, f"{other.dtype} in a column of {value.dtype}")
         filler = other
     elif is_na(other) and with_missing(value.dtype) != value.dtype:
         if other is not np.nan:
-            raise Unsupported("a missing value other than NaN")
+            raise Unsupported(Refusal.MISSING_NOT_NAN)
         if value.dtype == BOOL:
-            raise Unsupported("missing values in a boolean column")
+            raise Unsupported(Refusal.MISSING_BOOLEANS)
         expr = Call("when", (mask.expr, value.expr, Literal(None, value.physical)), value.physical)
         return Value(expr, value.dtype, nulls=True, source=(build.project(held.base, (("value", expr),)), "value"))
     else:
@@ -88,14 +89,14 @@ def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
 def filled(value: Value, scalar: Any) -> Value:
     """``fillna`` with a scalar."""
     if is_na(scalar):
-        raise Unsupported("filling with a missing value")
+        raise Unsupported(Refusal.FILLING_WITH_MISSING)
     if not value.nulls and not value.nans and isinstance(value.dtype, np.dtype) and value.dtype.kind in "biu":
         return value
     filler = constant(scalar, value)
     if not value.nulls and not value.nans:
         return value
     if value.dtype == BOOL or (isinstance(value.dtype, np.dtype) and value.dtype == object):
-        raise Unsupported(f"filling of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype}")
     expr: Expr = value.expr
     if value.nans:
         expr = Call("fill_nan", (expr, filler.expr), value.physical)
@@ -109,7 +110,7 @@ def filled_with(value: Value, other: Value) -> Value:
     if not value.nulls and not value.nans:
         return value
     if not value.definite or not other.definite or value.dtype != other.dtype or family(value.dtype) == "object":
-        raise Unsupported(f"filling of {value.dtype} with {other.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype} with {other.dtype}")
     expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
     return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
 
@@ -117,7 +118,7 @@ def filled_with(value: Value, other: Value) -> Value:
 def clipped(value: Value, lower: Any, upper: Any) -> Value:
     """``clip`` between scalars; ``None`` is no bound."""
     if not value.definite or kind_of(value.dtype) not in "iufM" or family(value.dtype) not in ("numpy", "masked"):
-        raise Unsupported(f"clip of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"clip of {value.dtype}")
     limits = {}
     for bound, name in ((lower, "lt"), (upper, "gt")):
         if bound is not None:

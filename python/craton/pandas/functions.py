@@ -15,6 +15,7 @@ from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted
 from craton.pandas.native import reader, stays_in_pandas
 from craton.pandas.query import variables
+from craton.refusals import Refusal
 
 _GIVING = frozenset(
     [
@@ -94,4 +95,4 @@ def _share_labels(columns: list[Any]) -> None:
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
+    raise Unsupported(Refusal.METHOD)

@@ -34,6 +34,7 @@ from craton.pandas.lazy import holds, lazy, view
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, plain_pandas
 from craton.pandas.view import View
 from craton.plan.expr import Expr
+from craton.refusals import Reason, Refusal
 
 
 class PandasState:
@@ -47,7 +48,7 @@ class PandasState:
             raise AttributeError(self.name)
         own = gb.__dict__
         if not inside_pandas():
-            fallbacks.count(f"{type(gb).__name__}.{self.name}", "not native")
+            fallbacks.count(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
         with plain_pandas():
             made = gb._made()
         # The parameters stay as they are, since pandas changes some for a while.
@@ -95,7 +96,7 @@ class NativeGroupBy:
         """The plan, if the grouped object was not changed in place since."""
         plan: Grouped = self.__dict__["_plan"]
         if self._changed():
-            raise Unsupported("the grouped object was changed")
+            raise Unsupported(Refusal.GROUP_CHANGED)
         return plan
 
     def _changed(self: Any) -> bool:
@@ -254,7 +255,7 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if name is not None and (isinstance(func, str) or not (args or kwargs or self._plan.single)):
         return _reduction(name)(self, *args, **kwargs)
     if args:
-        raise Unsupported("agg with positional arguments")
+        raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
     state = self._current()
     pairs = pairs_of(state, func, kwargs)
     template = self._probe("agg", func, **kwargs)
@@ -265,13 +266,13 @@ def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if isinstance(func, str) and func in KERNELS:
         return NATIVE[func](self, *args, **kwargs)
     if args or not isinstance(func, str) or func not in NAMES:
-        raise Unsupported("transform with a Python function")
+        raise Unsupported(Refusal.FUNCTION_TRANSFORM)
     return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
 
 
 def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     if not callable(func):
-        raise Unsupported("apply of no function")
+        raise Unsupported(Refusal.NOT_A_FUNCTION)
     from craton.pandas.calling_groups import apply_groups
 
     self._current()
@@ -287,7 +288,7 @@ def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             bound = signature(function).bind(self._current(), self._probe, *args, **kwargs)
         except TypeError as error:
-            raise Unsupported(str(error)) from error
+            raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
         return self._result(*function(*bound.args, **bound.kwargs))
 
     window.__name__ = name
@@ -333,17 +334,17 @@ def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
 def _getitem(self: Any, key: Any) -> Any:
     plan = self._current()
     if self._selection is not None or plan.single:
-        raise Unsupported("a selection of a selection")
+        raise Unsupported(Refusal.GROUP_SELECTION_TWICE)
     if isinstance(key, list):
         if any(not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
-            raise Unsupported("unknown columns")
+            raise Unsupported(Refusal.COLUMN_UNKNOWN)
         positions = [plan.held.position(label) for label in key]
         return self._selecting(DataFrameGroupBy, key, positions, False)
     if is_scalar(key) and is_hashable(key):
         if not plan.held.positions(key):
             raise KeyError(f"Column not found: {key}")
         return self._selecting(SeriesGroupBy, key, [plan.held.position(key)], True)
-    raise Unsupported(f"columns by a {type(key).__name__}")
+    raise Unsupported(Refusal.GROUP_COLUMNS_TYPE, type(key).__name__)
 
 
 def _series_value_counts(
@@ -355,7 +356,7 @@ def _series_value_counts(
     dropna: bool = True,
 ) -> Any:
     if bins is not None:
-        raise Unsupported("bins")
+        raise Unsupported(Refusal.PARAMETER, "bins")
     return _frame_value_counts(self, None, normalize, sort, ascending, dropna)
 
 
@@ -383,7 +384,7 @@ class _NthSelector(GroupByNthSelector):
         return dispatch(f"{type(gb).__name__}.nth", _nth, _nth_in_pandas, gb, (n, dropna), {})
 
     def __getitem__(self, n: Any) -> Any:
-        fallbacks.count(f"{type(self.groupby_object).__name__}.nth", "nth[...]")
+        fallbacks.count(f"{type(self.groupby_object).__name__}.nth", Reason(Refusal.GROUP_NTH_BRACKETS))
         self.groupby_object._keep_used()
         with plain_pandas():
             return super().__getitem__(n)
@@ -391,7 +392,7 @@ class _NthSelector(GroupByNthSelector):
 
 def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
     if dropna:
-        raise Unsupported("nth with dropna")
+        raise Unsupported(Refusal.GROUP_NTH_DROPNA)
     rows = self._rows(windows.nth(self._current(), n))
     self._note_use("nth")
     return rows
@@ -464,7 +465,7 @@ def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str,
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
+    raise Unsupported(Refusal.METHOD)
 
 
 def _method(label: str, function: Callable[..., Any], fallback: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from craton.errors import Unsupported
 from craton.pandas.convert import Array
 from craton.pandas.dtypes import DtypeObj
 from craton.pandas.view import View
+from craton.refusals import Refusal
 
 ROWS = 2
 
@@ -55,7 +56,7 @@ def sample(dtype: DtypeObj) -> Array:
         return pd.arrays.ArrowExtensionArray(pa.chunked_array([values]).cast(kind))
     elif hasattr(dtype, "numpy_dtype"):
         return pd.array([1] * ROWS, dtype=dtype)
-    raise Unsupported(f"no sample of dtype {dtype}")
+    raise Unsupported(Refusal.SAMPLE_OF_DTYPE, dtype)
 
 
 def index_like(held: View) -> pd.Index:
@@ -96,7 +97,7 @@ def ask(call: Callable[[], Any]) -> Any:
         try:
             return call()
         except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}") from error
+            raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
 
 
 def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[
     try:
         bound = signature(getattr(cls, method)).bind(None, *args, **kwargs).arguments
     except TypeError as error:
-        raise Unsupported(str(error)) from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     _, *given = bound.items()
     return {name: value for name, value in given if name != "kwargs"} | bound.get("kwargs", {})
 

@@ -25,6 +25,7 @@ from craton.pandas.setting import set_by_label, set_by_position
 from craton.pandas.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
+from craton.refusals import Refusal
 
 #: Rows that are taken one by one from a plan, each by a query, before the object is computed instead.
 PEEKS = 4
@@ -81,20 +82,20 @@ def _split(self: Any, key: Any) -> tuple[Any, Any]:
     """The row and the column part of a key; columns are ``slice(None)`` where it has none."""
     obj = self.obj
     if self.axis is not None:
-        raise Unsupported("loc of one axis")
+        raise Unsupported(Refusal.LOC_OF_AXIS)
     if not isinstance(key, tuple):
         return _called(obj, key), slice(None)
     if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):
-        raise Unsupported("a key of several parts")
+        raise Unsupported(Refusal.KEY_OF_PARTS)
     if view(obj).index.kind == "multi" and isinstance(self, _LocIndexer):
-        raise Unsupported("a key of several levels")
+        raise Unsupported(Refusal.KEY_OF_LEVELS)
     return _called(obj, key[0]), _called(obj, key[1])
 
 
 def _called(obj: Any, key: Any) -> Any:
     key = key(obj) if callable(key) else key
     if is_iterator(key):  # which can be read only once
-        raise Unsupported("a key that is an iterator")
+        raise Unsupported(Refusal.ITERATOR)
     return key
 
 
@@ -128,7 +129,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
 
 def _refuse_key(key: Any) -> None:
     if isinstance(key, (dict, set, frozenset, pd.DataFrame)) or (is_list_like(key) and not hasattr(key, "__len__")):
-        raise Unsupported(f"rows by a {type(key).__name__}")
+        raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
 
 
 def _iloc_get(self: ILocIndexer, key: Any) -> Any:
@@ -146,13 +147,13 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         held = sliced(held, *bounds(rows))
     elif is_mask(rows):
         if isinstance(rows, pd.Series):
-            raise Unsupported("a mask with labels")
+            raise Unsupported(Refusal.MASK_WITH_LABELS)
         held, predicate = masked(held, rows)
         held = held.filtered(predicate)
     elif isinstance(rows, (slice, list, np.ndarray, pd.Index, range)):
         held = taken(held, positions_of(held, rows))
     else:
-        raise Unsupported(f"rows by a {type(rows).__name__}")
+        raise Unsupported(Refusal.KEY_TYPE, type(rows).__name__)
     return _columns(obj, held, lambda frame: frame.iloc[:, columns], columns)
 
 
@@ -161,10 +162,10 @@ def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) ->
     state = obj.__dict__
     peeks = state["_peeks"] = state.get("_peeks", 0) + 1
     if peeks > PEEKS:
-        raise Unsupported("rows one by one")
+        raise Unsupported(Refusal.ONE_ROW)
     few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
     if isinstance(obj, pd.Series) and not everything(columns):
-        raise Unsupported("columns of a Series")
+        raise Unsupported(Refusal.COLUMNS_OF_SERIES)
     with plain_pandas():
         _ = few._mgr
         return choose(few)

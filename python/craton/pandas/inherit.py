@@ -24,6 +24,7 @@ from pandas.core.window import ewm, expanding, rolling
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted, reduce_by_counterpart, register
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, native, stays_in_pandas
+from craton.refusals import Refusal
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
 _LEFT_ALONE = frozenset(
@@ -89,7 +90,7 @@ def _gives_away(name: str) -> bool:
 
 
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
+    raise Unsupported(Refusal.METHOD)
 
 
 def _deferring(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from craton.pandas.stored import categorical_value, stored_value, stored_view, t
 from craton.pandas.view import Value, View, name_index
 from craton.plan.operators import Scan
 from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
 
 
 def from_arrow(data: Any) -> Any:
@@ -115,12 +116,12 @@ def view_of_arrow(table: pa.Table) -> View:
         If a column has no physical form.
     """
     if len(set(table.column_names)) != table.num_columns or not table.num_columns:
-        raise Unsupported("columns of one name, or none")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     template = template_of(table.schema, pd.DataFrame.from_arrow)
     try:
         frame = pl.from_arrow(table)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise Unsupported(f"the kernel can't hold this table: {error}") from error
+        raise Unsupported(Refusal.TABLE_KERNEL, error) from error
     assert isinstance(frame, pl.DataFrame)
     base = Scan(MemorySource.of(frame), tuple(frame.columns))
     values: dict[str, Value] = {}
@@ -128,7 +129,7 @@ def view_of_arrow(table: pa.Table) -> View:
         column = table.column(name)
         if isinstance(dtype, pd.CategoricalDtype):
             if column.num_chunks == 0:
-                raise Unsupported("a dictionary without rows")
+                raise Unsupported(Refusal.FILE_DICTIONARY)
             found = column.unify_dictionaries().chunk(0)
             dtype = found.slice(0, 0).to_pandas().dtype
             values[name] = categorical_value(base, name, found.dictionary, dtype, column.null_count > 0)

@@ -23,6 +23,7 @@ from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.counterparts import crafted
 from craton.pandas.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
+from craton.refusals import Reason, Refusal
 
 _state = threading.local()
 
@@ -159,28 +160,28 @@ def dispatch(
 ) -> Any:
     """Run the native implementation, or pandas' own if it refuses; count and report which."""
     if forks.kernel_lost():
-        return _in_pandas(label, "the process was forked from one that had run plans", fallback, self, args, kwargs)
+        return _in_pandas(label, Reason(Refusal.FORKED), fallback, self, args, kwargs)
     if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
         function = _refuse_iterator
     if not events.active:
         try:
             return function(self, *args, **kwargs)
         except Unsupported as refusal:
-            reason = str(refusal)
+            reason = refusal.reason
         return _in_pandas(label, reason, fallback, self, args, kwargs)
     started = time.perf_counter()
-    refused: str | None = None
+    refused: Reason | None = None
     try:
         result = function(self, *args, **kwargs)
     except Unsupported as refusal:
-        refused = str(refusal)
+        refused = refusal.reason
     if refused is not None:
         result = _in_pandas(label, refused, fallback, self, args, kwargs)
     events.emit(
         "call",
         name=label,
         native=refused is None,
-        reason=refused,
+        reason=None if refused is None else str(refused),
         seconds=time.perf_counter() - started,
         rows=known_rows(result),
         started=started,
@@ -194,11 +195,11 @@ def _read_once(arg: Any) -> bool:
 
 
 def _refuse_iterator(*_: Any, **__: Any) -> Any:
-    raise Unsupported("an iterator, which can be read only once")
+    raise Unsupported(Refusal.ITERATOR)
 
 
 def _in_pandas(
-    label: str, reason: str, fallback: Callable[..., Any], self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    label: str, reason: Reason, fallback: Callable[..., Any], self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     fallbacks.count(label, reason)
     with plain_pandas():

@@ -21,6 +21,7 @@ from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, native, stays_in_pandas
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call
+from craton.refusals import Refusal
 
 
 def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
@@ -38,13 +39,13 @@ def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
         return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
     if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
         return _frames(name, left, right, reverse)
-    raise Unsupported(f"an operand of type {type(right).__name__}")
+    raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
 
 
 def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
     held, other = aligned(view(left), view(right))
     if not held.labels.is_unique or not held.labels.identical(other.labels):
-        raise Unsupported("frames of different columns")
+        raise Unsupported(Refusal.COLUMNS_DIFFER)
     held, other = _definite(held), _definite(other)
     pairs = zip(held.values, other.values, strict=True)
     values = [_ordered(name, one, another, reverse, held) for one, another in pairs]
@@ -124,7 +125,7 @@ def _inplace(dunder: str, name: str) -> Callable[[Any, Any], Any]:
 def _filled(held: View, other: Any, fill: Any) -> tuple[View, Any]:
     """Both sides with ``fill_value`` where exactly one of them is missing."""
     if not is_scalar(fill) or fill != fill:
-        raise Unsupported("filling with something else than a value")
+        raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
     if not isinstance(other, View):
         return held.with_values([filled(value, fill) for value in held.values]), other
     lefts, rights = [], []
@@ -149,16 +150,16 @@ def _method(base: type, method_name: str, name: str, reverse: bool) -> Callable[
         self: Any, other: Any, *args: Any, level: Any = None, fill_value: Any = None, axis: Any = "default"
     ) -> Any:
         if args or level is not None or (axis != "default" and not isinstance(other, pd.Series)):
-            raise Unsupported("an operator with options")
+            raise Unsupported(Refusal.PARAMETERS, "level and axis")
         if base is pd.Series and axis not in ("default", 0, "index", None):
-            raise Unsupported("an operator along an axis")
+            raise Unsupported(Refusal.OPERATOR_ALONG_AXIS)
         if base is pd.DataFrame and isinstance(other, pd.Series):
             if axis not in (0, "index") or fill_value is not None:
-                raise Unsupported("an operator along the columns")
+                raise Unsupported(Refusal.OPERATOR_ALONG_COLUMNS)
             return _down_columns(name, self, other, reverse)
         if fill_value is None or name in COMPARISON:
             if fill_value is not None:
-                raise Unsupported("filling before a comparison")
+                raise Unsupported(Refusal.FILLING_BEFORE_COMPARISON)
             return operate(name, self, other, reverse)
         return _filled_operation(name, self, other, reverse, fill_value)
 
@@ -170,14 +171,14 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
     held = resolved(view(left))
     if is_scalar(right):
         if is_na(right):
-            raise Unsupported("a missing value as operand")
+            raise Unsupported(Refusal.MISSING_OPERAND)
         held, other = _filled(held, right, fill)
         return operate(name, lazy(type(left), held, left), right, reverse)
     if type(left) is not type(right):
-        raise Unsupported(f"an operand of type {type(right).__name__}")
+        raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
     held, other = aligned(held, resolved(view(right)))
     if isinstance(left, pd.DataFrame) and (not held.labels.is_unique or not held.labels.identical(other.labels)):
-        raise Unsupported("frames of different columns")
+        raise Unsupported(Refusal.COLUMNS_DIFFER)
     held, other = _filled(held, other, fill)
     return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
 

@@ -27,6 +27,7 @@ from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call
 from craton.plan.operators import Slice
+from craton.refusals import Refusal
 
 
 def _first_text(held: View, value: Value) -> str | None:
@@ -40,22 +41,22 @@ def _first_text(held: View, value: Value) -> str | None:
 def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_backend: Any = None) -> Any:
     """Numbers from text; see :func:`pandas.to_numeric`."""
     if not isinstance(arg, pd.Series) or downcast is not None or dtype_backend is not None:
-        raise Unsupported("numbers from something else than a Series, or with options")
+        raise Unsupported(Refusal.PARAMETERS, "arg, downcast and dtype_backend")
     if errors not in ("raise", "coerce"):
-        raise Unsupported("errors of another kind")
+        raise Unsupported(Refusal.PARAMETER, "errors")
     held = resolved(view(arg))
     (value,) = held.values
     if kind_of(value.dtype) in "iuf":
         return lazy(type(arg), held, arg)
     if family(value.dtype) != "str":
-        raise Unsupported(f"numbers from {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"numbers from {value.dtype}")
     if not count_rows(held):
-        raise Unsupported("numbers from no rows")
+        raise Unsupported(Refusal.NO_ROWS)
     fractional = batched("function", "to_numeric", [value], FLOAT64, (COLUMN,), wide=True, errors=errors)
     try:
         wide = happens(held, Call("is_not_nan", (fractional.expr,), pl.Boolean()))
     except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     dtype = FLOAT64 if wide else INT64
     result = proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
     if not wide:
@@ -78,9 +79,9 @@ def to_datetime(
 ) -> Any:
     """Points in time from text or numbers; see :func:`pandas.to_datetime`."""
     if not isinstance(arg, pd.Series) or dayfirst or yearfirst or exact is not True or origin != "unix":
-        raise Unsupported("points in time from something else than a Series, or with options")
+        raise Unsupported(Refusal.PARAMETERS, "arg, dayfirst, yearfirst, exact and origin")
     if errors not in ("raise", "coerce") or not isinstance(utc, bool):
-        raise Unsupported("errors of another kind")
+        raise Unsupported(Refusal.PARAMETER, "errors or utc")
     held = resolved(view(arg))
     (value,) = held.values
     options = {"errors": errors, "utc": utc}
@@ -89,24 +90,24 @@ def to_datetime(
     if family(value.dtype) == "str" and unit is None:
         text = _first_text(held, value)
         if text is None:
-            raise Unsupported("points in time from no text")
+            raise Unsupported(Refusal.DATES_NO_TEXT)
         if format is None:
             format = guess_datetime_format(text)
         if not isinstance(format, str) or format in ("mixed", "ISO8601"):
-            raise Unsupported("text in no format that is known")
+            raise Unsupported(Refusal.DATES_FORMAT)
         options["format"] = format
         sample = text
     elif isinstance(value.dtype, np.dtype) and value.dtype.kind == "i" and format is None and isinstance(unit, str):
         options["unit"] = unit
         sample = value.dtype.type(0)
     else:
-        raise Unsupported(f"points in time from {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"points in time from {value.dtype}")
     try:
         dtype = pd.to_datetime(pd.Series([sample], dtype=value.dtype), **options).dtype
     except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     if kind_of(dtype) != "M":
-        raise Unsupported("points in time as Python objects")
+        raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
     result = tried(held, result)
     return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name), arg)

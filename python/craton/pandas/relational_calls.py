@@ -15,6 +15,7 @@ from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, stays_in_pandas
 from craton.pandas.sorting import check_options, sorted_by_index
 from craton.pandas.view import View
+from craton.refusals import Refusal
 
 
 def native_pair(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -51,7 +52,7 @@ def operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
 def in_place(obj: Any, inplace: Any, method: str) -> bool:
     """Whether a call is in place, with pandas' warning that this way is going; ask when all else is done."""
     if inplace is not no_default and not obj.flags.allows_duplicate_labels:
-        raise Unsupported("an in-place call on a frame without duplicate labels")
+        raise Unsupported(Refusal.IN_PLACE_LABELS)
     return deprecations.in_place(obj, {"inplace": inplace}, method)
 
 
@@ -67,22 +68,22 @@ def bools(**given: Any) -> None:
     """Refuse flags that are no booleans; pandas words the error."""
     for name, value in given.items():
         if not isinstance(value, bool):
-            raise Unsupported(f"{name}={value!r}")
+            raise Unsupported(Refusal.PARAMETER, f"{name}={value!r}")
 
 
 def plain(*objects: Any) -> None:
     """Refuse what is no frame or series, and objects whose attrs or flags pandas would combine."""
     for obj in objects:
         if not isinstance(obj, (pd.DataFrame, pd.Series)):
-            raise Unsupported(f"a {type(obj).__name__}: pandas words the error")
+            raise Unsupported(Refusal.JOIN_WITH, type(obj).__name__)
         if obj._attrs or not obj._flags._allows_duplicate_labels:
-            raise Unsupported("attrs or flags")
+            raise Unsupported(Refusal.ATTRS_OR_FLAGS)
 
 
 def rows_only(axis: Any, argument: Any) -> Any:
     """The argument, if the axis is that of the rows."""
     if axis not in (0, "index"):
-        raise Unsupported(f"axis={axis!r}")
+        raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
     return argument
 
 
@@ -100,7 +101,7 @@ def index_sorted(
 ) -> Any:
     """``sort_index`` of a frame or series."""
     if axis not in (0, "index"):
-        raise Unsupported(f"axis={axis!r}")
+        raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
     check_options(kind, na_position, key)
     bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
     held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)

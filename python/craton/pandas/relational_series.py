@@ -15,6 +15,7 @@ from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, rows_only
 from craton.pandas.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_rows
+from craton.refusals import Refusal
 
 
 class SeriesRelational:
@@ -33,7 +34,7 @@ class SeriesRelational:
         key: Any = None,
     ) -> Any:
         if axis not in (0, "index"):
-            raise Unsupported(f"axis={axis!r}")
+            raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
         bools(ignore_index=ignore_index)
         held = view(self)
@@ -70,7 +71,7 @@ class SeriesRelational:
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
         inplace = kwargs.pop("inplace", no_default)
         if "copy" in kwargs:
-            raise Unsupported("copy, which pandas warns of")
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         held = view(self)
         return outcome(
             self,
@@ -85,7 +86,7 @@ class SeriesRelational:
     @native(pd.Series)
     def swaplevel(self: Any, i: Any = -2, j: Any = -1, copy: Any = no_default) -> Any:
         if copy is not no_default:
-            raise Unsupported("copy, which pandas warns of")
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         return lazy(type(self), rearranged(view(self), "swaplevel", i, j), self)
 
     @native(pd.Series)
@@ -120,7 +121,7 @@ class SeriesRelational:
             held = drop_levels(held, level)
             return outcome(self, held, in_place(self, inplace, "reset_index"))
         if inplace is not no_default:
-            raise Unsupported("in place, which changes the class")
+            raise Unsupported(Refusal.IN_PLACE_CLASS)
         from craton.pandas.frame import DataFrame
 
         label = (0 if self.name is None else self.name) if name is no_default else name

@@ -24,37 +24,38 @@ from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabell
 from craton.pandas.setting import assigned, set_by_label, set_by_position
 from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import IndexSpec, View, name_index
+from craton.refusals import Refusal
 
 
 def _head(self: Any, n: Any = 5) -> Any:
     if isinstance(n, bool) or not isinstance(n, int):
-        raise Unsupported(f"n={n!r}")
+        raise Unsupported(Refusal.PARAMETER, f"n={n!r}")
     return lazy(type(self), sliced(view(self), None, n), self)
 
 
 def _tail(self: Any, n: Any = 5) -> Any:
     if isinstance(n, bool) or not isinstance(n, int):
-        raise Unsupported(f"n={n!r}")
+        raise Unsupported(Refusal.PARAMETER, f"n={n!r}")
     held = view(self)
     return lazy(type(self), sliced(held, -n, None) if n else sliced(held, 0, 0), self)
 
 
 def _take(self: Any, indices: Any, axis: Any = 0, **kwargs: Any) -> Any:
     if kwargs or axis not in (0, "index", "rows"):
-        raise Unsupported("columns by position")
+        raise Unsupported(Refusal.COLUMNS_BY_POSITION)
     held = view(self)
     if isinstance(indices, slice) or not is_list_like(indices):
-        raise Unsupported("positions that are no list")
+        raise Unsupported(Refusal.POSITIONS_NOT_LIST)
     return lazy(type(self), taken(held, positions_of(held, indices)), self)
 
 
 def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "sample", args, kwargs)
     if named.pop("axis", None) not in (None, 0, "index", "rows"):
-        raise Unsupported("columns")
+        raise Unsupported(Refusal.COLUMN_AXIS)
     again = named.pop("ignore_index", False)
     if named.get("weights") is not None:
-        raise Unsupported("weights")
+        raise Unsupported(Refusal.PARAMETER, "weights")
     held = view(self)
     positions = pd.Series(np.arange(count_rows(held))).sample(**named).to_numpy()
     result = taken(held, positions)
@@ -64,7 +65,7 @@ def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "truncate", args, kwargs)
     if named.pop("axis", None) not in (None, 0, "index", "rows"):
-        raise Unsupported("columns")
+        raise Unsupported(Refusal.COLUMN_AXIS)
     without_copy(self, named)
     held = view(self)
     labels = row_labels(held)
@@ -92,10 +93,10 @@ def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
     evaluate = _evaluator(self, expr, named)
     (node,) = statements(expr.replace("\n", " ").strip())
     if isinstance(node, ast.Assign):
-        raise Unsupported("an assignment")
+        raise Unsupported(Refusal.EXPRESSION_ASSIGNS)
     mask = evaluate.evaluated(node)
     if not is_mask(mask):
-        raise Unsupported("a result that is no mask")
+        raise Unsupported(Refusal.EXPRESSION_NO_MASK)
     held, predicate = masked(view(self), mask)
     inplace = in_place(self, named, "query")
     return finished(self, held.filtered(predicate), inplace)
@@ -109,11 +110,11 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
     for node in statements(expr):
         if not isinstance(node, ast.Assign):
             if named.get("inplace") is True:
-                raise Unsupported("no assignment: pandas words the error")
+                raise Unsupported(Refusal.EXPRESSION_NO_TARGET)
             in_place(self, named, "eval")
             return evaluate.evaluated(node)
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-            raise Unsupported("an assignment of this kind")
+            raise Unsupported(Refusal.EXPRESSION_TARGET)
         value = evaluate.evaluated(node.value)
         held = assigned(view(result), node.targets[0].id, value)
         result = lazy(type(self), held, self)
@@ -125,7 +126,7 @@ def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
     known = variables(named)
     parser, engine = named.pop("parser", "pandas"), named.pop("engine", None)
     if parser != "pandas" or engine not in (None, "python") or named.keys() - {"inplace"} or not isinstance(expr, str):
-        raise Unsupported("options of the evaluation")
+        raise Unsupported(Refusal.PARAMETERS, "parser, engine and inplace")
     return Evaluator(self, known)
 
 
@@ -162,7 +163,7 @@ class FrameSelection:
             columns = named.pop("labels", None)
         errors = named.pop("errors", "raise")
         if named.keys() - {"inplace"} or columns is None:
-            raise Unsupported("dropping rows")
+            raise Unsupported(Refusal.DROPPING_ROWS)
         inplace = in_place(self, named, "drop")
         kept = template(held.labels).drop(columns=columns, errors=errors)
         return finished(self, replace(held.take(kept.iloc[0].tolist()), labels=kept.columns), inplace)
@@ -177,7 +178,7 @@ class FrameSelection:
             columns = named.pop("mapper", None)
         errors = named.pop("errors", "ignore")
         if named.keys() - {"inplace", "copy"} or columns is None:
-            raise Unsupported("renaming rows")
+            raise Unsupported(Refusal.RENAMING_ROWS)
         inplace = in_place(self, named, "rename")
         without_copy(self, named)
         labels = template(held.labels).rename(columns=columns, errors=errors).columns
@@ -187,12 +188,12 @@ class FrameSelection:
     def filter(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.DataFrame, "filter", args, kwargs)
         if named.pop("axis", None) not in (None, 1, "columns"):
-            raise Unsupported("rows by label")
+            raise Unsupported(Refusal.ROWS_BY_LABEL)
         rest = {key: value for key, value in named.items() if key != "arg"}
         held = view(self)
         arg = named.get("arg")
         if "cond" in named or callable(arg) or not held.labels.is_unique:
-            raise Unsupported("a mask")
+            raise Unsupported(Refusal.FILTER_ROWS)
         return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
 
     def query(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
@@ -236,7 +237,7 @@ class FrameSelection:
 
 def _affixed(self: Any, axis: Any, change: Any) -> Any:
     if axis not in (None, 1, "columns"):
-        raise Unsupported("row labels")
+        raise Unsupported(Refusal.ROW_AXIS)
     held = view(self)
     return lazy(type(self), held.with_values(held.values, change(template(held.labels)).columns), self)
 
@@ -277,11 +278,11 @@ class SeriesSelection:
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, tuple) or held.index.kind == "multi":
-            raise Unsupported("a key of several levels")
+            raise Unsupported(Refusal.KEY_OF_LEVELS)
         if isinstance(key, (bool, np.bool_)):
-            raise Unsupported("a key that is a bool")
+            raise Unsupported(Refusal.KEY_BOOL)
         if getattr(key, "ndim", 1) > 1 or (isinstance(key, list) and any(isinstance(item, slice) for item in key)):
-            raise Unsupported("a key that pandas refuses")
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
         if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
         return LocIndexer("loc", self)[key]
@@ -297,7 +298,7 @@ class SeriesSelection:
         elif not is_hashable(key) and is_mask(key):
             replace_state(self, set_by_label(self, key, slice(None), value))
         else:
-            raise Unsupported("one row")
+            raise Unsupported(Refusal.ONE_ROW_SET)
 
     @native(pd.Series)
     def to_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -318,7 +319,7 @@ class SeriesSelection:
             or not is_hashable(index)
             or not (is_scalar(index) or isinstance(index, tuple))
         ):
-            raise Unsupported("renaming rows")
+            raise Unsupported(Refusal.RENAMING_ROWS)
         inplace = in_place(self, named, "rename")
         without_copy(self, named)
         held = view(self)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.pandas.native import dispatch, inside_pandas, plain_pandas, stays_in_pandas
+from craton.refusals import Refusal
 
 
 def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -77,7 +78,7 @@ def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _in_place(*args: Any, **kwargs: Any) -> None:
-    raise Unsupported("a target that is no regular file in a folder that can be written")
+    raise Unsupported(Refusal.WRITE_NOT_FILE)
 
 
 def _local(path: Any) -> str:
@@ -89,10 +90,10 @@ def _local(path: Any) -> str:
         For anything else.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise Unsupported("a target that is no path")
+        raise Unsupported(Refusal.WRITE_NOT_PATH)
     name = os.fspath(path)
     if not isinstance(name, str) or "://" in name:
-        raise Unsupported("a target that is no local path")
+        raise Unsupported(Refusal.WRITE_NOT_LOCAL)
     return name
 
 
@@ -126,9 +127,9 @@ class FrameSinks:
             or filesystem is not None
             or kwargs
         ):
-            raise Unsupported("to_parquet with options")
+            raise Unsupported(Refusal.PARAMETERS, "engine, storage_options, filesystem and those of the engine")
         if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
-            raise Unsupported("partition_cols of this kind")
+            raise Unsupported(Refusal.PARAMETER, "partition_cols")
         from craton.pandas.sink_arrow import write_parquet
 
         write_parquet(self, _local(path), compression, index, partition_cols, group)
@@ -137,7 +138,7 @@ class FrameSinks:
     def to_feather(self: Any, path: Any, **kwargs: Any) -> None:
         compression, size = kwargs.pop("compression", None), kwargs.pop("chunksize", None)
         if kwargs:
-            raise Unsupported("to_feather with options")
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(kwargs)))
         from craton.pandas.sink_arrow import write_feather
 
         write_feather(self, _local(path), compression, size)
@@ -151,9 +152,9 @@ class FrameSinks:
     @_sink(pd.DataFrame, "to_json")
     def to_json(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
         if not kwargs.get("lines") or kwargs.get("orient") != "records" or kwargs.get("mode", "w") != "w":
-            raise Unsupported("JSON that is not one record a line")
+            raise Unsupported(Refusal.WRITE_JSON)
         if kwargs.get("storage_options"):
-            raise Unsupported("storage_options")
+            raise Unsupported(Refusal.PARAMETER, "storage_options")
         from craton.pandas.sink_text import write_json_lines
 
         return write_json_lines(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)

@@ -28,6 +28,7 @@ from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, options
 from craton.plan.operators import AggregateCall, Operator
+from craton.refusals import Refusal
 
 LENGTH = AggregateCall("len", (), pl.Int64())
 
@@ -80,7 +81,7 @@ def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
         return pd.Series(pd.Categorical.from_codes([first] * filled + [-1] * missing, dtype=dtype))
     one: Any = "a" if kind == "T" else True if kind == "b" else b"a" if _holds_bytes(dtype) else 1
     if missing and isinstance(dtype, np.dtype) and dtype.kind in "iub":
-        raise Unsupported(f"missing values in {dtype}")
+        raise Unsupported(Refusal.OPERATION, f"missing values in {dtype}")
     if kind in "mM":
         zero = pd.Series([pd.NaT] * (filled + missing), dtype=dtype)
         return (
@@ -136,10 +137,10 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
         If the engine has no exact form of it.
     """
     if not value.definite:
-        raise Unsupported("a dtype that depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     builder = _BUILDERS.get(name)
     if builder is None:
-        raise Unsupported(f"{name} is not planned")
+        raise Unsupported(Refusal.OPERATION, name)
     if name not in ("count", "size", "nunique", "quantile"):
         _refuse_bad(name, value.dtype, named)
     return builder(name, prepared(value), named)
@@ -152,7 +153,7 @@ def _refuse_bad(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
     except Unsupported:
         raise
     except Exception as error:
-        raise Unsupported(f"{name}: {type(error).__name__}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{name}: {type(error).__name__}") from error
 
 
 def _guarded(
@@ -174,7 +175,7 @@ def _guarded(
             return ask(stand_in(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
             if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
-                raise Unsupported(f"{name} of fewer values than ddof")
+                raise Unsupported(Refusal.OPERATION, f"{name} of fewer values than ddof")
             return ask(stand_in(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
 
@@ -188,17 +189,17 @@ def _guarded(
 def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     kind = kind_of(value.dtype)
     if kind not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = value.physical if kind == "f" else pl.UInt64() if kind == "u" else pl.Int64()
     if family(value.dtype) == "arrow" and kind != "f" and name == "prod":
-        raise Unsupported("an Arrow product, which checks for overflow")
+        raise Unsupported(Refusal.ARROW_PRODUCT)
     call = aggregate("sum" if name == "sum" else "product", value.expr, dtype)
     return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
 
 
 def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if kind_of(value.dtype) not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype)
     return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
@@ -206,7 +207,7 @@ def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if isinstance(value.dtype, pd.CategoricalDtype):
-        raise Unsupported(f"{name} of categories")
+        raise Unsupported(Refusal.OPERATION, f"{name} of categories")
     call = aggregate(name, value.expr, value.physical)
 
     def finish(fetch: Fetch, _: int) -> Any:
@@ -217,10 +218,10 @@ def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if kind_of(value.dtype) not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     ddof = named.get("ddof", 1)
     if isinstance(ddof, bool) or not isinstance(ddof, int) or ddof < 0:
-        raise Unsupported(f"ddof={ddof!r}")
+        raise Unsupported(Refusal.PARAMETER, f"ddof={ddof!r}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype, ddof=ddof)
     return _guarded(
@@ -252,9 +253,9 @@ def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     kind = kind_of(value.dtype)
     if kind not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     if not named.get("skipna", True) and value.nulls:
-        raise Unsupported(f"{name} that counts missing values")
+        raise Unsupported(Refusal.OPERATION, f"{name} that counts missing values")
     expr = value.expr
     if kind != "b":
         expr = Call("ne", (expr, Literal(0, value.physical)), pl.Boolean())
@@ -266,7 +267,7 @@ def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     """Some quantiles as a Series; pandas interpolates between the two values that the engine finds beside each."""
     shares, how = named["q"], named["interpolation"]
     if kind_of(value.dtype) not in "iufMm" or isinstance(value.dtype, pd.ArrowDtype) or how not in _INTERPOLATIONS:
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
     call = aggregate("order_statistics", value.expr, pl.List(value.physical), q=shares)
 

@@ -21,6 +21,7 @@ from craton.pandas.relational import melted
 from craton.pandas.relational_calls import operands, plain
 from craton.pandas.series import Series
 from craton.pandas.view import View
+from craton.refusals import Refusal
 
 
 def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,7 +56,7 @@ def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., A
 def own_classes(*objects: Any) -> None:
     """Refuse subclasses, whose class pandas would give the result."""
     if any(type(obj) not in (pd.DataFrame, pd.Series, DataFrame, Series) for obj in objects):
-        raise Unsupported("an object of a subclass")
+        raise Unsupported(Refusal.SUBCLASS)
 
 
 @native_function("merge")
@@ -76,7 +77,7 @@ def merge(
 ) -> Any:
     """Join two frames; see :func:`pandas.merge`."""
     if copy is not no_default:
-        raise Unsupported("copy, which pandas warns of")
+        raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
     plain(left, right)
     own_classes(left)
     keys = (on, left_on, right_on, left_index, right_index)
@@ -89,7 +90,7 @@ def _frame(obj: Any) -> View:
     if not isinstance(obj, pd.Series):
         return view(obj)
     if obj.name is None:
-        raise Unsupported("a series without a name")
+        raise Unsupported(Refusal.SERIES_UNNAMED)
     return as_frame(view(obj), obj.name)
 
 
@@ -110,12 +111,12 @@ def concat(
 ) -> Any:
     """Put frames below or beside each other; see :func:`pandas.concat`."""
     if copy is not no_default or levels is not None or verify_integrity is not False or union_categories is not False:
-        raise Unsupported("copy, levels, verify_integrity or union_categories")
+        raise Unsupported(Refusal.PARAMETERS, "copy, levels, verify_integrity and union_categories")
     if not isinstance(ignore_index, bool) or join not in ("outer", "inner"):
-        raise Unsupported("an odd parameter")
+        raise Unsupported(Refusal.PARAMETERS, "ignore_index and join")
     items, labels = clean_parts(objs, keys)
     if ignore_index and labels is not None:
-        raise Unsupported("ignore_index with keys")
+        raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)
     plain(*items)
     own_classes(*items)
     parts = [
@@ -124,11 +125,11 @@ def concat(
     only_series = all(part.series for part in parts)
     if axis in (0, "index"):
         if sort is not no_default and not isinstance(sort, bool):
-            raise Unsupported(f"sort={sort!r}")
+            raise Unsupported(Refusal.PARAMETER, f"sort={sort!r}")
         held = stack(parts, join, None if sort is no_default else sort, ignore_index, labels, names)
         return lazy(Series if only_series else DataFrame, held)
     if axis not in (1, "columns") or sort is True or names is not None:
-        raise Unsupported("axis, sort or names")
+        raise Unsupported(Refusal.PARAMETERS, "axis, sort and names")
     held = beside(parts, ignore_index, labels)
     result = lazy(DataFrame, held)
     if held.index.names == parts[0].view.index.names:

@@ -22,6 +22,7 @@ from craton.pandas.lazy import lazy, view
 from craton.pandas.native import dispatch, stays_in_pandas
 from craton.pandas.operators import operate
 from craton.pandas.view import Value
+from craton.refusals import Refusal
 
 _OPERATORS = {
     "add": "add",
@@ -45,12 +46,12 @@ def _computed(ufunc: Any, operands: list[Any]) -> Value:
     columns = [item for item in operands if isinstance(item, Value)]
     for column in columns:
         if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
-            raise Unsupported(f"np.{ufunc.__name__} of {column.dtype}")
+            raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
     samples = [np.ones(1, number(item.dtype)) if isinstance(item, Value) else item for item in operands]
     try:
         dtype = ufunc(*samples).dtype
     except TypeError as error:
-        raise Unsupported(f"np.{ufunc.__name__}: {error}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"np.{ufunc.__name__}: {error}") from error
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
     result = batched("ufunc", ufunc.__name__, columns, dtype, args)
@@ -68,24 +69,24 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         For reductions and other methods, several outputs, and operands that are neither scalars nor planned.
     """
     if method != "__call__" or kwargs or ufunc.nout != 1 or vars(np).get(ufunc.__name__) != ufunc:
-        raise Unsupported(f"np.{ufunc.__name__}.{method} with options")
+        raise Unsupported(Refusal.OPTIONS_OF_UFUNC, f"np.{ufunc.__name__}.{method}")
     if ufunc.signature is not None or len(inputs) > 2:
-        raise Unsupported(f"np.{ufunc.__name__} on several operands")
+        raise Unsupported(Refusal.FUNCTION_OF_OPERANDS, f"np.{ufunc.__name__}")
     if ufunc.__name__ in _OPERATORS and len(inputs) == 2:
         if inputs[0] is self:
             return operate(_OPERATORS[ufunc.__name__], self, inputs[1])
         return operate(_OPERATORS[ufunc.__name__], self, inputs[0], reverse=True)
     others = [item for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))]
     if any(not is_scalar(item) for item in inputs if not isinstance(item, (pd.Series, pd.DataFrame))):
-        raise Unsupported(f"np.{ufunc.__name__} of an array")
+        raise Unsupported(Refusal.FUNCTION_OF_ARRAY, f"np.{ufunc.__name__}")
     if len(others) == 1:
         held = resolved(view(self))
         values = [_computed(ufunc, [value if item is self else item for item in inputs]) for value in held.values]
         if isinstance(self, pd.DataFrame) and len(inputs) > 1:
-            raise Unsupported("a function of a frame and a scalar")
+            raise Unsupported(Refusal.FUNCTION_OF_FRAME_AND_SCALAR)
         return lazy(type(self), held.with_values(values), self)
     if not all(isinstance(item, pd.Series) for item in others):
-        raise Unsupported("a function of several frames")
+        raise Unsupported(Refusal.FUNCTION_OF_FRAMES)
     held, other = aligned(resolved(view(others[0])), resolved(view(others[1])))
     value = _computed(ufunc, [held.values[0], other.values[0]])
     return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
