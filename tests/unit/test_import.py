@@ -23,8 +23,8 @@ LOADED = {
         filling frame frame_columns frame_facts functions grouping indexers inherit lazy living mapping
         membership merge_index merge_keys merging native operators parsing persisting printing query questions
         reductions regexes relational relational_calls relational_series reshaping row_labels rows run
-        scanning selection series series_facts setting sharing sinks sorting stack statistics strings tables
-        templates ufuncs view windows
+        scanning selection series series_facts setting sharing sinks sorting stack stand_ins statistics strings
+        tables ufuncs view windows
         """,
     "craton.plan": """
         build expr functions memory names node operators ops order origin protocol registry rules size sources

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
-
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import dispatch, plain_pandas
 from craton.pandas.view import Value, View
@@ -84,17 +82,3 @@ def member_property(accessor: str, name: str, function: Callable[[Any], Any], do
 def document(method: Any, original: Any) -> Any:
     """Give a method the signature and docstring of pandas' own."""
     return functools.wraps(original)(method)
-
-
-@functools.lru_cache(maxsize=256)
-def empty_series(dtype: Any) -> pd.Series:
-    """An empty Series of a dtype, to ask pandas for results without data."""
-    return pd.Series([], dtype=dtype)
-
-
-@functools.lru_cache(maxsize=256)
-def sample_series(dtype: Any) -> pd.Series:
-    """A Series of one short string, or one category, to ask pandas for results where it looks at the values."""
-    if isinstance(dtype, pd.CategoricalDtype):
-        return pd.Series(pd.Categorical.from_codes([0] if len(dtype.categories) else [-1], dtype=dtype))
-    return pd.Series(["a"], dtype=dtype)

@@ -12,9 +12,10 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal, one_row
+from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
 from craton.pandas.questions import happens, tried
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Literal
@@ -169,10 +170,9 @@ def inverted(value: Value) -> Value:
 
 
 def _unary(name: str, value: Value) -> Value:
-    try:
-        dtype = getattr(operator, name)(one_row(value.dtype)).dtype
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    dtype = stand_ins.asked(
+        "unary", (name, value.dtype), lambda: getattr(operator, name)(stand_ins.column(value.dtype, 1)).dtype, name
+    )
     physical(dtype)
     result = batched("operator", name, [value], dtype)
     return Value(result.expr, dtype, nulls=value.nulls, nans=value.nans)

@@ -11,6 +11,7 @@ from pandas.api.types import pandas_dtype
 from pandas.core.dtypes.dtypes import NumpyEADtype
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
@@ -34,10 +35,7 @@ def dtype_named(dtype: Any) -> DtypeObj:
     """
     if isinstance(dtype, type) and issubclass(dtype, pd.api.extensions.ExtensionDtype):
         raise Unsupported(Refusal.DTYPE_CLASS)
-    try:
-        named = pandas_dtype(dtype)
-    except TypeError as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    named = stand_ins.ask(pandas_dtype, dtype, warned=True)
     return named.numpy_dtype if isinstance(named, NumpyEADtype) else named  # type: ignore[no-any-return]
 
 
@@ -74,8 +72,8 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
     try:
-        pd.Series([], dtype=value.dtype).astype(dtype)
-    except Exception as error:  # whatever the values, rows or none
+        stand_ins.ask(stand_ins.column(value.dtype).astype, dtype, warned=True)
+    except Unsupported as error:  # whatever the values, rows or none
         raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}") from error
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":

@@ -16,6 +16,7 @@ from pandas.core.common import consensus_name_attr
 from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import resolved
@@ -105,11 +106,8 @@ def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, lis
     if not same and not all(view.labels.is_unique for view in views):
         raise Unsupported(Refusal.CONCAT_LABELS)
     options = {} if sort is None else {"sort": sort}
-    try:
-        empties = [pd.DataFrame(columns=view.labels) for view in views]
-        labels = pd.concat(empties, join=join, **options).columns
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"concat: {error}") from error
+    empties = [stand_ins.without_rows(view.labels) for view in views]
+    labels = stand_ins.ask(pd.concat, empties, about="concat", warned=True, join=join, **options).columns
     if len(labels) == 0:
         raise Unsupported(Refusal.CONCAT_NO_COMMON)
     if same and not first.is_unique:

@@ -10,13 +10,14 @@ import polars as pl
 from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import DtypeObj, family
 from craton.pandas.execute import resolved, scalar
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native, native_property, plain_pandas
 from craton.pandas.reductions import arguments
 from craton.pandas.sharing import answer
-from craton.pandas.statistics import compute, prepared, stand_in
+from craton.pandas.statistics import compute, prepared
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.plan import build
 from craton.plan.expr import Call, Expr, WindowCall
@@ -127,7 +128,7 @@ class SeriesCounting:
         dropna = named.get("dropna", True)
         if family(value.dtype) in ("masked", "arrow") and (named.get("normalize") or (not dropna and value.nulls)):
             raise Unsupported(Refusal.SHARES_NULLABLE)
-        dtype = stand_in(value.dtype, 1, 0).value_counts().dtype
+        dtype = stand_ins.ask(stand_ins.column(value.dtype, 1).value_counts).dtype
         counts = _counted(held, [value], ["value"], dropna)
         index = IndexSpec("labels", (value.at("value"),), (self.name,))
         return lazy(type(self), _by_count(counts, held, index, dtype, named), self)

@@ -21,7 +21,8 @@ from pandas.core.indexes.accessors import (
 )
 
 from craton.errors import Unsupported
-from craton.pandas.accessors import LazyAccessor, document, empty_series, member, member_property
+from craton.pandas import stand_ins
+from craton.pandas.accessors import LazyAccessor, document, member, member_property
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.inherit import counterpart
@@ -74,10 +75,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {}
 
 
 def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
-    try:
-        result = read(empty_series(dtype).dt)
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    result = stand_ins.ask(read, stand_ins.column(dtype).dt, warned=True)
     if not isinstance(result, pd.Series) or result.dtype == object:
         raise Unsupported(Refusal.OBJECT_RESULT)
     physical(result.dtype)
@@ -100,7 +98,7 @@ def _property(name: str) -> Callable[[Any], Any]:
         if not value.definite:
             raise Unsupported(Refusal.DTYPE_OF_DATA)
         if name in _CONSTANTS:
-            return getattr(empty_series(value.dtype).dt, name)
+            return getattr(stand_ins.column(value.dtype).dt, name)
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
         return self._series_of(held, _part(name, held, value, dtype))
 
@@ -160,7 +158,7 @@ def _isocalendar(self: Any) -> Any:
     held, value = self._held
     if not value.definite or family(value.dtype) != "numpy":
         raise Unsupported(Refusal.OPERATION, f"the ISO calendar of {value.dtype}")
-    frame = empty_series(value.dtype).dt.isocalendar()
+    frame = stand_ins.column(value.dtype).dt.isocalendar()
     values = []
     for position, dtype in enumerate(frame.dtypes):
         result = batched("method", "dt.isocalendar", [value], dtype, (COLUMN,), pick=position)
@@ -244,5 +242,5 @@ class DatetimeAccessor(Accessor):
         if isinstance(dtype, pd.ArrowDtype) and dtype.kind in "mM":
             return ArrowMembers(obj)
         if not isinstance(dtype, (pd.ArrowDtype, pd.CategoricalDtype, pd.PeriodDtype)):
-            CombinedDatetimelikeProperties(empty_series(dtype))  # raises pandas' error
+            CombinedDatetimelikeProperties(stand_ins.column(dtype))  # raises pandas' error
         return counted(CombinedDatetimelikeProperties(obj))

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
-import warnings
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
 from craton.pandas.view import Value, View
@@ -50,38 +49,6 @@ _OPERATORS = ARITHMETIC | COMPARISON | LOGIC
 _FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
 
-class _Typed:
-    """A stand-in for a column in :func:`probe`; hashable."""
-
-
-@lru_cache(maxsize=4096)
-def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) -> DtypeObj:
-    operands = [
-        pd.Series([], dtype=item[1]) if isinstance(item, tuple) and item[0] is _Typed else item
-        for item in (left, right)
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        if name not in ARITHMETIC or name == "pow":  # what pandas refuses value by value
-            _OPERATORS[name](*(one_row(item.dtype) if isinstance(item, pd.Series) else item for item in operands))
-        return _OPERATORS[name](*operands).dtype  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=512)
-def one_row(dtype: DtypeObj) -> pd.Series:
-    """A column of one row, a value that is not missing if the dtype has an obvious one.
-
-    pandas does some things to no rows that it refuses to do to any.
-    """
-    if isinstance(dtype, pd.CategoricalDtype):
-        categories = dtype.categories
-        code = 0 if categories is not None and len(categories) else -1
-        return pd.Series(pd.Categorical.from_codes([code], dtype=dtype))
-    kind = kind_of(dtype)
-    value = "a" if kind == "T" else {"b": True, "i": 1, "u": 1, "f": 1.0, "M": 0, "m": 0}.get(kind)
-    return pd.Series([value], dtype=dtype)
-
-
 def probe(name: str, left: Any, right: Any) -> DtypeObj:
     """The dtype that pandas gives to ``left <name> right``, each a :class:`Value` or a scalar.
 
@@ -90,16 +57,16 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
     Unsupported
         If pandas would raise or warn: then pandas itself should.
     """
-    keys = [(_Typed, item.dtype) if isinstance(item, Value) else item for item in (left, right)]
-    try:
-        return _probe(name, keys[0], keys[1], unit_and_type(left), unit_and_type(right))
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{name}: {error}") from error
+    operands = (left, right)
+    keys = [(isinstance(item, Value), item.dtype if isinstance(item, Value) else item) for item in operands]
 
+    def call() -> DtypeObj:
+        if name not in ARITHMETIC or name == "pow":  # what pandas refuses value by value
+            _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
+        result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
+        return result.dtype  # type: ignore[no-any-return]
 
-def unit_and_type(operand: Any) -> Any:
-    """What tells scalars that are equal apart in a cache: they may give different dtypes."""
-    return type(operand), getattr(operand, "unit", None), getattr(operand, "dtype", None)
+    return stand_ins.asked("operator", (name, keys), call, name)  # type: ignore[no-any-return]
 
 
 def is_na(scalar: Any) -> bool:

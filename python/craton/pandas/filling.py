@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
-from craton.pandas.elementwise import binary, is_na, literal, unit_and_type
+from craton.pandas.elementwise import binary, is_na, literal
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.refusals import Refusal
 
 
-@lru_cache(maxsize=1024)
-def _holds(dtype: DtypeObj, scalar: Any, kind: Any) -> bool:
-    sample = pd.Series([0], dtype=dtype) if kind_of(dtype) in "biufmM" else pd.Series([None], dtype=dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return bool(sample.where(np.array([False]), scalar).dtype == dtype)
-
-
 def holds(dtype: DtypeObj, scalar: Any) -> bool:
     """Whether a column of the dtype can hold a scalar without becoming another dtype."""
-    kind = unit_and_type(scalar)
+
+    def call() -> bool:
+        return bool(stand_ins.column(dtype, 1).where(np.array([False]), scalar).dtype == dtype)
+
     try:
-        return _holds(dtype, scalar, kind)
-    except Exception:  # whatever pandas raises, pandas shall raise
+        return is_scalar(scalar) and stand_ins.asked("holds", (dtype, scalar), call)
+    except Unsupported:  # whatever pandas raises, pandas shall raise
         return False
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,33 @@ from pandas.api.types import is_hashable, is_list_like, is_scalar
 from pandas.core.common import is_bool_indexer
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import is_lazy, native
 from craton.pandas.rows import by_slice, is_mask, masked
 from craton.pandas.setting import assigned, column_for, set_by_position, set_where
-from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
 from craton.refusals import Refusal
+
+
+def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) -> Any:
+    """What a choice of columns on the stand-in means for a view: a lazy DataFrame, or a Series for one column.
+
+    Parameters
+    ----------
+    obj
+        The frame that the columns are of.
+    held
+        Its view, or one with other rows.
+    choose
+        Applied to the stand-in; may raise as pandas does.
+    """
+    found = choose(stand_ins.positions(held.labels))
+    if isinstance(found, pd.DataFrame):
+        return lazy(type(obj), replace(held.take(found.iloc[0].tolist()), labels=found.columns), obj)
+    from craton.pandas.series import Series
+
+    return lazy(Series, held.series(held.values[int(found.iloc[0])], found.name), obj)
 
 
 def filter_rows(obj: Any, mask: Any) -> Any:
@@ -85,14 +105,14 @@ class FrameColumns:
     @native(pd.DataFrame)
     def __delitem__(self: Any, key: Any) -> None:
         held = view(self)
-        kept = template(held.labels)
+        kept = stand_ins.positions(held.labels)
         del kept[key]
         replace_state(self, _narrowed(held, kept))
 
     @native(pd.DataFrame)
     def pop(self: Any, item: Any) -> Any:
         held = view(self)
-        kept = template(held.labels)
+        kept = stand_ins.positions(held.labels)
         kept.pop(item)
         result = self[item]
         replace_state(self, _narrowed(held, kept))
@@ -103,7 +123,7 @@ class FrameColumns:
         held = view(self)
         if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
             raise Unsupported(Refusal.INSERTION)
-        frame = template(held.labels)
+        frame = stand_ins.positions(held.labels)
         frame.insert(loc, column, -1, *args, **kwargs)
         held, new = column_for(held, value)
         values = [new if i < 0 else held.values[i] for i in frame.iloc[0]]

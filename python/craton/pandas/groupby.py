@@ -24,12 +24,12 @@ from craton import fallbacks
 from craton.errors import Unsupported
 from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
+from craton.pandas import stand_ins
 from craton.pandas.counterparts import counterpart_of, crafted
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
-from craton.pandas.groupby_template import frozen, remembered
 from craton.pandas.lazy import holds, lazy, view
 from craton.pandas.native import dispatch, getattr_static, inside_pandas, plain_pandas
 from craton.pandas.view import View
@@ -135,8 +135,8 @@ class NativeGroupBy:
             groups = state["_plan"].template(state["_selection"])
             return getattr(groups, method)(*args, **kwargs)
 
-        key = (state["_plan"].kind(state["_selection"]), method, frozen(args), frozen(kwargs))
-        return remembered(key, call)
+        about = [*state["_plan"].kind(state["_selection"]), method, args, kwargs]
+        return stand_ins.asked("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
         """A lazy object of the class that the template's result has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import count_rows
 from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
-from craton.pandas.groupby_template import named_arguments
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.plan import build
@@ -240,6 +240,22 @@ def reduced(
     if parameters.get("numeric_only", False) and not state.single:
         positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
     return summarise(state, [(i, name, parameters) for i in positions], template), template
+
+
+def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name.
+
+    Raises
+    ------
+    Unsupported
+        If they don't fit: pandas words the error.
+    """
+    try:
+        bound = signature(getattr(cls, method)).bind(None, *args, **kwargs).arguments
+    except TypeError as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    _, *given = bound.items()
+    return {name: value for name, value in given if name != "kwargs"} | bound.get("kwargs", {})
 
 
 def _numeric(dtype: DtypeObj) -> bool:

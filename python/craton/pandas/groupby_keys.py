@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -13,8 +13,8 @@ from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import family, kind_of
 from craton.pandas.execute import count_rows, resolved
-from craton.pandas.groupby_template import ask, frame_like, frozen, index_like, sample, series_like
 from craton.pandas.lazy import column_identities, view
+from craton.pandas.stand_ins import ask, frame_like, index_like, series_like, values
 from craton.pandas.view import Value, View
 from craton.refusals import Refusal
 
@@ -96,22 +96,18 @@ class Grouped:
             keys=tuple(replace(key, value=value) for key, value in zip(self.keys, settled_keys, strict=True)),
         )
 
-    def kind(self, selection: Any) -> Hashable:
+    def kind(self, selection: Any) -> list[Any]:
         """All that a template is made from."""
-        held = self.held
-        return (
-            frozen(list(held.labels)),
-            held.labels.dtype,
-            frozen(list(held.labels.names)),
-            tuple(value.dtype for value in held.values),
-            held.index.kind,
-            frozen(list(held.index.names)),
-            tuple(value.dtype for value in held.index.values),
-            tuple((frozen(key.name), key.column, key.value.dtype) for key in self.keys),
-            self.options,
+        held, labels, index = self.held, self.held.labels, self.held.index
+        return [
+            [type(labels), labels.dtype, getattr(labels, "freq", None), *labels, *labels.names],
+            [value.dtype for value in held.values],
+            [index.kind, *index.names, *(value.dtype for value in index.values)],
+            [(key.name, key.column, key.value.dtype) for key in self.keys],
+            list(astuple(self.options)),
             self.whole_series,
-            frozen(selection),
-        )
+            selection,
+        ]
 
     def template(self, selection: Any) -> Any:
         """The group-by that pandas makes of a template of the object."""
@@ -127,7 +123,7 @@ class Grouped:
             )
         frame: Any = series_like(held) if self.whole_series else frame_like(held)
         by = [
-            key.name if key.column is not None else pd.Series(sample(key.value.dtype), index=frame.index, name=key.name)
+            key.name if key.column is not None else pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             for key in self.keys
         ]
         groups = frame.groupby(
@@ -246,7 +242,7 @@ def _key(held: View, by: Any, single: bool) -> Key:
 def _level_number(held: View, level: Any) -> int:
     if held.index.kind != "multi" and not (level in (0, -1) or level == held.index.names[0]):
         raise Unsupported(Refusal.GROUP_LEVEL_UNKNOWN)
-    return int(ask(lambda: index_like(held)._get_level_number(level)))
+    return int(ask(index_like(held)._get_level_number, level))
 
 
 def _level(held: View, number: int) -> Key:

@@ -18,12 +18,13 @@ from pandas.api.types import is_integer, is_iterator, is_list_like
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
+from craton.pandas.frame_columns import chosen_columns
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, is_lazy, plain_pandas
 from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, taken
 from craton.pandas.setting import set_by_label, set_by_position
 from craton.pandas.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
-from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
 from craton.refusals import Refusal
 
@@ -110,7 +111,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
     rows, columns = _split(self, key)
     held = view(obj)
     if not everything(columns):
-        _ = template(held.labels).loc[:, columns]  # pandas complains of unknown columns first
+        _ = stand_ins.positions(held.labels).loc[:, columns]  # pandas complains of unknown columns first
     if everything(rows):
         pass
     elif is_mask(rows):

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import BOOL, FLOAT64, DtypeObj, family, kind_of, physical, with_missing
@@ -68,12 +69,13 @@ def _table(mapper: Any) -> pd.Series:
         return pd.Series(mapper.array, index=mapper.index)
     if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
         raise Unsupported(Refusal.MAPPING_BY_FUNCTION)
-    try:
-        if not len(mapper):
-            return pd.Series(mapper, dtype=FLOAT64)
-        return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    return stand_ins.ask(_made, mapper, warned=True)  # type: ignore[no-any-return]
+
+
+def _made(mapper: Any) -> pd.Series:
+    if not len(mapper):
+        return pd.Series(mapper, dtype=FLOAT64)
+    return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
 
 
 def _keys(index: pd.Index, value: Value) -> pl.Series | None:
@@ -118,8 +120,8 @@ def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
     if not _is_like(old, dtype):
         return True  # nothing is found
     try:
-        return bool(pd.Series([old], dtype=dtype).replace(old, new).dtype == dtype)
-    except Exception:  # pandas words it, where it finds the value
+        return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
+    except Unsupported:  # pandas words it, where it finds the value
         return False
 
 

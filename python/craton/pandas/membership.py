@@ -10,11 +10,11 @@ import polars as pl
 from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
-from craton.pandas.accessors import empty_series
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, one_row, stamp_dtype
+from craton.pandas.elementwise import binary, stamp_dtype
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
@@ -34,7 +34,7 @@ def is_in_view(value: Value, other: View) -> Value:
     wanted = other.values[0]
     if not value.definite or not wanted.definite:
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    dtype = _result_dtype(value.dtype, empty_series(wanted.dtype))
+    dtype = _result_dtype(value.dtype, stand_ins.column(wanted.dtype))
     left, right = _common(value, wanted)
     plan: Operator = build.project(other.base, (("value", right.clean.expr),))
     if _is_nullable_number(value.dtype) and (right.nulls or right.nans):
@@ -83,10 +83,7 @@ def _cast(value: Value, target: pl.DataType) -> Value:
 
 
 def _result_dtype(dtype: DtypeObj, values: Any) -> DtypeObj:
-    try:
-        return empty_series(dtype).isin(values).dtype  # type: ignore[no-any-return]
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    return stand_ins.ask(stand_ins.column(dtype).isin, values).dtype  # type: ignore[no-any-return]
 
 
 def is_in_values(value: Value, values: Any) -> Value:
@@ -138,10 +135,7 @@ def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
     """Mixed values, as pandas compares them; not many, since they travel in the plan."""
     if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
-    try:
-        one_row(value.dtype).isin(values)
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    stand_ins.ask(stand_ins.column(value.dtype, 1).isin, values, warned=True)
     result = batched("method", "isin", [value], dtype, (COLUMN, values))
     return Value(result.expr, dtype, nulls=False)
 

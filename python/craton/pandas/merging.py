@@ -17,6 +17,7 @@ import polars as pl
 from pandas.core.reshape.merge import _items_overlap_with_suffix
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import holds_missing
 from craton.pandas.merge_index import Side, check_labels, coalesced, result_index
 from craton.pandas.merge_keys import (
@@ -168,10 +169,8 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
     taken = (name, "_left_indicator", "_right_indicator")
     if indicator and any(label in left.labels or label in right.labels for label in taken):
         raise Unsupported(Refusal.MERGE_INDICATOR_TAKEN)
-    try:
-        ours, theirs = _items_overlap_with_suffix(left.labels, labels, suffixes)
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"suffixes: {error}") from error
+    suffixed = stand_ins.ask(_items_overlap_with_suffix, left.labels, labels, suffixes, about="suffixes", warned=True)
+    ours, theirs = suffixed
     result = ours.append(theirs)
     return (result.insert(len(result), name) if indicator else result), kept
 

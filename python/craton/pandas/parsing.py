@@ -14,6 +14,7 @@ import polars as pl
 from pandas.tseries.api import guess_datetime_format
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched, proven
 from craton.pandas.dtypes import FLOAT64, INT64, family, kind_of
 from craton.pandas.elementwise import not_missing
@@ -102,10 +103,8 @@ def to_datetime(
         sample = value.dtype.type(0)
     else:
         raise Unsupported(Refusal.OPERATION, f"points in time from {value.dtype}")
-    try:
-        dtype = pd.to_datetime(pd.Series([sample], dtype=value.dtype), **options).dtype
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    few = pd.Series([sample], dtype=value.dtype)
+    dtype = stand_ins.ask(pd.to_datetime, few, warned=True, **options).dtype
     if kind_of(dtype) != "M":
         raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)

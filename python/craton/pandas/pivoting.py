@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import family
 from craton.pandas.execute import materialise
 from craton.pandas.groupby import aggregate_native, group
@@ -58,7 +59,7 @@ class _Groups:
         plan = self.groups._plan
         if not plan.positions:
             raise Unsupported(Refusal.PIVOT_NO_VALUES)
-        return pd.DataFrame(columns=plan.labels)
+        return stand_ins.without_rows(plan.labels)
 
     def agg(self, func: Any, **kwargs: Any) -> pd.DataFrame | pd.Series:
         result = aggregate_native(self.groups, func, **kwargs)

@@ -14,8 +14,9 @@ from pandas.core.methods.describe import DataFrameDescriber
 from pandas.core.methods.describe import _refine_percentiles as refine_percentiles
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.counterparts import crafted
-from craton.pandas.dtypes import family, kind_of
+from craton.pandas.dtypes import FLOAT64, family, kind_of
 from craton.pandas.execute import resolved
 from craton.pandas.lazy import view
 from craton.pandas.native import native, plain_pandas
@@ -116,7 +117,7 @@ def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
 def numeric(held: View, kind: str) -> View:
     """The numeric (or boolean) columns, as pandas tells them."""
     held = resolved(held)
-    empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+    empty = stand_ins.columns([value.dtype for value in held.values])
     chosen = empty._get_numeric_data() if kind == "numeric_only" else empty._get_bool_data()
     return held.take(list(chosen.columns))
 
@@ -137,7 +138,7 @@ def _frame_reduction(name: str) -> Callable[..., Any]:
 def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     named = arguments(base, "quantile", args, kwargs)
     q = named.pop("q", 0.5)
-    pd.Series([1.0]).quantile(q)  # raises for what is no share
+    stand_ins.column(FLOAT64, 1).quantile(q)  # raises for what is no share
     if named.get("method", "single") != "single":
         raise Unsupported(Refusal.QUANTILES_OF_TABLE)
     return q, named
@@ -230,7 +231,7 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(base, "describe", args, kwargs)
     held = resolved(view(self))
     if base is pd.DataFrame:
-        empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+        empty = stand_ins.columns([value.dtype for value in held.values])
         kinds = {key: named.get(key) for key in ("include", "exclude")}
         chosen = [held.values[i] for i in DataFrameDescriber(empty, **kinds)._select_data().columns]
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):

@@ -10,6 +10,7 @@ from pandas.api.types import is_hashable, is_list_like
 from pandas.errors import Pandas4Warning
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
@@ -194,7 +195,7 @@ class FrameRelational:
         held = view(self)
         return outcome(
             self,
-            renamed_axes(held, pd.DataFrame(columns=held.labels), *args, **kwargs),
+            renamed_axes(held, stand_ins.without_rows(held.labels), *args, **kwargs),
             in_place(self, inplace, "rename_axis"),
         )
 

@@ -8,6 +8,8 @@ import pandas as pd
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
+from craton.pandas.dtypes import OBJECT
 from craton.pandas.duplicates import distinct_rows, duplicated_rows
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merging import as_frame
@@ -75,7 +77,7 @@ class SeriesRelational:
         held = view(self)
         return outcome(
             self,
-            renamed_axes(held, pd.Series([], dtype=object), *args, **kwargs),
+            renamed_axes(held, stand_ins.column(OBJECT), *args, **kwargs),
             in_place(self, inplace, "rename_axis"),
         )
 

@@ -11,6 +11,7 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import INT64, family
 from craton.pandas.view import IndexSpec, Value, View
 from craton.refusals import Refusal
@@ -142,10 +143,8 @@ def rearranged(held: View, method: str, *args: Any) -> View:
     if held.index.kind != "multi":
         raise Unsupported(Refusal.INDEX_ONE_LEVEL)
     numbers = [[i] for i in range(len(held.index.names))]
-    try:
-        result = getattr(pd.MultiIndex.from_arrays(numbers, names=held.index.names), method)(*args)
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{method}: {error}") from error
+    levels = pd.MultiIndex.from_arrays(numbers, names=held.index.names)
+    result = stand_ins.ask(getattr(levels, method), *args, about=method, warned=True)
     order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
     return replace(held, index=held.index.picked(order).renamed(result.names))
 
@@ -162,9 +161,6 @@ def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwar
     empty.index = (
         pd.MultiIndex.from_arrays([[]] * len(names), names=names) if len(names) > 1 else pd.Index([], name=names[0])
     )
-    try:
-        result = empty.rename_axis(*args, **kwargs)
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"rename_axis: {error}") from error
+    result = stand_ins.ask(lambda: empty.rename_axis(*args, **kwargs), about="rename_axis", warned=True)
     labels = result.columns if isinstance(result, pd.DataFrame) else held.labels
     return replace(held, labels=labels, index=held.index.renamed(result.index.names))

@@ -11,10 +11,11 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_list_like, is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.counterparts import crafted
 from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.execute import count_rows, resolved
-from craton.pandas.frame_columns import filter_rows
+from craton.pandas.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexers import ILocIndexer, LocIndexer, compute
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import dispatch, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
@@ -22,7 +23,6 @@ from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
 from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
 from craton.pandas.setting import assigned, set_by_label, set_by_position
-from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import IndexSpec, View, name_index
 from craton.refusals import Refusal
 
@@ -165,7 +165,7 @@ class FrameSelection:
         if named.keys() - {"inplace"} or columns is None:
             raise Unsupported(Refusal.DROPPING_ROWS)
         inplace = in_place(self, named, "drop")
-        kept = template(held.labels).drop(columns=columns, errors=errors)
+        kept = stand_ins.positions(held.labels).drop(columns=columns, errors=errors)
         return finished(self, replace(held.take(kept.iloc[0].tolist()), labels=kept.columns), inplace)
 
     @native(pd.DataFrame)
@@ -181,7 +181,7 @@ class FrameSelection:
             raise Unsupported(Refusal.RENAMING_ROWS)
         inplace = in_place(self, named, "rename")
         without_copy(self, named)
-        labels = template(held.labels).rename(columns=columns, errors=errors).columns
+        labels = stand_ins.positions(held.labels).rename(columns=columns, errors=errors).columns
         return finished(self, held.with_values(held.values, labels), inplace)
 
     @native(pd.DataFrame)
@@ -207,7 +207,7 @@ class FrameSelection:
     @native(pd.DataFrame)
     def select_dtypes(self: Any, include: Any = None, exclude: Any = None) -> Any:
         held = resolved(view(self))
-        empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+        empty = stand_ins.columns([value.dtype for value in held.values])
         return lazy(type(self), held.take(list(empty.select_dtypes(include, exclude).columns)), self)
 
     @native(pd.DataFrame)
@@ -216,7 +216,7 @@ class FrameSelection:
         axis = self._get_axis_number(named.get("axis", 0))
         held = view(self)
         if axis == 1:
-            result = held.with_values(held.values, template(held.labels).set_axis(labels, axis=1).columns)
+            result = held.with_values(held.values, stand_ins.positions(held.labels).set_axis(labels, axis=1).columns)
         else:
             result = relabelled(held, labels)
         without_copy(self, named)
@@ -239,7 +239,7 @@ def _affixed(self: Any, axis: Any, change: Any) -> Any:
     if axis not in (None, 1, "columns"):
         raise Unsupported(Refusal.ROW_AXIS)
     held = view(self)
-    return lazy(type(self), held.with_values(held.values, change(template(held.labels)).columns), self)
+    return lazy(type(self), held.with_values(held.values, change(stand_ins.positions(held.labels)).columns), self)
 
 
 class SeriesSelection:
@@ -306,8 +306,9 @@ class SeriesSelection:
 
         named = arguments(pd.Series, "to_frame", args, kwargs)
         held = view(self)
-        template = pd.Series([], name=self.name, dtype=object).to_frame(**named)
-        return lazy(DataFrame, held.with_values(held.values, template.columns), self)
+        few = stand_ins.column(np.dtype(object))
+        few.name = self.name
+        return lazy(DataFrame, held.with_values(held.values, few.to_frame(**named).columns), self)
 
     @native(pd.Series)
     def rename(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,6 @@ before is touched: that is copy-on-write.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from pandas.api.types import is_iterator, is_scalar
 from pandas.core.frame import _reindex_for_setitem
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.align import aligned, attached, same_labels
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, kind_of
@@ -26,8 +26,6 @@ from craton.pandas.lazy import view
 from craton.pandas.native import plain_pandas
 from craton.pandas.questions import happens
 from craton.pandas.rows import at_positions, everything, is_mask, label_predicate, masked, positions_of, row_labels
-from craton.pandas.statistics import stand_in
-from craton.pandas.templates import template
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, has_window
 from craton.plan.operators import Filter
@@ -42,13 +40,8 @@ def constant(scalar: Any) -> Value:
     Unsupported
         If the dtype has no physical form.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            frame = pd.DataFrame(index=range(1))
-            frame["x"] = scalar
-        except Exception as error:
-            raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
+    frame = pd.DataFrame(index=range(1))
+    stand_ins.ask(frame.__setitem__, "x", scalar)
     return constant_of(frame["x"]._values, frame.dtypes.iloc[0])
 
 
@@ -146,7 +139,7 @@ def with_column(held: View, label: Hashable, value: Value) -> View:
 
 def _extended(labels: pd.Index, label: Hashable) -> pd.Index:
     """Labels with one more, of the dtype that pandas gives them."""
-    frame = pd.DataFrame(columns=labels, index=range(0))
+    frame = stand_ins.without_rows(labels)
     frame[label] = 0
     return frame.columns
 
@@ -191,7 +184,7 @@ def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
     try:
-        chosen = template(held.labels).loc[:, columns]
+        chosen = stand_ins.positions(held.labels).loc[:, columns]
     except KeyError:
         if not is_scalar(columns):
             raise Unsupported(Refusal.NEW_COLUMNS) from None
@@ -220,7 +213,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         predicate = at_positions(positions_of(held, rows))
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
-    chosen = template(held.labels).iloc[:, columns]
+    chosen = stand_ins.positions(held.labels).iloc[:, columns]
     positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
     return set_where(obj, held, positions, predicate, value)
 
@@ -247,16 +240,11 @@ def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None
 
 def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, single: bool) -> Value:
     """A scalar in some rows of a column; pandas sets it in a stand-in, which gives the dtype."""
-    before = stand_in(old.dtype, 2, 0)
+    before = stand_ins.column(old.dtype, 2)
     after: Any = before.copy() if single else before.to_frame("c")
     target = after if single else after.loc
     key: Any = slice(None) if predicate is None else [True, False]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            target[key if single else (key, "c")] = scalar
-        except Exception as error:
-            raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
+    stand_ins.ask(target.__setitem__, key if single else (key, "c"), scalar)
     column = after if single else after["c"]
     if column.dtype != old.dtype:
         if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
@@ -305,12 +293,7 @@ def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any)
     if not is_scalar(value):
         raise Unsupported(Refusal.NEW_COLUMN_FOR_ROWS)
     frame = pd.DataFrame({0: [0, 0]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            frame.loc[[True, False], "x"] = value
-        except Exception as error:
-            raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
+    stand_ins.ask(frame.loc.__setitem__, ([True, False], "x"), value)
     series, _, nans = from_array("x", frame["x"]._values)
     if nans:
         series = series.fill_nan(None)

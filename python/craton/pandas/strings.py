@@ -18,7 +18,8 @@ from pandas.core.accessor import Accessor
 from pandas.core.strings.accessor import StringMethods as PandasStringMethods
 
 from craton.errors import Unsupported
-from craton.pandas.accessors import LazyAccessor, document, empty_series, member, sample_series
+from craton.pandas import stand_ins
+from craton.pandas.accessors import LazyAccessor, document, member
 from craton.pandas.align import aligned
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
@@ -250,10 +251,7 @@ def _probed(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict[str,
     for item in (*args, *kwargs.values()):
         if not isinstance(item, _ARGUMENTS):
             raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
-    try:
-        result = getattr(sample_series(dtype).str, name)(*args, **kwargs)
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    result = stand_ins.ask(getattr(stand_ins.column(dtype, 1).str, name), *args, warned=True, **kwargs)
     if not isinstance(result, pd.Series) or result.dtype == object:
         raise Unsupported(Refusal.OBJECT_RESULT)
     physical(result.dtype)
@@ -283,10 +281,7 @@ def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
     value = self._held[1]
     if not isinstance(pat, str) or type(flags) is not int or not isinstance(expand, bool) or not value.definite:
         raise Unsupported(Refusal.PARAMETERS, "pat, flags and expand")
-    try:
-        frame = sample_series(value.dtype).str.extract(pat, flags=flags, expand=True)
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    frame = stand_ins.ask(stand_ins.column(value.dtype, 1).str.extract, pat, warned=True, flags=flags, expand=True)
     if expand or frame.shape[1] > 1:
         return _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
     named = groups(pat) and frame.columns[0]
@@ -303,7 +298,7 @@ def _partition(name: str) -> Callable[..., Any]:
         present = Call("not", (is_missing(value).expr,), pl.Boolean())
         if family(value.dtype) == "category" or not happens(held, present):
             raise Unsupported(Refusal.TEXT_PARTITION)
-        frame = getattr(sample_series(value.dtype).str, name)(sep)
+        frame = stand_ins.ask(getattr(stand_ins.column(value.dtype, 1).str, name), sep)
         return _expanded(self, name, frame, (sep,), {"expand": True})
 
     return run
@@ -321,7 +316,7 @@ def _split(name: str) -> Callable[..., Any]:
         width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
         if width is None:
             raise Unsupported(Refusal.TEXT_SPLIT_EMPTY)
-        frame = pd.DataFrame({i: sample_series(value.dtype) for i in range(int(width))})
+        frame = stand_ins.columns([value.dtype] * int(width))
         frame.columns = pd.RangeIndex(int(width))
         return _expanded(self, name, frame, (), {"pat": pat, "n": n, "expand": True})
 
@@ -405,5 +400,5 @@ class StringAccessor(Accessor):
         if kind_of(dtype) == "T" or (isinstance(dtype, pd.CategoricalDtype) and kind_of(dtype.categories.dtype) == "T"):
             return StringMethods(obj)
         if dtype.kind in "biufmM":
-            PandasStringMethods(empty_series(dtype))  # raises pandas' error
+            PandasStringMethods(stand_ins.column(dtype))  # raises pandas' error
         return _counted_class()(obj)

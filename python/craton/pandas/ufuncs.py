@@ -14,6 +14,7 @@ from pandas.api.types import is_scalar
 from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.align import aligned
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import family, number, physical
@@ -47,11 +48,8 @@ def _computed(ufunc: Any, operands: list[Any]) -> Value:
     for column in columns:
         if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
             raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
-    samples = [np.ones(1, number(item.dtype)) if isinstance(item, Value) else item for item in operands]
-    try:
-        dtype = ufunc(*samples).dtype
-    except TypeError as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"np.{ufunc.__name__}: {error}") from error
+    few = [stand_ins.column(number(item.dtype), 1).to_numpy() if isinstance(item, Value) else item for item in operands]
+    dtype = stand_ins.ask(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
     result = batched("ufunc", ufunc.__name__, columns, dtype, args)

@@ -5,7 +5,6 @@ Result dtypes, and errors of what can't be done, are asked of pandas on a stand-
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from pandas.api.extensions import no_default
 from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.execute import has_rows, resolved
 from craton.pandas.lazy import lazy, view
@@ -24,7 +24,7 @@ from craton.pandas.native import native
 from craton.pandas.reductions import arguments, numeric
 from craton.pandas.selection import finished
 from craton.pandas.setting import constant_of
-from craton.pandas.statistics import prepared, stand_in
+from craton.pandas.statistics import prepared
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
 from craton.refusals import Refusal
@@ -47,20 +47,11 @@ def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
     return expr if dtype == of else Call("cast", (expr,), dtype)
 
 
-def outcome(value: Value, method: Callable[[pd.Series], pd.Series]) -> pd.Series:
-    """What pandas makes of a stand-in column.
-
-    Raises
-    ------
-    Unsupported
-        If pandas raises or warns: then it should on the real column.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return method(stand_in(value.dtype, 2, 0))
-        except Exception as error:
-            raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
+def outcome(value: Value, method: str, /, **named: Any) -> pd.Series:
+    """What a method of pandas' makes of a stand-in column."""
+    return stand_ins.asked(  # type: ignore[no-any-return]
+        "window", (value.dtype, method, named), lambda: getattr(stand_ins.column(value.dtype, 2), method)(**named)
+    )
 
 
 def _usable(value: Value) -> Value:
@@ -81,7 +72,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
     kinds = "biufmM" if name in ("cummin", "cummax") else "biuf"
     if kind_of(value.dtype) not in kinds or family(value.dtype) == "arrow":
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
-    dtype = outcome(value, lambda s: getattr(s, name)(skipna=skipna)).dtype
+    dtype = outcome(value, name, skipna=skipna).dtype
     kind = physical(dtype)
     expr = _window(_CUMULATIVE[name], (_cast(value.expr, kind, value.physical),), kind)
     floating = kind.is_float()
@@ -94,7 +85,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
 def shifted(value: Value, periods: int, fill_value: Any) -> Value:
     """Values of other rows: those ``periods`` before."""
     value = _usable(value)
-    result = outcome(value, lambda s: s.shift(1 if periods else 0, fill_value=fill_value))
+    result = outcome(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
     kind = physical(result.dtype)
     if not periods:
         return value
@@ -108,7 +99,7 @@ def shifted(value: Value, periods: int, fill_value: Any) -> Value:
 def differences(value: Value, periods: int) -> Value:
     """What each value is more than the one ``periods`` before."""
     value = _usable(value)
-    dtype = outcome(value, lambda s: s.diff(1)).dtype
+    dtype = outcome(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
     if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
         raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
@@ -125,7 +116,7 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
     value = _usable(value)
     if family(value.dtype) not in ("numpy", "str"):
         raise Unsupported(Refusal.OPERATION, f"ranks of {value.dtype}")
-    dtype = outcome(value, lambda s: s.rank(method=method, ascending=ascending, pct=pct)).dtype  # type: ignore[arg-type]
+    dtype = outcome(value, "rank", method=method, ascending=ascending, pct=pct).dtype
     choice = options(descending=not ascending)
     expr = _window(_RANKS[method], (value.expr,), pl.Float64(), choice)
     if pct:
