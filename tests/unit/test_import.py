@@ -18,7 +18,7 @@ LOADED = {
     "craton.kernel": "memory progress run",
     "craton.lower": "bounded engines held results",
     "craton.pandas": """
-        accessors align arithmetic axes batch_rows batches calling calling_methods casting cells concatenation
+        accessors align arithmetic axes batch_rows batches calling_methods casting cells concatenation
         convert counterparts counting dates deprecations dtypes duplicates elementwise evaluations execute
         filling frame frame_columns frame_facts functions grouping indexers inherit lazy living mapping
         membership merge_index merge_keys merging native operators parsing persisting printing query questions

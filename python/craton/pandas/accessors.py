@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from craton.pandas.lazy import lazy, view
-from craton.pandas.native import dispatch, plain_pandas
+from craton.pandas.native import native_property, plain_pandas, wrapped
 from craton.pandas.view import Value, View
 
 
@@ -47,38 +46,23 @@ class LazyAccessor:
         return lazy(type(self._series), held.series(value, self._series.name), self._series)
 
 
-def member(accessor: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def member(accessor: str, name: str, function: Callable[..., Any] | None, like: Callable[..., Any]) -> Any:
     """A method of an accessor: native, or on refusal pandas' own."""
-    label = f"Series.{accessor}.{name}"
 
-    def fallback(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._pandas(), name)(*args, **kwargs)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return dispatch(label, function, fallback, self, args, kwargs)
-
-    method.__name__ = name
-    method.__craton_native__ = function  # type: ignore[attr-defined]
-    return method
+    return wrapped(f"Series.{accessor}.{name}", theirs, function, like=like, always=True)
 
 
-def member_property(accessor: str, name: str, function: Callable[[Any], Any], doc: str | None) -> property:
+def member_property(accessor: str, name: str, function: Callable[[Any], Any], base: type) -> Any:
     """A property of an accessor: native, or on refusal pandas' own."""
-    label = f"Series.{accessor}.{name}"
 
-    def fallback(self: Any) -> Any:
+    def read(self: Any) -> Any:
         return getattr(self._pandas(), name)
 
-    def getter(self: Any) -> Any:
-        return dispatch(label, function, fallback, self, (), {})
-
-    def setter(self: Any, value: Any) -> None:
+    def write(self: Any, value: Any) -> None:
         setattr(self._pandas(), name, value)  # pandas words the error
 
-    getter.__craton_native__ = function  # type: ignore[attr-defined]
-    return property(getter, setter, doc=doc)
-
-
-def document(method: Any, original: Any) -> Any:
-    """Give a method the signature and docstring of pandas' own."""
-    return functools.wraps(original)(method)
+    label = f"Series.{accessor}.{name}"
+    return native_property(base, name, label=label, read=read, write=write, stays=None)(function)

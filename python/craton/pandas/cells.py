@@ -317,6 +317,14 @@ class FrameCells:
         return lazy(type(self), held.with_values(values), self)
 
 
+def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
+    if na_action not in (None, "ignore") or engine is not None or kwargs:
+        raise Unsupported(Refusal.PARAMETER, "engine")
+    held = resolved(view(self))
+    value = mapped(held, held.values[0], func, skip_missing=na_action == "ignore")
+    return lazy(type(self), held.with_values([value]), self)
+
+
 class SeriesCells:
     """Methods of Series."""
 
@@ -374,14 +382,6 @@ class SeriesCells:
         self: Any, to_replace: Any = None, value: Any = no_default, *, inplace: Any = False, regex: Any = False
     ) -> Any:
         return _replace(self, to_replace, value, inplace, regex)
-
-    @native(pd.Series)
-    def map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
-        if na_action not in (None, "ignore") or engine is not None or kwargs:
-            raise Unsupported(Refusal.PARAMETER, "engine")
-        held = resolved(view(self))
-        value = mapped(held, held.values[0], func, skip_missing=na_action == "ignore")
-        return lazy(type(self), held.with_values([value]), self)
 
     @native(pd.Series)
     def dropna(self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False) -> Any:

@@ -28,7 +28,7 @@ from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import Location, locate
-from craton.pandas.native import plain_pandas, reader
+from craton.pandas.native import names_files, native_function, plain_pandas
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import unchanged
 from craton.pandas.view import IndexSpec, Value, View
@@ -67,13 +67,13 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 _NA = sorted(pd._libs.parsers.STR_NA_VALUES)  # type: ignore[attr-defined]
 
 
-@reader(pd.read_csv)
+@native_function(pd.read_csv, elsewhere=names_files)
 def read_csv(filepath_or_buffer: Any, **given: Any) -> Any:
     """See :func:`pandas.read_csv`."""
     return _read(filepath_or_buffer, given, ",", pd.read_csv)
 
 
-@reader(pd.read_table)
+@native_function(pd.read_table, elsewhere=names_files)
 def read_table(filepath_or_buffer: Any, **given: Any) -> Any:
     """See :func:`pandas.read_table`."""
     return _read(filepath_or_buffer, given, "\t", pd.read_table)

@@ -22,12 +22,12 @@ from pandas.core.indexes.accessors import (
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
-from craton.pandas.accessors import LazyAccessor, document, member, member_property
+from craton.pandas.accessors import LazyAccessor, member, member_property
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.inherit import counterpart
 from craton.pandas.lazy import lazy
-from craton.pandas.native import stays_in_pandas
+from craton.pandas.native import Native, stays_in_pandas
 from craton.pandas.questions import tried
 from craton.pandas.view import Value, View
 from craton.plan import build
@@ -166,10 +166,6 @@ def _isocalendar(self: Any) -> Any:
     return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), None)
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported(Refusal.METHOD)
-
-
 class DatetimeMembers(LazyAccessor, DatetimeProperties):
     """``Series.dt`` of points in time."""
 
@@ -200,10 +196,10 @@ def _fill(cls: Any, base: type) -> None:
             seen.add(name)
             if isinstance(original, property):
                 function: Any = _property(name)
-                setattr(cls, name, member_property("dt", name, function, original.__doc__))
+                setattr(cls, name, member_property("dt", name, function, base))
             elif callable(original):
-                function = _SPECIAL.get(name) or (_method(name) if name in _BATCHED_METHODS else _refuse)
-                setattr(cls, name, document(member("dt", name, function), original))
+                function = _SPECIAL.get(name) or (_method(name) if name in _BATCHED_METHODS else None)
+                setattr(cls, name, member("dt", name, function, original))
 
 
 _fill(DatetimeMembers, DatetimeProperties)
@@ -228,6 +224,7 @@ class DatetimeAccessor(Accessor):
 
     def __init__(self) -> None:
         super().__init__("dt", CombinedDatetimelikeProperties)
+        self.__craton_native__ = Native("Series.dt", CombinedDatetimelikeProperties, DatetimeMembers)
 
     def __get__(self, obj: Any, cls: Any) -> Any:
         if obj is None:

@@ -15,7 +15,7 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.ipc_footer import Malformed, counts
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
-from craton.pandas.native import reader
+from craton.pandas.native import names_files, native_function
 from craton.pandas.stored import (
     categorical_value,
     physical_schema,
@@ -30,7 +30,7 @@ from craton.plan.sources import FileSource
 from craton.refusals import Refusal
 
 
-@reader(pd.read_feather)
+@native_function(pd.read_feather, elsewhere=names_files)
 def read_feather(
     path: Any, columns: Any = None, use_threads: Any = True, storage_options: Any = None, dtype_backend: Any = None
 ) -> Any:

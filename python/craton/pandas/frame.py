@@ -15,14 +15,14 @@ from craton.pandas.frame_facts import FrameFacts
 from craton.pandas.grouping import FrameGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators, FrameOperators
+from craton.pandas.operators import FrameOperators
 from craton.pandas.persisting import Persisting
 from craton.pandas.printing import FramePrinting
 from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
 from craton.pandas.selection import FrameSelection
 from craton.pandas.sinks import FrameSinks
-from craton.pandas.ufuncs import Ufuncs
+from craton.pandas.ufuncs import FrameUfuncs
 from craton.pandas.windows import FrameWindows
 
 
@@ -41,8 +41,7 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
     FrameSinks,
     Persisting,
     FrameOperators,
-    BinaryOperators,
-    Ufuncs,
+    FrameUfuncs,
     pd.DataFrame,
     metaclass=Counterpart,
 ):

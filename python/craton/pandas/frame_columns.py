@@ -14,7 +14,7 @@ from pandas.core.common import is_bool_indexer
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import is_lazy, native
+from craton.pandas.native import facts, is_lazy, native
 from craton.pandas.rows import by_slice, is_mask, masked
 from craton.pandas.setting import assigned, column_for, set_by_position, set_where
 from craton.pandas.view import View
@@ -49,6 +49,7 @@ def filter_rows(obj: Any, mask: Any) -> Any:
     return lazy(type(obj), held.filtered(predicate), obj)
 
 
+@facts(pd.DataFrame, "items")
 class FrameColumns:
     """Column access of a lazy DataFrame."""
 

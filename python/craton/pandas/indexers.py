@@ -21,7 +21,7 @@ from craton.errors import Unsupported
 from craton.pandas import stand_ins
 from craton.pandas.frame_columns import chosen_columns
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, is_lazy, plain_pandas
+from craton.pandas.native import is_lazy, plain_pandas, wrapped
 from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, taken
 from craton.pandas.setting import set_by_label, set_by_position
 from craton.pandas.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
@@ -36,14 +36,14 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
     """``loc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
-        return dispatch(f"{_base(self.obj)}.loc", _loc_get, _LocIndexer.__getitem__, self, (key,), {})
+        return _get_by_label(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
             warn_of_chaining(self.obj, SETTING_ITEM)
         obj = self.obj  # so that pandas, which counts references, does not warn again
         if is_lazy(obj):
-            dispatch(f"{_base(obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
+            _set_by_label(self, key, value)
             return
         with plain_pandas():
             compute(*(key if isinstance(key, tuple) else (key,)), value)
@@ -54,14 +54,14 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
     """``iloc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
-        return dispatch(f"{_base(self.obj)}.iloc", _iloc_get, _iLocIndexer.__getitem__, self, (key,), {})
+        return _get_by_position(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
             warn_of_chaining(self.obj, SETTING_ITEM)
         obj = self.obj
         if is_lazy(obj):
-            dispatch(f"{_base(obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
+            _set_by_position(self, key, value)
             return
         with plain_pandas():
             compute(*(key if isinstance(key, tuple) else (key,)), value)
@@ -180,3 +180,18 @@ def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
 def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
     rows, columns = _split(self, key)
     replace_state(self.obj, set_by_position(self.obj, rows, columns, value))
+
+
+def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
+    """Getting or setting by way of an indexer."""
+
+    def named(self: Any, *_: Any) -> str:
+        return f"{_base(self.obj)}.{accessor}"
+
+    return wrapped(f"{accessor} of an indexer", getattr(indexer, method), function, always=True, named=named)
+
+
+_get_by_label = _item(_LocIndexer, "__getitem__", "loc", _loc_get)
+_set_by_label = _item(_LocIndexer, "__setitem__", "loc =", _loc_set)
+_get_by_position = _item(_iLocIndexer, "__getitem__", "iloc", _iloc_get)
+_set_by_position = _item(_iLocIndexer, "__setitem__", "iloc =", _iloc_set)

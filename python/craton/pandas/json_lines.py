@@ -31,7 +31,7 @@ from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import Location, locate
-from craton.pandas.native import plain_pandas, reader
+from craton.pandas.native import names_files, native_function, plain_pandas
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import unchanged
 from craton.pandas.view import Value, View
@@ -79,7 +79,7 @@ _NO_NUMBER = "[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]"
 _LINE_START = re.compile(rb"\n[^{]")
 
 
-@reader(pd.read_json)
+@native_function(pd.read_json, elsewhere=names_files)
 def read_json(path_or_buf: Any, **given: Any) -> Any:
     """See :func:`pandas.read_json`."""
     no_default = pd.api.extensions.no_default

@@ -13,13 +13,13 @@ import pandas as pd
 from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
-from craton import events, fallbacks, locks
+from craton import locks
 from craton.errors import Unsupported
 from craton.pandas.axes import current
 from craton.pandas.counterparts import own_class, plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.living import register
-from craton.pandas.native import inside_pandas
+from craton.pandas.native import counted, inside_pandas
 from craton.pandas.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
 from craton.pandas.view import Carried, View, name_index
 from craton.refusals import Reason, Refusal
@@ -113,10 +113,7 @@ def _report(kind: str) -> None:
     if name is None or name in _SINKS:
         return
     label = f"{kind}.{name}"
-    reason = Reason(Refusal.METHOD)
-    fallbacks.count(label, reason)
-    if events.active:
-        events.emit("call", name=label, native=False, reason=str(reason), seconds=0.0, rows=None)
+    counted(label, Reason(Refusal.METHOD), told=True)
 
 
 def lazy(cls: type, view: View, like: Any = None) -> Any:

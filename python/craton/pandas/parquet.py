@@ -26,7 +26,7 @@ from craton.pandas.footers import Footer, local_footer, text_bytes
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
-from craton.pandas.native import reader
+from craton.pandas.native import names_files, native_function
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import (
     categorical_value,
@@ -48,7 +48,7 @@ _OPTIONS = ("mode.string_storage",)
 _KNOWN = {"columns", "filters", "dtype_backend", "engine", "storage_options"}
 
 
-@reader(pd.read_parquet)
+@native_function(pd.read_parquet, elsewhere=names_files)
 def read_parquet(path: Any, engine: str = "auto", columns: Any = None, **kwargs: Any) -> Any:
     """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are taken too."""
     kwargs = {

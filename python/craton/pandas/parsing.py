@@ -20,10 +20,11 @@ from craton.pandas.dtypes import FLOAT64, INT64, family, kind_of
 from craton.pandas.elementwise import not_missing
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.lazy import lazy, view
+from craton.pandas.native import native_function
 from craton.pandas.questions import happens, tried
 from craton.pandas.run import execute
 from craton.pandas.series import Series
-from craton.pandas.tables import native_function
+from craton.pandas.tables import in_plain_pandas
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call
@@ -38,7 +39,7 @@ def _first_text(held: View, value: Value) -> str | None:
     return None if not len(found) else str(found[0])
 
 
-@native_function("to_numeric")
+@native_function(pd.to_numeric, stays=in_plain_pandas("arg"), craft=False)
 def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_backend: Any = None) -> Any:
     """Numbers from text; see :func:`pandas.to_numeric`."""
     if not isinstance(arg, pd.Series) or downcast is not None or dtype_backend is not None:
@@ -65,7 +66,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     return lazy(type(arg), held.series(result, arg.name), arg)
 
 
-@native_function("to_datetime")
+@native_function(pd.to_datetime, stays=in_plain_pandas("arg"), craft=False)
 def to_datetime(
     arg: Any,
     errors: Any = "raise",

@@ -16,7 +16,7 @@ from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merging import as_frame, merge
 from craton.pandas.native import native
-from craton.pandas.relational_calls import bools, in_place, index_sorted, native_pair, outcome, plain, rows_only
+from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
 from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
@@ -38,7 +38,7 @@ def sort_key(held: View, label: Any) -> Value:
 class FrameRelational:
     """Methods of DataFrame."""
 
-    @native_pair(pd.DataFrame, "merge")
+    @native(pd.DataFrame, "merge", others=True)
     def merge(
         self: Any,
         right: Any,
@@ -59,7 +59,7 @@ class FrameRelational:
         keys = (on, left_on, right_on, left_index, right_index)
         return merged(self, right, how, *keys, sort, suffixes, indicator, validate)
 
-    @native_pair(pd.DataFrame, "join")
+    @native(pd.DataFrame, "join", others=True)
     def join(
         self: Any,
         other: Any,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -12,41 +10,9 @@ from pandas.api.extensions import no_default
 from craton.errors import Unsupported
 from craton.pandas import deprecations
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, stays_in_pandas
 from craton.pandas.sorting import check_options, sorted_by_index
 from craton.pandas.view import View
 from craton.refusals import Refusal
-
-
-def native_pair(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As :func:`~craton.pandas.native.native`, for a method that takes another frame or several.
-
-    It runs in plain pandas only if all of them do: a small table in memory joined with a large file is a plan.
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        fallback = getattr(base, name)
-        label = f"{base.__name__}.{name}"
-
-        @functools.wraps(fallback)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if all(map(stays_in_pandas, (self, *operands(args, kwargs)))):
-                return fallback(self, *args, **kwargs)
-            return dispatch(label, function, fallback, self, args, kwargs)
-
-        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
-        return wrapper
-
-    return decorate
-
-
-def operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The frames and series among arguments and in lists of them."""
-    found: list[Any] = []
-    for item in (*args, *kwargs.values()):
-        items = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
-        found.extend(one for one in items if isinstance(one, (pd.DataFrame, pd.Series)))
-    return found
 
 
 def in_place(obj: Any, inplace: Any, method: str) -> bool:

@@ -12,13 +12,12 @@ from pandas.api.types import is_hashable, is_list_like, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
-from craton.pandas.counterparts import crafted
 from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexers import ILocIndexer, LocIndexer, compute
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
+from craton.pandas.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
 from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
@@ -73,18 +72,20 @@ def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
     return lazy(type(self), taken(held, kept.to_numpy()), self)
 
 
-def _evaluated(self: Any, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run ``query`` or ``eval``; pandas finds the caller's variables by counting frames, so they are handed over."""
-    pandas_own = getattr(pd.DataFrame, name)
+def _with_variables(name: str) -> Any:
+    """Pandas' ``query`` or ``eval``, which finds the caller's variables by counting frames, so they are handed over."""
+    theirs = getattr(pd.DataFrame, name)
 
-    def fallback(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    def called(obj: Any, *args: Any, **kwargs: Any) -> Any:
         named = dict(kwargs)
         known = variables(named)
-        return pandas_own(obj, *args, **named, local_dict=known, global_dict={})
+        return theirs(obj, *args, **named, local_dict=known, global_dict={})
 
-    if stays_in_pandas(self) or inside_pandas():  # pandas' query calls eval
-        return crafted(fallback(self, *args, **kwargs))
-    return dispatch(f"DataFrame.{name}", function, fallback, self, args, kwargs)
+    return called
+
+
+def _stays(obj: Any) -> bool:
+    return stays_in_pandas(obj) or inside_pandas()  # pandas' query calls eval
 
 
 def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -130,6 +131,7 @@ def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
     return Evaluator(self, known)
 
 
+@facts(pd.DataFrame, "loc", "iloc")
 class FrameSelection:
     """Methods of DataFrame."""
 
@@ -196,13 +198,10 @@ class FrameSelection:
             raise Unsupported(Refusal.FILTER_ROWS)
         return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
 
-    def query(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        """See :meth:`pandas.DataFrame.query`."""
-        return _evaluated(self, "query", _query, (expr, *args), kwargs)
-
-    def eval(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        """See :meth:`pandas.DataFrame.eval`."""
-        return _evaluated(self, "eval", _eval, (expr, *args), kwargs)
+    query = native(pd.DataFrame, "query", theirs=_with_variables("query"), like=pd.DataFrame.query, stays=_stays)(
+        _query
+    )
+    eval = native(pd.DataFrame, "eval", theirs=_with_variables("eval"), like=pd.DataFrame.eval, stays=_stays)(_eval)
 
     @native(pd.DataFrame)
     def select_dtypes(self: Any, include: Any = None, exclude: Any = None) -> Any:
@@ -242,6 +241,7 @@ def _affixed(self: Any, axis: Any, change: Any) -> Any:
     return lazy(type(self), held.with_values(held.values, change(stand_ins.positions(held.labels)).columns), self)
 
 
+@facts(pd.Series, "loc", "iloc")
 class SeriesSelection:
     """Methods of Series."""
 

@@ -14,7 +14,7 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators, SeriesOperators
+from craton.pandas.operators import SeriesOperators
 from craton.pandas.persisting import Persisting
 from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions import SeriesReductions
@@ -22,7 +22,7 @@ from craton.pandas.relational_series import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
-from craton.pandas.ufuncs import Ufuncs
+from craton.pandas.ufuncs import SeriesUfuncs
 from craton.pandas.windows import SeriesWindows
 
 
@@ -40,8 +40,7 @@ class Series(  # noqa: D101 - the docstring is pandas'
     SeriesSinks,
     Persisting,
     SeriesOperators,
-    BinaryOperators,
-    Ufuncs,
+    SeriesUfuncs,
     pd.Series,
     metaclass=Counterpart,
 ):

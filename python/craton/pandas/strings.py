@@ -19,7 +19,7 @@ from pandas.core.strings.accessor import StringMethods as PandasStringMethods
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
-from craton.pandas.accessors import LazyAccessor, document, member
+from craton.pandas.accessors import LazyAccessor, member
 from craton.pandas.align import aligned
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
@@ -27,7 +27,7 @@ from craton.pandas.elementwise import is_missing
 from craton.pandas.execute import scalar
 from craton.pandas.inherit import counterpart
 from craton.pandas.lazy import lazy, view
-from craton.pandas.native import stays_in_pandas
+from craton.pandas.native import Native, stays_in_pandas
 from craton.pandas.questions import happens
 from craton.pandas.regexes import groups, is_plain, may_be_empty, translate
 from craton.pandas.view import Value, View
@@ -86,12 +86,12 @@ _BATCHED = [
 _RAISING = {"index", "rindex"}
 _ARGUMENTS = (str, int, bool, float, tuple, dict, re.Pattern, type(None))
 
-Native = Callable[..., Expr]
-_NATIVE: dict[str, Native] = {}
+Form = Callable[..., Expr]
+_FORMS: dict[str, Form] = {}
 
 
-def _native(function: Native) -> Native:
-    _NATIVE[function.__name__.strip("_")] = function
+def _form(function: Form) -> Form:
+    _FORMS[function.__name__.strip("_")] = function
     return function
 
 
@@ -105,7 +105,7 @@ def _boolean(function: str, value: Value, pattern: Expr, **options: Any) -> Expr
     return Call(function, (value.expr, pattern), pl.Boolean(), tuple(sorted(options.items())))
 
 
-@_native
+@_form
 def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any = None, regex: bool = True) -> Expr:
     literal = _text(pat)
     if case is not True or flags:
@@ -122,7 +122,7 @@ def _as_python(value: Value, pattern: str) -> None:
         raise Unsupported(Refusal.PATTERN_ARROW)
 
 
-@_native
+@_form
 def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any = None) -> Expr:
     if case not in (None, True) or flags:
         raise Unsupported(Refusal.PARAMETER, "case")
@@ -131,17 +131,17 @@ def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any 
     return _boolean("str_contains", value, _text(rf"\A(?:{translate(pat)})"), literal=False)
 
 
-@_native
+@_form
 def _startswith(value: Value, pat: Any, na: Any = None) -> Expr:
     return _boolean("str_starts_with", value, _text(pat))
 
 
-@_native
+@_form
 def _endswith(value: Value, pat: Any, na: Any = None) -> Expr:
     return _boolean("str_ends_with", value, _text(pat))
 
 
-@_native
+@_form
 def _slice(value: Value, start: Any = None, stop: Any = None, step: Any = None) -> Expr:
     if step not in (None, 1) or any(item is not None and type(item) is not int for item in (start, stop)):
         raise Unsupported(Refusal.TEXT_SLICE_STEP)
@@ -157,12 +157,12 @@ def _cut(value: Value, offset: int, length: int | None) -> Expr:
     return Call("str_slice", (value.expr,), pl.String(), (("length", length), ("offset", offset)))
 
 
-@_native
+@_form
 def _len(value: Value) -> Expr:
     return Call("str_len", (value.expr,), pl.Int64())
 
 
-@_native
+@_form
 def _replace(
     value: Value, pat: Any, repl: Any = None, n: int = -1, case: Any = None, flags: int = 0, regex: bool = False
 ) -> Expr:
@@ -202,15 +202,15 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
         raise Unsupported(Refusal.DTYPE_OF_DATA)
     dtype = _probed(name, value.dtype, args, kwargs)
     fill = _fill_value(args, kwargs, name)
-    native = _NATIVE.get(name)
+    form = _FORMS.get(name)
     expr: Expr | None = None
     if (
-        native is not None
+        form is not None
         and family(value.dtype) != "category"
         and getattr(value.dtype, "storage", "pyarrow") == "pyarrow"
     ):
         try:
-            expr = native(value, *args, **kwargs)
+            expr = form(value, *args, **kwargs)
         except (Unsupported, TypeError):
             expr = None
     if expr is None:
@@ -356,10 +356,6 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
 }
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported(Refusal.METHOD)
-
-
 class StringMethods(LazyAccessor, PandasStringMethods):
     """``Series.str`` of planned strings; see :class:`pandas.Series.str`."""
 
@@ -376,8 +372,8 @@ class StringMethods(LazyAccessor, PandasStringMethods):
 
 for _name, _original in list(vars(PandasStringMethods).items()):
     if not _name.startswith("_") and callable(_original):
-        _function = _SPECIAL.get(_name) or (_method(_name) if _name in _BATCHED and _name not in _RAISING else _refuse)
-        setattr(StringMethods, _name, document(member("str", _name, _function), _original))
+        _function = _SPECIAL.get(_name) or (_method(_name) if _name in _BATCHED and _name not in _RAISING else None)
+        setattr(StringMethods, _name, member("str", _name, _function, _original))
 
 
 @functools.cache
@@ -390,6 +386,7 @@ class StringAccessor(Accessor):
 
     def __init__(self) -> None:
         super().__init__("str", PandasStringMethods)
+        self.__craton_native__ = Native("Series.str", PandasStringMethods, StringMethods)
 
     def __get__(self, obj: Any, cls: Any) -> Any:
         if obj is None:

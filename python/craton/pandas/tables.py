@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,41 +14,32 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merging import as_frame
 from craton.pandas.merging import merge as merge_views
-from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.native import native_function, operands, stays_in_pandas
 from craton.pandas.relational import melted
-from craton.pandas.relational_calls import operands, plain
+from craton.pandas.relational_calls import plain
 from craton.pandas.series import Series
 from craton.pandas.view import View
 from craton.refusals import Refusal
 
 
-def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate the native implementation of a function of the pandas module that takes frames.
+def in_plain_pandas(subject: str) -> Callable[..., bool]:
+    """Whether a call of a function of frames runs in plain pandas.
 
-    Where no argument is a Craton object, or all are small and in memory, pandas' own runs.
+    It does where no argument is a Craton object, or all are small and in memory, or the first parameter is missing.
     """
-    fallback = getattr(pd, name)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        subject = next(iter(inspect.signature(function).parameters))
+    def stays(*args: Any, **kwargs: Any) -> bool:
+        found = operands(args, kwargs)
+        ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
+        return not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs)
 
-        @functools.wraps(fallback)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if name == "concat":  # iterators over frames are read once here, so that they can be read again
-                args = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
-                kwargs = {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
-            found = operands(args, kwargs)
-            ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
-            if not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs):
-                return fallback(*args, **kwargs)
-            first, *rest = args or (kwargs.pop(subject),)
-            return dispatch(name, function, fallback, first, tuple(rest), kwargs)
+    return stays
 
-        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
-        wrapper.__module__ = "craton.pandas"  # where it is pickled from
-        return wrapper
 
-    return decorate
+def _read(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Iterators over frames are read once here, so that they can be read again."""
+    held = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
+    return held, {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
 
 
 def own_classes(*objects: Any) -> None:
@@ -59,7 +48,7 @@ def own_classes(*objects: Any) -> None:
         raise Unsupported(Refusal.SUBCLASS)
 
 
-@native_function("merge")
+@native_function(pd.merge, stays=in_plain_pandas("left"), craft=False)
 def merge(
     left: Any,
     right: Any,
@@ -94,7 +83,7 @@ def _frame(obj: Any) -> View:
     return as_frame(view(obj), obj.name)
 
 
-@native_function("concat")
+@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), craft=False)
 def concat(
     objs: Any,
     *,
@@ -137,7 +126,7 @@ def concat(
     return result
 
 
-@native_function("melt")
+@native_function(pd.melt, stays=in_plain_pandas("frame"), craft=False)
 def melt(
     frame: Any,
     id_vars: Any = None,

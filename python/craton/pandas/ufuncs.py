@@ -20,7 +20,7 @@ from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import family, number, physical
 from craton.pandas.execute import resolved
 from craton.pandas.lazy import lazy, view
-from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.native import native
 from craton.pandas.operators import operate
 from craton.pandas.view import Value
 from craton.refusals import Refusal
@@ -90,18 +90,21 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
 
 
-class Ufuncs:
-    """``__array_ufunc__`` of both classes."""
+def _planned(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    return apply_ufunc(self, ufunc, method, inputs, kwargs)
 
-    def __array_ufunc__(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
-        if all(stays_in_pandas(item) for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))):
-            return base.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
 
-        def native_ufunc(self: Any, *inputs: Any, **kwargs: Any) -> Any:
-            return apply_ufunc(self, ufunc, method, inputs, kwargs)
+def _named(_: Any, ufunc: Any, *args: Any) -> str:
+    return f"np.{ufunc.__name__}"
 
-        def fallback(self: Any, *inputs: Any, **kwargs: Any) -> Any:
-            return base.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
 
-        return dispatch(f"np.{ufunc.__name__}", native_ufunc, fallback, self, inputs, kwargs)
+class FrameUfuncs:
+    """``__array_ufunc__`` of DataFrame."""
+
+    __array_ufunc__ = native(pd.DataFrame, "__array_ufunc__", others=True, named=_named)(_planned)
+
+
+class SeriesUfuncs:
+    """``__array_ufunc__`` of Series."""
+
+    __array_ufunc__ = native(pd.Series, "__array_ufunc__", others=True, named=_named)(_planned)
