@@ -255,7 +255,7 @@ def wrapped(
     fallback: Callable[..., Any] | None = None,
     stays: Callable[[Any], bool] | None = None,
     always: bool = False,
-    others: bool = False,
+    together: Callable[..., bool] | None = None,
     binary: bool = False,
     calls: Callable[..., Any] | None = None,
     around: Callable[..., Any] | None = None,
@@ -275,10 +275,10 @@ def wrapped(
         Whether an object's call runs in plain pandas and is not counted; by default :func:`stays_in_pandas`.
     always
         No object's call does: those that are small have no such method, or do not come here.
-    others
-        All frames and series among the arguments are asked, too: a small table joined with a large file is a plan.
+    together
+        Whether a call does, by the object and its arguments (:func:`all_stay`).
     binary
-        The same, of an operator: its one argument is asked.
+        The same, of an operator: its one argument is asked, too.
     around
         Does the call: it gets the :class:`Native`, the object and the arguments.
     """
@@ -315,10 +315,10 @@ def wrapped(
                 return crafted(theirs(self, other))
             return run(self, (other,), _NO_NAMES)
 
-    elif others:
+    elif together is not None:
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if in_plain_pandas(self) and all(map(in_plain_pandas, operands(args, kwargs))):
+            if together(self, *args, **kwargs):
                 return crafted(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
@@ -483,12 +483,20 @@ def names_files(*args: Any, **_: Any) -> bool:
     return isinstance(path, str) and not {"*", "?", "["}.isdisjoint(path) and not os.path.exists(path)
 
 
+def all_stay(*args: Any, **kwargs: Any) -> bool:
+    """Whether all frames and series among arguments stay in pandas: a small table joined with a large file is a plan."""
+    return all(map(stays_in_pandas, operands(args, kwargs)))
+
+
 def operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """The frames and series among arguments and in lists of them."""
     found: list[Any] = []
-    for item in (*args, *kwargs.values()):
-        items = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
-        found.extend(one for one in items if isinstance(one, (pd.DataFrame, pd.Series)))
+    for item in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(item, _OBJECTS):
+            found.append(item)
+        elif isinstance(item, (list, tuple, dict)):
+            items = item.values() if isinstance(item, dict) else item
+            found.extend(one for one in items if isinstance(one, _OBJECTS))
     return found
 
 

@@ -15,7 +15,7 @@ from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merging import as_frame, merge
-from craton.pandas.native import native
+from craton.pandas.native import all_stay, native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
 from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
@@ -38,7 +38,7 @@ def sort_key(held: View, label: Any) -> Value:
 class FrameRelational:
     """Methods of DataFrame."""
 
-    @native(pd.DataFrame, "merge", others=True)
+    @native(pd.DataFrame, "merge", together=all_stay)
     def merge(
         self: Any,
         right: Any,
@@ -59,7 +59,7 @@ class FrameRelational:
         keys = (on, left_on, right_on, left_index, right_index)
         return merged(self, right, how, *keys, sort, suffixes, indicator, validate)
 
-    @native(pd.DataFrame, "join", others=True)
+    @native(pd.DataFrame, "join", together=all_stay)
     def join(
         self: Any,
         other: Any,

@@ -20,7 +20,7 @@ from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import family, number, physical
 from craton.pandas.execute import resolved
 from craton.pandas.lazy import lazy, view
-from craton.pandas.native import native
+from craton.pandas.native import native, stays_in_pandas
 from craton.pandas.operators import operate
 from craton.pandas.view import Value
 from craton.refusals import Refusal
@@ -94,6 +94,10 @@ def _planned(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) ->
     return apply_ufunc(self, ufunc, method, inputs, kwargs)
 
 
+def _stay(self: Any, ufunc: Any, method: str, *inputs: Any, **_: Any) -> bool:
+    return all(stays_in_pandas(item) for item in inputs if isinstance(item, (pd.Series, pd.DataFrame)))
+
+
 def _named(_: Any, ufunc: Any, *args: Any) -> str:
     return f"np.{ufunc.__name__}"
 
@@ -101,10 +105,10 @@ def _named(_: Any, ufunc: Any, *args: Any) -> str:
 class FrameUfuncs:
     """``__array_ufunc__`` of DataFrame."""
 
-    __array_ufunc__ = native(pd.DataFrame, "__array_ufunc__", others=True, named=_named)(_planned)
+    __array_ufunc__ = native(pd.DataFrame, "__array_ufunc__", together=_stay, named=_named)(_planned)
 
 
 class SeriesUfuncs:
     """``__array_ufunc__`` of Series."""
 
-    __array_ufunc__ = native(pd.Series, "__array_ufunc__", others=True, named=_named)(_planned)
+    __array_ufunc__ = native(pd.Series, "__array_ufunc__", together=_stay, named=_named)(_planned)
