@@ -22,7 +22,7 @@ from craton.pandas.reductions import FrameReductions
 from craton.pandas.relational import FrameRelational
 from craton.pandas.selection import FrameSelection
 from craton.pandas.sinks import FrameSinks
-from craton.pandas.ufuncs import FrameUfuncs
+from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import FrameWindows
 
 
@@ -41,7 +41,7 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
     FrameSinks,
     Persisting,
     FrameOperators,
-    FrameUfuncs,
+    Ufuncs,
     pd.DataFrame,
     metaclass=Counterpart,
 ):

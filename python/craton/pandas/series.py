@@ -22,7 +22,7 @@ from craton.pandas.relational_series import SeriesRelational
 from craton.pandas.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
 from craton.pandas.sinks import SeriesSinks
-from craton.pandas.ufuncs import SeriesUfuncs
+from craton.pandas.ufuncs import Ufuncs
 from craton.pandas.windows import SeriesWindows
 
 
@@ -40,7 +40,7 @@ class Series(  # noqa: D101 - the docstring is pandas'
     SeriesSinks,
     Persisting,
     SeriesOperators,
-    SeriesUfuncs,
+    Ufuncs,
     pd.Series,
     metaclass=Counterpart,
 ):

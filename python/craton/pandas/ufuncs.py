@@ -90,6 +90,17 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
 
 
+def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Pandas' own. It refuses a frame beside a Series, and tells them by their very classes."""
+    if len(inputs) > 1 and len({item.ndim for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
+        from craton.pandas.calling import plain
+
+        one, *others = (plain(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
+        found = one if isinstance(one, (pd.Series, pd.DataFrame)) else others[0]
+        return pd.DataFrame.__array_ufunc__(found, ufunc, method, one, *others, **kwargs)
+    return pd.DataFrame.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
+
+
 def _planned(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     return apply_ufunc(self, ufunc, method, inputs, kwargs)
 
@@ -102,13 +113,9 @@ def _named(_: Any, ufunc: Any, *args: Any) -> str:
     return f"np.{ufunc.__name__}"
 
 
-class FrameUfuncs:
-    """``__array_ufunc__`` of DataFrame."""
+class Ufuncs:
+    """``__array_ufunc__`` of both classes: pandas asks whether theirs is one function, and it is theirs too."""
 
-    __array_ufunc__ = native(pd.DataFrame, "__array_ufunc__", together=_stay, named=_named)(_planned)
-
-
-class SeriesUfuncs:
-    """``__array_ufunc__`` of Series."""
-
-    __array_ufunc__ = native(pd.Series, "__array_ufunc__", together=_stay, named=_named)(_planned)
+    __array_ufunc__ = native(
+        pd.DataFrame, "__array_ufunc__", theirs=_theirs, like=pd.DataFrame.__array_ufunc__, together=_stay, named=_named
+    )(_planned)
