@@ -145,14 +145,14 @@ class Native:
         self._tell(obj, args, started, result, reason)
         return result
 
-    def called(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """What calling a function of the user's gave, or :data:`NOTHING` if this is no such call."""
+    def called(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], stays: Callable[[Any], bool]) -> Any:
+        """What calling a function of the user's gave, or :data:`NOTHING` if this is no such call; told if the object is planned."""
         started = time.perf_counter()
         try:
             result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
         except Unsupported:
             return NOTHING
-        if events.active and not (isinstance(obj, (pd.DataFrame, pd.Series)) and stays_in_pandas(obj)):
+        if events.active and not stays(obj):
             self._tell(obj, args, started, result, None)
         return crafted(result)
 
@@ -296,7 +296,7 @@ def wrapped(
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if inside_pandas():
                 return crafted(theirs(self, *args, **kwargs))
-            result = entry.called(self, args, kwargs)
+            result = entry.called(self, args, kwargs, in_plain_pandas)
             if result is not NOTHING:
                 return result
             if in_plain_pandas(self):
