@@ -185,6 +185,7 @@ def _fill(owner: type, base: type) -> None:
     setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
     for dunder, function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
         setattr(owner, dunder, native(base, dunder)(_each(function)))
+    owner.__hash__ = None  # type: ignore[method-assign,assignment]
 
 
 _fill(SeriesOperators, pd.Series)
