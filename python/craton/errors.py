@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from craton.refusals import Reason, Refusal
+
 
 class CratonError(Exception):
     """The base of Craton's own exceptions."""
@@ -12,7 +14,28 @@ class PlanError(CratonError):
 
 
 class Unsupported(CratonError):
-    """Raised by a native implementation when pandas must do the work; the reason is counted and shown."""
+    """Raised by a native implementation when pandas must do the work; the reason is counted and shown.
+
+    Parameters
+    ----------
+    refusal
+        What is not planned.
+    detail
+        What its text is filled with, where it has a field.
+    """
+
+    def __init__(self, refusal: Refusal, detail: object = "") -> None:
+        super().__init__(refusal, detail)
+        self.refusal = refusal
+        self.detail = detail
+
+    @property
+    def reason(self) -> Reason:
+        """The refusal and its detail as a text."""
+        return Reason(self.refusal, str(self.detail))
+
+    def __str__(self) -> str:
+        return str(self.reason)
 
 
 class FallbackError(CratonError, NotImplementedError):

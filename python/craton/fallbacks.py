@@ -17,14 +17,15 @@ from craton import forks
 from craton.callers import user_frame
 from craton.config import options
 from craton.errors import FallbackError, FallbackWarning
+from craton.refusals import Reason
 
 __all__ = ["count", "explain_fallbacks", "reset"]
 
-_counts: Counter[tuple[str, str]] = Counter()
+_counts: Counter[tuple[str, Reason]] = Counter()
 _lock = forks.lock()
 
 
-def count(name: str, reason: str) -> None:
+def count(name: str, reason: Reason) -> None:
     """Note that the call `name` ran in pandas, and do what ``options.fallback`` asks for.
 
     Parameters
@@ -32,7 +33,7 @@ def count(name: str, reason: str) -> None:
     name
         The call, as the user knows it: ``"DataFrame.merge"``.
     reason
-        Why it was not planned, as a short phrase: ``"the key is a function"``.
+        Why it was not planned.
 
     Raises
     ------
@@ -73,12 +74,14 @@ def explain_fallbacks() -> pd.DataFrame:
     --------
     >>> import craton.fallbacks
     >>> craton.fallbacks.reset()
-    >>> craton.fallbacks.count("DataFrame.apply", "a Python function")
+    >>> from craton.refusals import Reason, Refusal
+    >>> craton.fallbacks.count("DataFrame.sample", Reason(Refusal.PARAMETER, "weights"))
     >>> craton.fallbacks.explain_fallbacks().to_dict("records")
-    [{'method': 'DataFrame.apply', 'reason': 'a Python function', 'count': 1}]
+    [{'method': 'DataFrame.sample', 'reason': 'the parameter weights', 'count': 1}]
     """
     with _lock:
-        rows = sorted(_counts.items(), key=lambda item: (-item[1], item[0]))
+        counted = [((name, str(reason)), number) for (name, reason), number in _counts.items()]
+    rows = sorted(counted, key=lambda item: (-item[1], item[0]))
     return pd.DataFrame(
         {
             "method": pd.Series([name for (name, _), _ in rows], dtype="str"),

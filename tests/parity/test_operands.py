@@ -281,3 +281,32 @@ def test_a_function_in_a_plan_is_not_known_by_its_name():
         globals()["replaced"] = replaced
         result = frame["s"].str.replace("s1", replaced, regex=True)
         assert result.iloc[1] == "s1" + suffix
+
+
+MIXED = {
+    "frame and column": lambda df, s: np.add(df, s),
+    "column and frame": lambda df, s: np.add(s, df),
+    "of one length": lambda df, s: np.multiply(df["a"], df),
+    "no operator": lambda df, s: np.logaddexp(df, df["a"]),
+    "no operator, the column first": lambda df, s: np.logaddexp(df["a"], df),
+    "maximum": lambda df, s: np.maximum(df, s),
+    "a comparison": lambda df, s: np.less(s, df),
+    "an array between": lambda df, s: np.add(df.to_numpy(), df),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("small", [0, 1000])
+def test_universal_functions_of_a_frame_and_a_column(name: str, small: int) -> None:
+    found = []
+    for module in (pd, cp):
+        with craton.option_context(small_rows=small):
+            df = module.DataFrame({"a": [1.0, 2.0], "b": [4.0, 5.0]})
+            s = module.Series([1.0, 2.0], index=["a", "b"])
+            try:
+                result = MIXED[name](df, s)
+            except Exception as error:
+                found.append((type(error), str(error)))
+            else:
+                found.append((type(result).__name__, result.to_numpy().tolist(), list(result.columns)))
+    assert found[0] == found[1]

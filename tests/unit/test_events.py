@@ -10,6 +10,7 @@ import pytest
 import craton
 from craton import events, fallbacks
 from craton.errors import FallbackError, FallbackWarning
+from craton.refusals import Reason, Refusal
 
 
 @pytest.fixture
@@ -88,34 +89,39 @@ def forgotten() -> Any:
     fallbacks.reset()
 
 
+FUNCTION = Reason(Refusal.FUNCTION_ON_COLUMN)
+
+
 @pytest.mark.usefixtures("forgotten")
 class TestFallbacks:
     def test_calls_are_counted_by_method_and_reason(self) -> None:
-        fallbacks.count("DataFrame.apply", "a function")
-        fallbacks.count("DataFrame.merge", "validate=")
-        fallbacks.count("DataFrame.apply", "a function")
-        fallbacks.count("DataFrame.apply", "axis=1")
+        fallbacks.count("DataFrame.apply", FUNCTION)
+        fallbacks.count("DataFrame.merge", Reason(Refusal.PARAMETER, "validate='1:1'"))
+        fallbacks.count("DataFrame.apply", FUNCTION)
+        fallbacks.count("DataFrame.apply", Reason(Refusal.PARAMETER, "axis"))
         told = fallbacks.explain_fallbacks()
         assert told.to_dict("split")["data"] == [
-            ["DataFrame.apply", "a function", 2],
-            ["DataFrame.apply", "axis=1", 1],
-            ["DataFrame.merge", "validate=", 1],
+            ["DataFrame.apply", "a function of a whole column", 2],
+            ["DataFrame.apply", "the parameter axis", 1],
+            ["DataFrame.merge", "the parameter validate='1:1'", 1],
         ]
         assert list(told.columns) == ["method", "reason", "count"]
 
     def test_an_empty_count_has_the_same_columns_and_dtypes(self) -> None:
         empty = fallbacks.explain_fallbacks()
-        fallbacks.count("DataFrame.apply", "a function")
+        fallbacks.count("DataFrame.apply", FUNCTION)
         assert empty.dtypes.equals(fallbacks.explain_fallbacks().dtypes)
         assert len(empty) == 0
 
     def test_warn_names_the_line_of_the_user(self) -> None:
         with craton.option_context(fallback="warn"), pytest.warns(FallbackWarning) as caught:
-            fallbacks.count("DataFrame.apply", "a function")
+            fallbacks.count("DataFrame.apply", FUNCTION)
         assert caught[0].filename == __file__
-        assert str(caught[0].message) == "DataFrame.apply runs in pandas, not in the engine: a function"
+        assert (
+            str(caught[0].message) == "DataFrame.apply runs in pandas, not in the engine: a function of a whole column"
+        )
 
     def test_error_raises_and_says_what_to_do(self) -> None:
         with craton.option_context(fallback="error"), pytest.raises(FallbackError, match=r"craton\.options\.fallback"):
-            fallbacks.count("DataFrame.apply", "a function")
+            fallbacks.count("DataFrame.apply", FUNCTION)
         assert len(fallbacks.explain_fallbacks()) == 1

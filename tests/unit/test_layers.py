@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"command"},
     {"errors", "events", "callers", "imported", "locks", "_native"},
-    {"forks", "_native_sums"},
+    {"forks", "refusals", "_native_sums"},
 ]
 
 # Steps down that are not allowed either.

@@ -1,92 +1,328 @@
-"""The native module: what `crates/py` binds, seen from Python."""
+"""The one way in which a call of pandas' is marked as planned: the registry, the wrappers, and that there are no others."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-from importlib import metadata
+import ast
+import contextlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas
 import pytest
 
-from craton import _native
+import craton
+import craton.pandas as pd
+from craton import events, fallbacks
+from craton.errors import FallbackError, Unsupported
+from craton.pandas import native
+from craton.pandas.groupby import DataFrameGroupBy, SeriesGroupBy
+from craton.pandas.native import REGISTRY, Native, wrapped
+from craton.pandas.strings import StringMethods
+from craton.refusals import Reason, Refusal
 
-# Made with the reference implementation of xxHash (0.8.4, XXH3 with 128 bits, no seed), bytes reversed.
-VECTORS = [
-    (b"", "7f498d4624c30160d8984701d306aa99"),
-    (b"craton", "3437de2148c34605fe9e6ac139f6c010"),
-    (b"a" * 1000, "7cdb477162afe7b39ca2daed65a31db0"),
+PACKAGE = Path(craton.__file__).parent
+#: `craton.map`, which is none of pandas' calls, counts its own; and the counter itself.
+_COUNTING = {"native", "items"}
+
+
+def modules(folder: Path = PACKAGE) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(folder.rglob("*.py")):
+        yield path.stem, ast.parse(path.read_text(encoding="utf-8"))
+
+
+# -- nobody else ------------------------------------------------------------------------------------------------------
+
+
+def test_one_module_counts() -> None:
+    found = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "fallbacks.count"
+    }
+    assert found == _COUNTING
+    imported = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "craton.fallbacks"
+        and any(alias.name == "count" for alias in node.names)
+    }
+    assert imported == set()
+
+
+def test_one_module_wraps_pandas_methods() -> None:
+    """Nobody else copies a signature, marks a wrapper, or tells of a call."""
+    found = []
+    for name, tree in modules(PACKAGE / "pandas"):
+        if name == "native":
+            continue
+        for node in ast.walk(tree):
+            text = ast.unparse(node) if isinstance(node, (ast.Attribute, ast.Call)) else ""
+            if text in ("functools.wraps", "functools.update_wrapper") or text.startswith(
+                ("wraps(", "events.emit('call'")
+            ):
+                found.append(f"{name}:{node.lineno} {text}")
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Attribute) and target.attr == "__craton_native__":
+                        # An accessor is a descriptor, with its entry.
+                        assert ast.unparse(node.value).startswith("Native("), name
+    assert found == []
+
+
+def test_nobody_catches_a_refusal_to_call_pandas() -> None:
+    """``except Unsupported:`` followed by a call of pandas' own method would be a fallback that nobody counts."""
+    found = []
+    for name, tree in modules(PACKAGE / "pandas"):
+        if name in ("native", "printing"):  # a prompt shows what it can; asking for the data is no fallback
+            continue
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.ExceptHandler)
+                and node.type is not None
+                and "Unsupported" in ast.unparse(node.type)
+            ):
+                calls = [ast.unparse(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
+                found += [f"{name}:{node.lineno}" for call in calls if call.startswith(("pd.DataFrame.", "pd.Series."))]
+    assert found == []
+
+
+# -- the registry -----------------------------------------------------------------------------------------------------
+
+
+def labels_of_the_page() -> dict[str, str]:
+    """The rows of docs/native.md, and the label that each has in the registry."""
+    from tools.docs import native_table
+
+    names = {
+        "DataFrame.groupby": "DataFrameGroupBy.",
+        "Series.groupby": "SeriesGroupBy.",
+        "pandas": "",
+    }
+    return {
+        f"{family.title}.{name}": names.get(family.title, f"{family.title}.") + name
+        for family in native_table.FAMILIES
+        for name in family.members()
+        if native_table.is_native(family, name)
+    }
+
+
+def test_what_the_page_lists_is_in_the_registry() -> None:
+    page = labels_of_the_page()
+    assert len(page) > 350
+    import craton.pandas.csv
+    import craton.pandas.feather
+    import craton.pandas.json_lines
+    import craton.pandas.parquet  # noqa: F401 - the readers are registered when they are needed
+
+    missing = [row for row, label in page.items() if label not in REGISTRY or not REGISTRY[label].planned]
+    assert missing == []
+
+
+def test_entries_have_what_pandas_has() -> None:
+    for entry in list(REGISTRY.values()):
+        assert isinstance(entry, Native)
+        assert callable(entry.theirs) or hasattr(entry.theirs, "__get__"), entry.label
+        assert entry.function is None or callable(entry.function), entry.label
+
+
+@pytest.mark.parametrize("ours", [pd.DataFrame, pd.Series, DataFrameGroupBy, SeriesGroupBy, StringMethods])
+def test_wrappers_look_like_pandas_methods(ours: Any) -> None:
+    checked = 0
+    for name in dir(ours):
+        member = native.getattr_static(ours, name)
+        entry = getattr(member, "__craton_native__", None)
+        if not inspect.isfunction(member) or entry is None or not inspect.isfunction(entry.theirs):
+            continue
+        theirs = getattr(getattr(ours, "_stands_for", ours.__mro__[-2]), name, None)
+        theirs = entry.theirs if theirs is None or ours is StringMethods else theirs
+        if "theirs" in entry.theirs.__qualname__ or entry.function is member:  # an accessor's, or a fact
+            continue
+        assert member.__doc__ == entry.theirs.__doc__ or "query" in name or "eval" in name, name
+        assert member.__name__ == name or entry.theirs.__name__ == member.__name__, name
+        checked += 1
+    assert checked > 20 or ours is StringMethods
+
+
+def test_signatures_are_those_of_pandas() -> None:
+    for theirs, ours in ((pandas.DataFrame, pd.DataFrame), (pandas.Series, pd.Series)):
+        for name in (
+            "shift",
+            "merge",
+            "query",
+            "apply",
+            "to_csv",
+            "from_arrow",
+            "__add__",
+            "add",
+            "drop",
+            "sum",
+            "map",
+        ):
+            if hasattr(theirs, name):
+                assert inspect.signature(getattr(ours, name)) == inspect.signature(getattr(theirs, name)), name
+                assert getattr(ours, name).__doc__ == getattr(theirs, name).__doc__, name
+    for name in ("merge", "concat", "melt", "read_csv", "to_datetime", "crosstab", "cut"):
+        assert inspect.signature(getattr(pd, name)) == inspect.signature(getattr(pandas, name))
+        assert getattr(pd, name).__doc__ == getattr(pandas, name).__doc__
+        assert getattr(pd, name).__module__ == "craton.pandas"
+
+
+# -- how a call goes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    fallbacks.reset()
+    yield
+    fallbacks.reset()
+
+
+def counts() -> list[tuple[str, str]]:
+    return [(row["method"], row["reason"]) for row in fallbacks.explain_fallbacks().to_dict("records")]
+
+
+def frame() -> Any:
+    times = pandas.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"])
+    return pd.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "x"], "t": times})
+
+
+def lazy_frame() -> Any:
+    return frame().assign(b=1)
+
+
+CALLS: list[tuple[str, Any, str, str]] = [
+    (
+        "a method",
+        lambda df: df.reset_index(names=["n"]).clip(lower=df["a"], axis=0),
+        "DataFrame.clip",
+        "parameters axis",
+    ),
+    ("a method of a column", lambda df: df["a"].shift(freq=1), "Series.shift", "shifts by a frequency"),
+    ("an operator", lambda df: df["a"] + np.arange(3), "Series.__add__", "an operand of type ndarray"),
+    ("an inherited method", lambda df: df.transpose(), "DataFrame.transpose", "a method that is not planned"),
+    ("a member of an accessor", lambda df: df["s"].str.split("x"), "Series.str.split", "a split into lists"),
+    (
+        "a member that is not planned",
+        lambda df: df["s"].str.encode("utf-8"),
+        "Series.str.encode",
+        "a method that is not",
+    ),
+    ("a property of an accessor", lambda df: df["t"].dt.date, "Series.dt.date", "a result of Python objects"),
+    ("a method of a group-by", lambda df: df.groupby("s").nth(0, "any"), "DataFrameGroupBy.nth", "nth with dropna"),
+    ("brackets of a group-by", lambda df: df.groupby("s").nth[0], "DataFrameGroupBy.nth", "nth[...] of groups"),
+    ("a property of a group-by", lambda df: df.groupby("s").groups, "DataFrameGroupBy.groups", "a method that is not"),
+    ("a function", lambda df: pd.concat([df, df["a"]]), "concat", "frames and series put together"),
+    ("a function that is not planned", lambda df: pd.cut(df["a"], 2), "cut", "a method that is not planned"),
+    ("a ufunc", lambda df: np.modf(df["a"]), "np.modf", "np.modf.__call__ with keyword arguments"),
+    ("rows by label", lambda df: df.loc(axis=0)[[0]], "DataFrame.loc", "loc of one axis"),
+    ("setting rows", lambda df: df.loc.__setitem__(0, 3), "DataFrame.loc =", "values for rows that a label"),
+    (
+        "an expression",
+        lambda df: df.query("a == 1", parser="python"),
+        "DataFrame.query",
+        "one of the parameters parser",
+    ),
+    ("a sink", lambda df: df.to_csv(None, columns=["a"], index=3), "DataFrame.to_csv", "the parameter index"),
+    ("an iterator", lambda df: df["a"].isin(iter([1, 2])), "Series.isin", "an iterator"),
+    ("a merge", lambda df: df.merge(df, on="a", how="left_anti", indicator=True), "DataFrame.merge", "anti merge"),
 ]
 
 
-@pytest.mark.parametrize(("data", "expected"), VECTORS, ids=["empty", "short", "long"])
-def test_known_vectors(data: bytes, expected: str) -> None:
-    assert _native.content_hash(data).hex() == expected
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "call", "label", "reason"), CALLS, ids=[case[0] for case in CALLS])
+def test_every_kind_of_call_is_counted_under_its_name(name: str, call: Any, label: str, reason: str) -> None:
+    told: list[Any] = []
+    with craton.option_context(small_rows=0, fallback="silent"):
+        df = lazy_frame()
+        fallbacks.reset()
+        with events_heard(told), contextlib.suppress(TypeError, ValueError, NotImplementedError):
+            call(df)
+        found = counts()
+    assert label in [method for method, _ in found], found
+    assert reason in dict(found)[label]
+    for one in told:  # of a call that raises nothing is told
+        assert one["native"] is (one["reason"] is None)
+        if one["name"] == label and not one["native"]:
+            assert one["reason"] == dict(found)[label]
 
 
-@pytest.mark.parametrize("length", [0, 1, 16, 17, 240, 241, 65_535, 65_536, 1_000_000])
-def test_is_sixteen_bytes_of_the_content_alone(length: int) -> None:
-    data = bytes(range(256)) * (length // 256 + 1)
-    first = _native.content_hash(data[:length])
-    again = _native.content_hash(bytes(bytearray(data[:length])))
-    assert isinstance(first, bytes)
-    assert len(first) == 16
-    assert first == again
-    assert first != _native.content_hash(data[: length + 1])
+class events_heard:
+    """Calls that are told of, while this is open."""
+
+    def __init__(self, told: list[Any]) -> None:
+        self.told = told
+
+    def hear(self, kind: str, fields: dict[str, Any]) -> None:
+        if kind == "call":
+            self.told.append(fields)
+
+    def __enter__(self) -> None:
+        events.subscribe(self.hear)
+
+    def __exit__(self, *_: object) -> None:
+        events.unsubscribe(self.hear)
 
 
-def test_does_not_depend_on_the_process() -> None:
-    code = "from craton._native import content_hash; print(content_hash(b'craton').hex())"
-    seen = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for seed in ("0", "1")
-    }
-    assert seen == {VECTORS[1][1]}
+@pytest.mark.filterwarnings("ignore")
+def test_small_frames_are_not_counted() -> None:
+    with craton.option_context(small_rows=100):
+        for _, call, _, _ in CALLS:
+            with contextlib.suppress(TypeError, ValueError, NotImplementedError):
+                call(frame())
+    assert counts() == []
 
 
-def test_threads_agree_on_input_that_is_hashed_without_the_interpreter() -> None:
-    data = bytes(4_000_000)
-    expected = _native.content_hash(data)
-    seen: list[bytes] = []
-    threads = [threading.Thread(target=lambda: seen.append(_native.content_hash(data))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [expected] * 4
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "call", "label", "reason"), CALLS, ids=[case[0] for case in CALLS])
+def test_error_mode_raises_for_every_kind(name: str, call: Any, label: str, reason: str) -> None:
+    with craton.option_context(small_rows=0, fallback="error"), pytest.raises(FallbackError) as raised:
+        call(lazy_frame())
+    assert f"{label} runs in pandas" in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "given", ["text", None, 3, bytearray(b"x"), memoryview(b"x"), [b"x"]], ids=lambda v: type(v).__name__
-)
-def test_refuses_what_is_not_bytes(given: object) -> None:
-    with pytest.raises(TypeError, match=rf"content_hash\(\) takes bytes, got {type(given).__name__}: .*encode"):
-        _native.content_hash(given)  # type: ignore[arg-type]
+class Thing:
+    """Has a method, as pandas' classes have."""
+
+    def method(self, number: int = 1) -> str:
+        """Says what it was given."""
+        return f"theirs {number}"
 
 
-def test_takes_one_positional_argument() -> None:
-    with pytest.raises(TypeError):
-        _native.content_hash()  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
-        _native.content_hash(data=b"x")  # type: ignore[call-arg]
+def test_a_wrapper_asks_and_falls_back() -> None:
+    def planned(self: Thing, number: int = 1) -> str:
+        if number > 1:
+            raise Unsupported(Refusal.PARAMETER, f"number={number}")
+        return f"ours {number}"
+
+    stays = [False]
+    method = wrapped("Thing.method", Thing.method, planned, stays=lambda _: stays[0])
+    thing = Thing()
+    assert method(thing) == "ours 1"
+    assert counts() == []
+    assert method(thing, 2) == "theirs 2"
+    assert counts() == [("Thing.method", "the parameter number=2")]
+    stays[0] = True
+    assert method(thing) == "theirs 1"
+    assert len(counts()) == 1
+    assert method.__doc__ == Thing.method.__doc__
+    assert inspect.signature(method) == inspect.signature(Thing.method)
+    assert REGISTRY.pop("Thing.method").function is planned
 
 
-def test_accepts_subclasses_of_bytes() -> None:
-    class Name(bytes):
-        pass
+def test_what_is_not_planned_does_not_replace_what_is() -> None:
+    planned = Native("Thing.other", Thing.method, Thing.method)
+    Native("Thing.other", Thing.method)
+    assert REGISTRY.pop("Thing.other") is planned
 
-    assert _native.content_hash(Name(b"craton")).hex() == VECTORS[1][1]
 
-
-def test_version_is_the_packages() -> None:
-    try:
-        installed = metadata.version("craton")
-    except metadata.PackageNotFoundError:
-        pytest.skip("craton runs from its source folder here, not installed")
-    assert _native.__version__ == installed
+def test_a_reason_given_before_is_the_reason() -> None:
+    entry = Native("Thing.third", Thing.method, lambda self: "ours")
+    assert entry.run(Thing(), (), {}, Reason(Refusal.ALL_ROWS)) == "theirs 1"
+    assert counts() == [("Thing.third", Refusal.ALL_ROWS.value)]
+    del REGISTRY["Thing.third"]

@@ -29,15 +29,11 @@ import craton
 import craton.pandas
 from craton import fallbacks
 from craton.pandas import dates, groupby, strings
-from craton.pandas.inherit import CountedAccessor
-from craton.pandas.native import getattr_static
+from craton.pandas.native import REGISTRY, getattr_static
 from tools.docs import probes
 from tools.docs.probes import Call
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "native.md"
-
-#: These make an object that computes later; its methods are pandas'.
-_DEFERRING = frozenset(["rolling", "expanding", "ewm", "resample"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,26 +87,19 @@ def is_native(family: Family, name: str) -> bool:
 
 def _own(theirs: Any, ours: Any, name: str) -> bool:
     if theirs is pandas:
-        function = getattr(craton.pandas, name, None)
-        native = getattr(function, "__craton_native__", None)
-        return native is not None and native.__name__ != "_refuse"
+        return _planned(getattr(craton.pandas, name, None))
     member = getattr_static(ours, name) if _has(ours, name) else None
-    if member is None or name in _DEFERRING or isinstance(member, CountedAccessor):
-        return False
-    function = member.fget if isinstance(member, property) else member
-    native = getattr(function, "__craton_native__", None)
-    if native is not None:
-        return native.__name__ != "_refuse"
-    return not _has(theirs, name) or (member is not getattr_static(theirs, name) and not _counted(function))
+    return _planned(getattr(member, "fget", None) or getattr(member, "__func__", member))
+
+
+def _planned(function: Any) -> bool:
+    """Whether a function is one that a plan answers, by the registry of all of them."""
+    entry = getattr(function, "__craton_native__", None)
+    return entry is not None and entry.planned and REGISTRY[entry.label].planned
 
 
 def _has(owner: Any, name: str) -> bool:
     return any(name in cls.__dict__ for cls in owner.__mro__)
-
-
-def _counted(function: Any) -> bool:
-    """Whether a member was only wrapped to be counted."""
-    return getattr(function, "__module__", "").startswith("pandas.") and hasattr(function, "__wrapped__")
 
 
 def static_table() -> dict[str, bool]:

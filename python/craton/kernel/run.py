@@ -18,6 +18,7 @@ import polars as pl
 from craton import forks
 from craton.errors import Unsupported
 from craton.kernel.progress import progress
+from craton.refusals import Refusal
 from craton.store.process import current_store
 
 # Polars' handler of Ctrl-C, in place since its import, has the system go on with a call that the signal interrupts: a thread
@@ -54,7 +55,7 @@ def run_all(
         If the kernel was lost in a fork: here the run would wait for ever.
     """
     if forks.kernel_lost():
-        raise Unsupported("the process was forked from one that had run plans")
+        raise Unsupported(Refusal.FORKED)
     shown = progress(functools.cache(describe)) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
     with _lent(expected_bytes), shown:
         try:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
-
 from craton.pandas.lazy import lazy, view
-from craton.pandas.native import dispatch, plain_pandas
+from craton.pandas.native import native_property, plain_pandas, wrapped
 from craton.pandas.view import Value, View
 
 
@@ -49,52 +46,23 @@ class LazyAccessor:
         return lazy(type(self._series), held.series(value, self._series.name), self._series)
 
 
-def member(accessor: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def member(accessor: str, name: str, function: Callable[..., Any] | None, like: Callable[..., Any]) -> Any:
     """A method of an accessor: native, or on refusal pandas' own."""
-    label = f"Series.{accessor}.{name}"
 
-    def fallback(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._pandas(), name)(*args, **kwargs)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return dispatch(label, function, fallback, self, args, kwargs)
-
-    method.__name__ = name
-    method.__craton_native__ = function  # type: ignore[attr-defined]
-    return method
+    return wrapped(f"Series.{accessor}.{name}", theirs, function, like=like, always=True)
 
 
-def member_property(accessor: str, name: str, function: Callable[[Any], Any], doc: str | None) -> property:
+def member_property(accessor: str, name: str, function: Callable[[Any], Any], base: type) -> Any:
     """A property of an accessor: native, or on refusal pandas' own."""
-    label = f"Series.{accessor}.{name}"
 
-    def fallback(self: Any) -> Any:
+    def read(self: Any) -> Any:
         return getattr(self._pandas(), name)
 
-    def getter(self: Any) -> Any:
-        return dispatch(label, function, fallback, self, (), {})
-
-    def setter(self: Any, value: Any) -> None:
+    def write(self: Any, value: Any) -> None:
         setattr(self._pandas(), name, value)  # pandas words the error
 
-    getter.__craton_native__ = function  # type: ignore[attr-defined]
-    return property(getter, setter, doc=doc)
-
-
-def document(method: Any, original: Any) -> Any:
-    """Give a method the signature and docstring of pandas' own."""
-    return functools.wraps(original)(method)
-
-
-@functools.lru_cache(maxsize=256)
-def empty_series(dtype: Any) -> pd.Series:
-    """An empty Series of a dtype, to ask pandas for results without data."""
-    return pd.Series([], dtype=dtype)
-
-
-@functools.lru_cache(maxsize=256)
-def sample_series(dtype: Any) -> pd.Series:
-    """A Series of one short string, or one category, to ask pandas for results where it looks at the values."""
-    if isinstance(dtype, pd.CategoricalDtype):
-        return pd.Series(pd.Categorical.from_codes([0] if len(dtype.categories) else [-1], dtype=dtype))
-    return pd.Series(["a"], dtype=dtype)
+    label = f"Series.{accessor}.{name}"
+    return native_property(base, name, label=label, read=read, write=write, stays=None)(function)

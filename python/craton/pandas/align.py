@@ -17,6 +17,7 @@ from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Expr, WindowCall, substitute
 from craton.plan.operators import Attach, Operator, Project, RowNumber, Window
 from craton.plan.sources import MemorySource, Source
+from craton.refusals import Refusal
 
 _tokens = itertools.count(1)
 
@@ -33,11 +34,11 @@ def aligned(left: View, right: View) -> tuple[View, View]:
         left, beside_left = _grounded(left)
         right, beside_right = _grounded(right)
         if left.base != right.base:
-            raise Unsupported("operands whose rows are not provably the same")
+            raise Unsupported(Refusal.ROWS_DIFFER)
         base = _with_attached(left.base, {**beside_left, **beside_right})
         left, right = replace(left, base=base), replace(right, base=base)
     if not same_labels(left.index, right.index):
-        raise Unsupported("operands whose row labels are not provably the same")
+        raise Unsupported(Refusal.ROW_LABELS_DIFFER)
     return left, right
 
 

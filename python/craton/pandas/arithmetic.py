@@ -12,12 +12,14 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal, one_row
+from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
 from craton.pandas.questions import happens, tried
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Literal
+from craton.refusals import Refusal
 
 
 def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> Value:
@@ -28,13 +30,13 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
         dtype = _division_dtype(name, left, right, dtype, held)
     try:
         if any(not isinstance(item, Value) and is_na(item) for item in (left, right)):
-            raise Unsupported("a missing value as operand")
+            raise Unsupported(Refusal.MISSING_OPERAND)
         if kinds <= set("biuf") and kind_of(dtype) in "biuf":
             return _numbers(name, left, right, dtype)
         if kinds == {"T"} and name == "add":
             return _concatenation(left, right, dtype)
         # Points and spans of time too: pandas checks them for overflow.
-        raise Unsupported(f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
     except Unsupported:
         if kind_of(dtype) == "O" or not _meet(name, left, right):
             raise
@@ -42,7 +44,7 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
     if not any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
         return result
     if held is None:
-        raise Unsupported("a calendar step that may lead to no point in time")
+        raise Unsupported(Refusal.CALENDAR_STEP)
     return tried(held, result)
 
 
@@ -71,7 +73,7 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
         if kind_of(dtype) == "m":
             return dtype
         if any(isinstance(item, Value) and item.nulls for item in (left, right)) or held is None:
-            raise Unsupported(f"{name} whose dtype depends on the data")
+            raise Unsupported(Refusal.OPERATION, f"{name} whose dtype depends on the data")
         zero: Any = pd.Timedelta(0)
     elif kind_of(dtype) in "biu" or dtype in (np.dtype("float32"), pd.Float32Dtype()):
         zero = 0
@@ -81,9 +83,9 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
         return dtype
     if isinstance(right, Value):
         if held is None or not right.definite or happens(held, binary("eq", right, zero).expr):
-            raise Unsupported(f"{name} by zeros, whose dtype depends on the data")
+            raise Unsupported(Refusal.OPERATION, f"{name} by zeros, whose dtype depends on the data")
     elif is_na(right) or right == 0:
-        raise Unsupported(f"{name} by zero")
+        raise Unsupported(Refusal.OPERATION, f"{name} by zero")
     return dtype
 
 
@@ -91,7 +93,7 @@ def _source(*values: Value) -> tuple[Any, str] | None:
     """The data that decide the dtype of a result of such values."""
     sources = {value.source for value in values if value.source is not None}
     if len(sources) > 1:
-        raise Unsupported("operands whose dtypes depend on different data")
+        raise Unsupported(Refusal.DTYPES_OF_DATA)
     return next(iter(sources), None)
 
 
@@ -99,22 +101,22 @@ def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     columns = [item for item in (left, right) if isinstance(item, Value)]
     families = {family(column.dtype) for column in columns}
     if family(dtype) not in ("numpy", "masked") or not families <= {"numpy", "masked"}:
-        raise Unsupported(f"{name} to {dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} to {dtype}")
     if kind_of(dtype) == "b" or any(kind_of(column.dtype) == "b" for column in columns):
-        raise Unsupported("arithmetic of booleans, which has rules of its own")
+        raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
     like = columns[0]
     one = left if isinstance(left, Value) else literal(left, like)
     other = right if isinstance(right, Value) else literal(right, like)
     if kind_of(one.dtype) == "b" or kind_of(other.dtype) == "b":
-        raise Unsupported("arithmetic of booleans, which has rules of its own")
+        raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
     target = number(dtype)
     if name == "pow":
         if not isinstance(right, (Value, float, np.generic)) and right == 2:
             name, other = "mul", one
         else:
-            raise Unsupported("powers, which NumPy computes in its own way")
+            raise Unsupported(Refusal.POWERS)
     if name in ("floordiv", "mod") and target.kind == "f":
-        raise Unsupported("division with remainder of floats")
+        raise Unsupported(Refusal.FLOAT_REMAINDER)
     source = _source(one, other) if target.kind != "f" else None
     if name == "truediv" and isinstance(other.expr, Literal) and not _is_power_of_two(other.expr.value):
         # The engine multiplies by the reciprocal of a constant, which is not the same in the last digit.
@@ -130,7 +132,7 @@ def _is_power_of_two(value: float) -> bool:
 def _divided(one: Value, other: Value, dtype: DtypeObj) -> Value:
     target = number(dtype)
     if family(dtype) != "numpy":
-        raise Unsupported("division of nullable numbers by a constant")
+        raise Unsupported(Refusal.NULLABLE_DIVISION)
     dividend = cast_number(one, target)
     assert isinstance(other.expr, Literal)
     divisor = target.type(other.expr.value)
@@ -142,7 +144,7 @@ def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:
     one = left if isinstance(left, Value) else literal(left, like)
     other = right if isinstance(right, Value) else literal(right, like)
     if kind_of(dtype) != "T" or not kind_of(one.dtype) == kind_of(other.dtype) == "T":
-        raise Unsupported(f"add of {one.dtype} and {other.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"add of {one.dtype} and {other.dtype}")
     return Value(Call("concat_str", (one.expr, other.expr), pl.String()), dtype, nulls=one.nulls or other.nulls)
 
 
@@ -168,10 +170,9 @@ def inverted(value: Value) -> Value:
 
 
 def _unary(name: str, value: Value) -> Value:
-    try:
-        dtype = getattr(operator, name)(one_row(value.dtype)).dtype
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+    dtype = stand_ins.asked(
+        "unary", (name, value.dtype), lambda: getattr(operator, name)(stand_ins.column(value.dtype, 1)).dtype, name
+    )
     physical(dtype)
     result = batched("operator", name, [value], dtype)
     return Value(result.expr, dtype, nulls=value.nulls, nans=value.nans)

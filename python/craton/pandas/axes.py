@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from craton import locks
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import DtypeObj
 from craton.pandas.execute import count_rows, materialise
 from craton.pandas.view import IndexSpec, View
@@ -92,7 +93,7 @@ def _empty(dtype: DtypeObj) -> pd.Index | None:
     """An Index without labels, of the class that labels of a dtype have; ``None`` where the values decide."""
     if isinstance(dtype, np.dtype) and dtype == np.dtype(object):
         return None
-    return pd.Index(pd.Series([], dtype=dtype).array, copy=False)
+    return pd.Index(stand_ins.column(dtype).array, copy=False)
 
 
 def _lazy_index(held: View, like: pd.Index) -> pd.Index:

@@ -29,6 +29,7 @@ from craton.pandas.native import plain_pandas
 from craton.pandas.view import Value
 from craton.plan.expr import Call
 from craton.plan.node import Node, encode
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,12 +197,12 @@ def _argument(arg: Any) -> Any:
         encode(arg)
     except PlanError:
         if callable(arg) and not isinstance(arg, type):
-            raise Unsupported("a Python function, whose pickle is its name") from None
+            raise Unsupported(Refusal.FUNCTION_BY_NAME) from None
         try:
             content = pickle.dumps(arg)
             held = pickle.loads(content)
         except Exception as error:
-            raise Unsupported(f"an argument of type {type(arg).__name__}") from error
+            raise Unsupported(Refusal.ARGUMENT_TYPE, type(arg).__name__) from error
         return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), held)
     return arg
 
@@ -269,7 +270,7 @@ def batched(
     if args is None:
         args = (COLUMN,) * len(columns)
     if any(not value.definite for value in columns):
-        raise Unsupported("a column whose dtype depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     keywords = tuple((key, _argument(named[key])) for key in sorted(named))
     payload = Batch(
         kind,

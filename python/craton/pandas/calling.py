@@ -8,84 +8,30 @@ The functions get pandas' own objects, on which nothing is planned.
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from craton import events, fallbacks
 from craton.errors import Unsupported
-from craton.pandas.counterparts import crafted, plannable
-from craton.pandas.native import inside_pandas, known_rows, native, plain_pandas, stays_in_pandas
+from craton.pandas.counterparts import plannable
+from craton.pandas.native import counted, plain_pandas
+from craton.refusals import Refusal
 
 if TYPE_CHECKING:
     from craton.remote.functions import Function
     from craton.remote.jobs import Job, Results
 
-__all__ = ["called", "calling", "plain", "refuse_others"]
-
-
-def calling(
-    base: type, name: str, function: Callable[..., Any], otherwise: Callable[..., Any] | None = None
-) -> Callable[..., Any]:
-    """A method that calls a Python function, of objects of every size.
-
-    Parameters
-    ----------
-    base
-        The pandas class that has the method.
-    name
-        The method's name.
-    function
-        Does it where it is given a function, and raises Unsupported otherwise, before anything is called.
-    otherwise
-        The method for everything else; by default it is pandas' own, and counted.
-    """
-    theirs = getattr(base, name)
-    rest = native(base, name)(_not_native) if otherwise is None else otherwise
-    label = f"{base.__name__}.{name}"
-
-    @functools.wraps(theirs)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if inside_pandas():
-            return crafted(theirs(self, *args, **kwargs))
-        started = time.perf_counter()
-        try:
-            result = function(self, *args, **kwargs)
-        except Unsupported:
-            result = _NONE
-        if result is _NONE:
-            return rest(self, *args, **kwargs)
-        if events.active and not _small(self):
-            seconds = time.perf_counter() - started
-            rows = known_rows(result)
-            events.emit("call", name=label, native=True, reason=None, seconds=seconds, rows=rows, started=started)
-        return crafted(result)
-
-    method.__craton_native__ = function  # type: ignore[attr-defined]
-    return method
-
-
-_NONE = object()
-
-
-def _not_native(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
-
-
-def _small(obj: Any) -> bool:
-    return isinstance(obj, (pd.DataFrame, pd.Series)) and stays_in_pandas(obj)
+__all__ = ["called", "plain", "refuse_others"]
 
 
 def refuse_others(obj: Any, function: Any) -> None:
     """Raise Unsupported unless this is a call of a Python function with an object whose class is known."""
     if not callable(function) or isinstance(function, (np.ufunc, type, dict, pd.Series)):
-        raise Unsupported("not a Python function")
+        raise Unsupported(Refusal.NOT_A_FUNCTION)
     if not plannable(type(obj)):
-        raise Unsupported(f"a class of the user's: {type(obj).__name__}")
+        raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
 
 
 def plain(obj: Any) -> Any:
@@ -108,7 +54,7 @@ def called(job: Job, label: str) -> Results:
     with plain_pandas():
         results = run(job, label)
     if results.refused is not None:
-        fallbacks.count(label, results.refused)
+        counted(label, results.refused)
     return results
 
 

@@ -19,6 +19,7 @@ from craton.errors import Unsupported
 from craton.pandas.calling import called, curried, plain, refuse_others
 from craton.pandas.calling_rows import apply_frame
 from craton.pandas.native import plain_pandas
+from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
 from craton.remote.values import Values, pack, unpack
 
@@ -35,7 +36,7 @@ def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any =
     """
     refuse_others(self, func)
     if engine is not None or na_action not in (None, "ignore"):
-        raise Unsupported("a mapping with an engine")
+        raise Unsupported(Refusal.PARAMETER, "engine")
     series = plain(self)
     _check(series)
     function = Function(functools.partial(func, **kwargs) if kwargs else func)
@@ -54,7 +55,7 @@ def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat"
     """
     refuse_others(self, func)
     if by_row != "compat" or type(args) is not tuple:
-        raise Unsupported("apply to a whole column")
+        raise Unsupported(Refusal.FUNCTION_ON_COLUMN)
     series = plain(self)
     _check(series)
     with plain_pandas():
@@ -72,7 +73,7 @@ def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any
     """
     refuse_others(self, func)
     if na_action not in (None, "ignore") or self.empty:
-        raise Unsupported("pandas words it")
+        raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
     frame = plain(self)
     function = Function(functools.partial(func, **kwargs))
 
@@ -95,7 +96,7 @@ def transform_frame(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: A
     """
     refuse_others(self, func)
     if axis not in (0, "index"):
-        raise Unsupported("a transformation of rows")
+        raise Unsupported(Refusal.FUNCTION_OF_ROWS)
     return _transformed(self, pd.DataFrame.transform, apply_frame, func, args, kwargs)
 
 
@@ -109,7 +110,7 @@ def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: 
     """
     refuse_others(self, func)
     if axis not in (0, "index"):
-        raise Unsupported("an axis that a Series has not")
+        raise Unsupported(Refusal.PARAMETER, "axis")
     _check(self)
     return _transformed(self, pd.Series.transform, apply_series, func, args, kwargs)
 
@@ -132,7 +133,7 @@ def _transformed(
 
 def _check(series: Any) -> None:
     if not len(series) or not _one_after_another(series.dtype):
-        raise Unsupported("cells that are not called one after another")
+        raise Unsupported(Refusal.CELLS_TOGETHER)
 
 
 def _one_after_another(dtype: Any) -> bool:

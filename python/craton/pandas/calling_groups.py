@@ -22,6 +22,7 @@ from craton.errors import Unsupported
 from craton.pandas.calling import called, curried, plain, refuse_others
 from craton.pandas.calling_results import pack_objects
 from craton.pandas.native import plain_pandas
+from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
 from craton.remote.values import Values, unpack
 
@@ -46,7 +47,7 @@ def apply_groups(groups: Any, label: str, func: Any, args: tuple[Any, ...], kwar
     """
     refuse_others(groups.obj, func)
     if "include_groups" in kwargs:
-        raise Unsupported("include_groups: pandas words it")
+        raise Unsupported(Refusal.PARAMETER, "include_groups")
     function = Function(func, args, kwargs)
     mine = copy.copy(groups)
     mine._grouper = copy.copy(groups._grouper)

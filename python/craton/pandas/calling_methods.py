@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.calling import calling
-from craton.pandas.cells import SeriesCells
+from craton.pandas.cells import planned_map
+from craton.pandas.native import native
 
 
 def _apply_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -49,14 +49,14 @@ def _transform_series(self: Any, *args: Any, **kwargs: Any) -> Any:
 class FrameCalls:
     """Methods of DataFrame."""
 
-    apply = calling(pd.DataFrame, "apply", _apply_frame)
-    map = calling(pd.DataFrame, "map", _map_frame)
-    transform = calling(pd.DataFrame, "transform", _transform_frame)
+    apply = native(pd.DataFrame, "apply", calls=_apply_frame)(None)
+    map = native(pd.DataFrame, "map", calls=_map_frame)(None)
+    transform = native(pd.DataFrame, "transform", calls=_transform_frame)(None)
 
 
 class SeriesCalls:
     """Methods of Series."""
 
-    apply = calling(pd.Series, "apply", _apply_series)
-    map = calling(pd.Series, "map", _map_series, SeriesCells.map)
-    transform = calling(pd.Series, "transform", _transform_series)
+    apply = native(pd.Series, "apply", calls=_apply_series)(None)
+    map = native(pd.Series, "map", calls=_map_series)(planned_map)
+    transform = native(pd.Series, "transform", calls=_transform_series)(None)

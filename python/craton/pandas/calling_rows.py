@@ -16,6 +16,7 @@ from craton.errors import Unsupported
 from craton.pandas.calling import called, curried, plain, refuse_others
 from craton.pandas.calling_results import Stacked, pack_objects, stacked
 from craton.pandas.native import plain_pandas
+from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
 from craton.remote.jobs import Results
 from craton.remote.values import Values, pack, unpack
@@ -45,9 +46,9 @@ def apply_frame(
     """
     refuse_others(self, func)
     if engine not in (None, "python") or result_type == "broadcast" or type(args) is not tuple:
-        raise Unsupported("apply with an engine, or with broadcasting")
+        raise Unsupported(Refusal.PARAMETERS, "engine, engine_kwargs, broadcast and result_type")
     if not all(self.shape):
-        raise Unsupported("an empty frame")
+        raise Unsupported(Refusal.NO_ROWS)
     frame = plain(self)
     number = frame._get_axis_number(axis)
     with plain_pandas():

@@ -11,6 +11,7 @@ from pandas.api.types import pandas_dtype
 from pandas.core.dtypes.dtypes import NumpyEADtype
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
@@ -19,6 +20,7 @@ from craton.pandas.run import execute
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
+from craton.refusals import Refusal
 
 MANY_CATEGORIES = 1_000_000
 
@@ -32,11 +34,8 @@ def dtype_named(dtype: Any) -> DtypeObj:
         If pandas knows none: it words the error.
     """
     if isinstance(dtype, type) and issubclass(dtype, pd.api.extensions.ExtensionDtype):
-        raise Unsupported("the class of a dtype")
-    try:
-        named = pandas_dtype(dtype)
-    except TypeError as error:
-        raise Unsupported(f"no dtype: {error}") from error
+        raise Unsupported(Refusal.DTYPE_CLASS)
+    named = stand_ins.ask(pandas_dtype, dtype, warned=True)
     return named.numpy_dtype if isinstance(named, NumpyEADtype) else named  # type: ignore[no-any-return]
 
 
@@ -49,7 +48,7 @@ def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
         If the cast is not planned, or would fail on these data.
     """
     if not value.definite:
-        raise Unsupported("a column whose dtype depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     if value.dtype == dtype and str(value.dtype) == str(dtype):
         return value
     families = family(value.dtype), family(dtype)
@@ -71,11 +70,11 @@ def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
     """The cast as pandas does it on batches, tried on all the data now, so that its errors come now."""
     families = family(value.dtype), family(dtype)
     if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
-        raise Unsupported(f"a cast from {value.dtype} to {dtype}")
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
     try:
-        pd.Series([], dtype=value.dtype).astype(dtype)
-    except Exception as error:  # whatever the values, rows or none
-        raise Unsupported(f"a cast from {value.dtype} to {dtype}") from error
+        stand_ins.ask(stand_ins.column(value.dtype).astype, dtype, warned=True)
+    except Unsupported as error:  # whatever the values, rows or none
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}") from error
     result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
     if isinstance(dtype, np.dtype) and dtype.kind in "biu":
         result = Value(result.expr, dtype, nulls=False)
@@ -89,11 +88,11 @@ def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:
 def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
     """``astype("category")``: a query finds the categories."""
     if family(value.dtype) == "category":
-        raise Unsupported("a categorical of a categorical")
+        raise Unsupported(Refusal.CATEGORICAL_OF_CATEGORICAL)
     plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
     found = execute([plan], ordered=False)[0].get_column("value").drop_nulls()
     if len(found) > MANY_CATEGORIES:
-        raise Unsupported("a categorical of very many categories")
+        raise Unsupported(Refusal.MANY_CATEGORIES)
     kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype
     codes = pd.Series(to_array(found, value.dtype)).astype(kind).cat.codes
     numbers = pl.Series(codes.to_numpy()).cast(pl.Int32)
@@ -108,12 +107,12 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
     kind = physical(dtype)
     masked = family(dtype) == "masked"
     if family(value.dtype) == "masked" and not masked and (value.nulls or source.kind != target.kind):
-        raise Unsupported("a cast of missing values to NumPy")
+        raise Unsupported(Refusal.MISSING_TO_NUMPY)
     if source == target:
         return Value(value.expr, dtype, value.nulls, nans=value.nans)
     if target.kind == "b":
         if source.kind == "f" or masked:
-            raise Unsupported(f"a cast from {value.dtype} to {dtype}")
+            raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
         expr: Expr = Call("ne", (value.expr, Literal(0, value.physical)), kind)
         return Value(expr, dtype, value.nulls)
     if source.kind == "f" and target.kind in "iu":
@@ -134,12 +133,12 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
             whole = Call("eq", (clean.expr, rounded_off), pl.Boolean())
             outside = Call("or", (outside, Call("not", (whole,), pl.Boolean())), pl.Boolean())
         if happens(held, outside):
-            raise Unsupported("values that the integers do not hold: pandas words the error")
+            raise Unsupported(Refusal.VALUES_OUT_OF_INTEGERS)
         return Value(Call("cast", (clean.expr,), kind), dtype, nulls=masked and clean.nulls)
     if target.kind in "iu" and masked and not np.can_cast(source, target):
-        raise Unsupported("a narrowing cast of nullable integers")
+        raise Unsupported(Refusal.NARROWING_INTEGERS)
     if target.kind == "f" and source.kind == "f" and target.itemsize < source.itemsize and masked:
-        raise Unsupported("a narrowing cast of nullable floats")
+        raise Unsupported(Refusal.NARROWING_FLOATS)
     wrap = target.kind in "iu"
     expr = Call("cast", (value.expr,), kind, (("wrap", True),) if wrap and source.kind != "b" else ())
     return Value(expr, dtype, value.nulls, nans=value.nans and not masked)
@@ -148,7 +147,7 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
 def rounded(value: Value, decimals: int) -> Value:
     """``round``: half to even, as NumPy does it."""
     if not value.definite or kind_of(value.dtype) not in "iuf":
-        raise Unsupported(f"round of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"round of {value.dtype}")
     if family(value.dtype) in ("numpy", "masked") and kind_of(value.dtype) in "iu" and decimals >= 0:
         return value
     if family(value.dtype) in ("numpy", "masked") and decimals == 0:

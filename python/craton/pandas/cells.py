@@ -30,6 +30,7 @@ from craton.pandas.selection import finished
 from craton.pandas.strings import StringAccessor
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal
+from craton.refusals import Refusal
 
 _INT = (int, np.integer)
 
@@ -44,18 +45,18 @@ def _updated(obj: Any, new: View, inplace: Any) -> Any:
     if inplace is False:
         return lazy(type(obj), new, obj)
     if inplace is not True:
-        raise Unsupported("inplace that is no bool")
+        raise Unsupported(Refusal.PARAMETER, "inplace")
     replace_state(obj, new)
     return obj
 
 
 def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
     if axis is not None or level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
-        raise Unsupported("a condition of this kind")
+        raise Unsupported(Refusal.CONDITION_TYPE)
     if other is no_default:
         other = np.nan
     if not is_scalar(other) and type(other) is not type(obj):
-        raise Unsupported("a replacement of this kind")
+        raise Unsupported(Refusal.REPLACEMENT_TYPE)
     held, mask = aligned(view(obj), view(cond))
     right: View | None = None
     if not is_scalar(other):
@@ -68,18 +69,18 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
             and len(one.values) != len(held.values)
             and not (one is mask and isinstance(cond, pd.Series))
         ):
-            raise Unsupported("frames of different columns")
+            raise Unsupported(Refusal.COLUMNS_DIFFER)
         several = isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1
         if several and not (held.labels.is_unique and held.labels.identical(one.labels)):  # type: ignore[union-attr]
-            raise Unsupported("frames of different columns")
+            raise Unsupported(Refusal.COLUMNS_DIFFER)
     selectors = list(mask.values) if isinstance(cond, type(obj)) else [mask.values[0]] * len(held.values)
     if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
-        raise Unsupported("a frame as the condition of a series")
+        raise Unsupported(Refusal.CONDITION_FRAME)
     values = []
     for position, value in enumerate(held.values):
         selector = selectors[position]
         if kind_of(selector.dtype) != "b":
-            raise Unsupported("a condition that is not boolean")
+            raise Unsupported(Refusal.CONDITION_NOT_BOOLEAN)
         filler = other if right is None else right.values[position]
         values.append(choose(held, _negated(selector) if negate else selector, value, filler))
     return _updated(obj, held.with_values(values), inplace)
@@ -87,30 +88,30 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
 
 def _negated(selector: Value) -> Value:
     if not selector.definite:
-        raise Unsupported("a condition whose dtype depends on the data")
+        raise Unsupported(Refusal.CONDITION_DTYPE_OF_DATA)
     return invert(selector)
 
 
 def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
     if axis not in (None, 0, "index", "rows") or limit is not None:
-        raise Unsupported("filling with options")
+        raise Unsupported(Refusal.PARAMETERS, "axis and limit")
     held = view(obj)
     if is_scalar(value):
         new = [filled(column, value) for column in held.values]
     elif isinstance(obj, pd.DataFrame) and isinstance(value, dict):
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
-            raise Unsupported("columns of one name")
+            raise Unsupported(Refusal.DUPLICATE_LABELS)
         new = list(held.values)
         for label, scalar in value.items():
             if not is_scalar(scalar):
-                raise Unsupported("a filling of this kind")
+                raise Unsupported(Refusal.FILLING_VALUE)
             for position in held.positions(label):
                 new[position] = filled(new[position], scalar)
     elif isinstance(obj, pd.Series) and isinstance(value, pd.Series):
         held, other = aligned(held, view(value))
         new = [filled_with(held.values[0], other.values[0])]
     else:
-        raise Unsupported("a filling of this kind")
+        raise Unsupported(Refusal.FILLING_BY_SERIES)
     return _updated(obj, held.with_values(new), inplace)
 
 
@@ -125,7 +126,7 @@ def _isin(value: Value, values: Any) -> Value:
 
 def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
     if axis not in (None, 0) or kwargs or not is_scalar(lower) or not is_scalar(upper):
-        raise Unsupported("clipping by columns")
+        raise Unsupported(Refusal.PARAMETERS, "axis, lower and upper")
     lower = None if is_na(lower) else lower
     upper = None if is_na(upper) else upper
     held = view(obj)
@@ -143,19 +144,19 @@ def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
     elif is_scalar(to_replace) and value is not no_default:
         pairs = [(to_replace, value)]
     else:
-        raise Unsupported("a replacement of this kind")
+        raise Unsupported(Refusal.REPLACED_PAIRS)
     if not pairs or any(not is_scalar(item) or item is None for pair in pairs for item in pair):
-        raise Unsupported("a replacement of this kind")
+        raise Unsupported(Refusal.REPLACED_PAIRS)
     return pairs
 
 
 def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) -> Any:
     if regex is not False or value is None:
-        raise Unsupported("replacement by patterns")
+        raise Unsupported(Refusal.REPLACEMENT_PATTERNS)
     held = resolved(view(obj))
     if isinstance(to_replace, dict) and any(isinstance(item, dict) for item in to_replace.values()):
         if isinstance(obj, pd.Series) or value is not no_default or not held.labels.is_unique:
-            raise Unsupported("a replacement of this kind")
+            raise Unsupported(Refusal.REPLACED_PAIRS)
         values = list(held.values)
         for label, mapping in to_replace.items():
             for position in held.positions(label):
@@ -163,14 +164,14 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
         return _updated(obj, held.with_values(values), inplace)
     pairs = _pairs(to_replace, value)
     if isinstance(obj, pd.DataFrame) and isinstance(to_replace, dict) and set(to_replace) & set(held.labels):
-        raise Unsupported("a replacement that may name columns")
+        raise Unsupported(Refusal.REPLACEMENT_NAMES_COLUMNS)
     return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
 
 
 def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
     """The rows where ``missing`` does not hold; all of them if it is ``None``."""
     if not isinstance(inplace, bool) or not isinstance(ignore_index, bool):
-        raise Unsupported("options that are no bools")
+        raise Unsupported(Refusal.PARAMETER, "inplace or ignore_index, which is no bool")
     if missing is not None:
         held = held.filtered(Call("not", (missing,), pl.Boolean()))
     if ignore_index:
@@ -218,14 +219,14 @@ class FrameCells:
         if isinstance(values, dict):
             held = view(self)
             if not held.labels.is_unique:
-                raise Unsupported("columns of one name")
+                raise Unsupported(Refusal.DUPLICATE_LABELS)
             if any(isinstance(wanted, (pd.Series, pd.DataFrame)) for wanted in values.values()):
-                raise Unsupported("values with labels, which are compared row by row")
+                raise Unsupported(Refusal.COMPARED_BY_ROW)
             columns = zip(held.labels, held.values, strict=True)
             found = [_isin(value, values.get(label, [])) for label, value in columns]
             return lazy(type(self), held.with_values(found), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
-            raise Unsupported("values of this kind")
+            raise Unsupported(Refusal.MEMBERSHIP_VALUES)
         return _each(self, lambda value: _isin(value, values))
 
     @native(pd.DataFrame)
@@ -250,22 +251,22 @@ class FrameCells:
         ignore_index: Any = False,
     ) -> Any:
         if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
-            raise Unsupported("dropping along the columns")
+            raise Unsupported(Refusal.DROPPING_COLUMNS)
         held = view(self)
         chosen = list(held.values)
         if subset is not None:
             if isinstance(held.labels, pd.MultiIndex):
-                raise Unsupported("column labels of several levels")
+                raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
             labels = subset if is_list_like(subset) else [subset]
             positions = [held.positions(label) for label in labels]
             if any(not found for found in positions):
-                raise Unsupported("an unknown column: pandas words the error")
+                raise Unsupported(Refusal.COLUMN_UNKNOWN)
             chosen = [held.values[i] for found in positions for i in found]
         conditions = [is_missing(value) for value in chosen]
         flags = [c.expr for c in conditions if not (isinstance(c.expr, Literal) and c.expr.value is False)]
         if thresh is not no_default:
             if type(thresh) is not int:
-                raise Unsupported("a threshold that is no number")
+                raise Unsupported(Refusal.PARAMETER, "thresh, which is no integer")
             counts = [Call("cast", (flag,), pl.Int64()) for flag in flags]
             total = functools.reduce(lambda a, b: Call("add", (a, b), pl.Int64()), counts) if counts else None
             if total is None:
@@ -279,7 +280,7 @@ class FrameCells:
             every = every if len(flags) == len(chosen) else []
             missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), every) if every else None
         else:
-            raise Unsupported("pandas words the error")
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
         return _drop(self, held, missing, inplace, ignore_index)
 
     @native(pd.DataFrame)
@@ -291,29 +292,37 @@ class FrameCells:
     @native(pd.DataFrame)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
-            raise Unsupported("rounding with options")
+            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
         return _each(self, lambda value: rounded(value, decimals))
 
     @native(pd.DataFrame)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
         if errors != "raise" or copy is not no_default:
-            raise Unsupported("casting with options")
+            raise Unsupported(Refusal.PARAMETER, "errors or copy")
         held = view(self)
         values = list(held.values)
         if is_dtype_map(dtype):
             if not held.labels.is_unique:
-                raise Unsupported("columns of one name")
+                raise Unsupported(Refusal.DUPLICATE_LABELS)
             for label, wanted in dtype.items():
                 position = held.positions(label)
                 if not position:
-                    raise Unsupported("an unknown column: pandas words the error")
+                    raise Unsupported(Refusal.COLUMN_UNKNOWN)
                 if wanted is None:
-                    raise Unsupported("no dtype")
+                    raise Unsupported(Refusal.DTYPE_UNKNOWN)
                 values[position[0]] = cast(held, values[position[0]], dtype_named(wanted))
         else:
             target = dtype_named(dtype)
             values = [cast(held, value, target) for value in values]
         return lazy(type(self), held.with_values(values), self)
+
+
+def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
+    if na_action not in (None, "ignore") or engine is not None or kwargs:
+        raise Unsupported(Refusal.PARAMETER, "engine")
+    held = resolved(view(self))
+    value = mapped(held, held.values[0], func, skip_missing=na_action == "ignore")
+    return lazy(type(self), held.with_values([value]), self)
 
 
 class SeriesCells:
@@ -349,7 +358,7 @@ class SeriesCells:
     @native(pd.Series)
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
         if inclusive not in ("both", "left", "right", "neither") or not is_scalar(left) or not is_scalar(right):
-            raise Unsupported("bounds of this kind")
+            raise Unsupported(Refusal.PARAMETERS, "left, right and inclusive")
         return _each(self, lambda value: between(value, left, right, inclusive))
 
     @native(pd.Series)
@@ -375,17 +384,9 @@ class SeriesCells:
         return _replace(self, to_replace, value, inplace, regex)
 
     @native(pd.Series)
-    def map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
-        if na_action not in (None, "ignore") or engine is not None or kwargs:
-            raise Unsupported("a mapping with options")
-        held = resolved(view(self))
-        value = mapped(held, held.values[0], func, skip_missing=na_action == "ignore")
-        return lazy(type(self), held.with_values([value]), self)
-
-    @native(pd.Series)
     def dropna(self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False) -> Any:
         if axis not in (0, "index"):
-            raise Unsupported("pandas words the error")
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
         held = view(self)
         condition = is_missing(held.values[0]).expr
         constant = isinstance(condition, Literal)
@@ -394,7 +395,7 @@ class SeriesCells:
     @native(pd.Series)
     def combine_first(self: Any, other: Any) -> Any:
         if not isinstance(other, pd.Series) or other.dtype != self.dtype:
-            raise Unsupported("a filling of this kind")
+            raise Unsupported(Refusal.FILLING_BY_SERIES)
         held, beside = aligned(view(self), view(other))
         value = filled_with(held.values[0], beside.values[0])
         return lazy(type(self), held.series(value, self.name), self)
@@ -408,13 +409,13 @@ class SeriesCells:
     @native(pd.Series)
     def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs or type(decimals) is not int:
-            raise Unsupported("rounding with options")
+            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
         return _each(self, lambda value: rounded(value, decimals))
 
     @native(pd.Series)
     def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
         if errors != "raise" or copy is not no_default or is_dtype_map(dtype):
-            raise Unsupported("casting with options")
+            raise Unsupported(Refusal.PARAMETER, "errors or copy")
         held = view(self)
         target = dtype_named(dtype)
         return lazy(type(self), held.with_values([cast(held, value, target) for value in held.values]), self)

@@ -16,6 +16,7 @@ from pandas.core.common import consensus_name_attr
 from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import resolved
@@ -23,6 +24,7 @@ from craton.pandas.view import IndexSpec, Value, View, column_names, index_label
 from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
 from craton.plan.operators import Union
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def stack(
     """
     views = [resolved(part.view) for part in parts]
     if len({part.series for part in parts}) > 1:
-        raise Unsupported("frames and series together")
+        raise Unsupported(Refusal.CONCAT_MIXED)
     if parts[0].series:
         labels = name_index(consensus_name_attr(parts))
         positions = [[0]] * len(parts)
@@ -59,7 +61,7 @@ def stack(
         labels, positions = _columns(views, join, sort)
     if not ignore_index:
         if any(view.index.freq is not None for view in views):
-            raise Unsupported("labels with a frequency")
+            raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
         views = [view.numbered() for view in views]
     dtypes = [
         _common([view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)])
@@ -97,23 +99,20 @@ def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, lis
     """The labels of the result, and for each part where they stand in it (-1: nowhere)."""
     first = views[0].labels
     if any(len(view.labels) == 0 for view in views):
-        raise Unsupported("a frame without columns")
+        raise Unsupported(Refusal.NO_COLUMNS)
     if any(isinstance(view.labels, pd.MultiIndex) for view in views):
-        raise Unsupported("MultiIndex columns")
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
     same = all(view.labels.equals(first) for view in views)
     if not same and not all(view.labels.is_unique for view in views):
-        raise Unsupported("duplicate labels that are not the same everywhere")
+        raise Unsupported(Refusal.CONCAT_LABELS)
     options = {} if sort is None else {"sort": sort}
-    try:
-        empties = [pd.DataFrame(columns=view.labels) for view in views]
-        labels = pd.concat(empties, join=join, **options).columns
-    except Exception as error:
-        raise Unsupported(f"concat: {error}") from error
+    empties = [stand_ins.without_rows(view.labels) for view in views]
+    labels = stand_ins.ask(pd.concat, empties, about="concat", warned=True, join=join, **options).columns
     if len(labels) == 0:
-        raise Unsupported("no columns in common")
+        raise Unsupported(Refusal.CONCAT_NO_COMMON)
     if same and not first.is_unique:
         if not labels.equals(first):
-            raise Unsupported("duplicate labels, sorted")
+            raise Unsupported(Refusal.CONCAT_SORTED)
         return labels, [list(range(len(first)))] * len(views)
     return labels, [view.labels.get_indexer(labels).tolist() for view in views]
 
@@ -125,7 +124,7 @@ def _common(dtypes: Sequence[DtypeObj | None]) -> DtypeObj:
     if len(present) < len(dtypes):
         result = ensure_dtype_can_hold_na(result)
     if isinstance(result, np.dtype) and result.kind == "O":
-        raise Unsupported(f"columns of dtypes {present} become objects")
+        raise Unsupported(Refusal.OBJECT_COLUMNS, present)
     return result
 
 
@@ -139,7 +138,7 @@ def as_dtype(value: Value, dtype: DtypeObj) -> Value:
     """
     if value.dtype == dtype:
         if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):  # type: ignore[union-attr]
-            raise Unsupported("categories in another order")
+            raise Unsupported(Refusal.CONCAT_CATEGORIES)
         if value.physical == physical(dtype):
             return replace(value, dtype=dtype)
     target = physical(dtype)
@@ -147,7 +146,7 @@ def as_dtype(value: Value, dtype: DtypeObj) -> Value:
     plain = isinstance(value.dtype, np.dtype) and isinstance(dtype, np.dtype)
     naive = plain and value.dtype.kind == dtype.kind and dtype.kind in "mM"
     if not numeric and not naive:
-        raise Unsupported(f"{value.dtype} as {dtype}")
+        raise Unsupported(Refusal.DTYPE_IN_COLUMN, f"{value.dtype} as {dtype}")
     clean = value.clean if family(dtype) == "masked" else value
     if clean.physical == target:
         return replace(clean, dtype=dtype)
@@ -166,9 +165,9 @@ def _index(views: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
     dtypes = [value.dtype for value in specs[0].values]
     for spec in specs:
         if len(spec.values) != count or (spec.kind == "multi") != (specs[0].kind == "multi"):
-            raise Unsupported("indexes with other numbers of levels")
+            raise Unsupported(Refusal.CONCAT_LEVELS)
         if [value.dtype for value in spec.values] != dtypes:
-            raise Unsupported("indexes of several dtypes")
+            raise Unsupported(Refusal.CONCAT_INDEX_DTYPES)
     first = specs[0].names
     names = tuple(first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count))
     kind = "multi" if specs[0].kind == "multi" else "range" if all(s.kind == "range" for s in specs) else "labels"
@@ -186,9 +185,9 @@ def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any) -> tuple[Inde
     """The row labels with a level of keys before them, and each part's key."""
     level = pd.Index(list(keys))
     if level.dtype.kind not in "iT" and not isinstance(level.dtype, pd.StringDtype):
-        raise Unsupported("keys that are neither integers nor strings")
+        raise Unsupported(Refusal.CONCAT_KEY_TYPES)
     if any(isinstance(key, tuple) for key in keys) or level.hasnans:
-        raise Unsupported("keys that are tuples or missing")
+        raise Unsupported(Refusal.CONCAT_KEY_TUPLES)
     given = list(names) if names is not None else [None]
     own = list(index.names)
     if len(given) == 1 + len(own):
@@ -196,7 +195,7 @@ def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any) -> tuple[Inde
     elif len(given) == 1:
         every = [*given, *own]
     else:
-        raise Unsupported("another number of names")
+        raise Unsupported(Refusal.CONCAT_NAMES_COUNT)
     kind = physical(level.dtype)
     key_values = [
         Value(Literal(key if isinstance(key, str) else int(key), kind), level.dtype, nulls=False) for key in level
@@ -213,13 +212,13 @@ def beside(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] |
         If they are not provably the same: then pandas must align them.
     """
     if keys is not None and not all(part.series for part in parts):
-        raise Unsupported("keys over frames")
+        raise Unsupported(Refusal.CONCAT_KEYS_SIDE_BY_SIDE)
     result = parts[0].view
     for part in parts[1:]:
         whole, other = aligned(result, part.view)
         result = whole.with_values((*whole.values, *other.values), result.labels.append(other.labels))
     if len({view.index.names for view in (part.view for part in parts)}) > 1:
-        raise Unsupported("indexes of several names")
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)
     return replace(result, labels=_side_labels(parts, ignore_index, keys))
 
 
@@ -235,14 +234,14 @@ def _side_labels(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hasha
         for part in parts:
             names.append(part.name if part.name is not None else sum(isinstance(n, int) for n in names))
         if any(part.name is None for part in parts) or any(isinstance(name, tuple) for name in names):
-            raise Unsupported("series without names beside others")
+            raise Unsupported(Refusal.CONCAT_SERIES_UNNAMED)
         return pd.Index(names)
     indexes = []
     for part in parts:
         if part.series and (part.name is None or isinstance(part.name, tuple)):
-            raise Unsupported("a series without a name beside frames")
+            raise Unsupported(Refusal.CONCAT_SERIES_BESIDE_FRAMES)
         if isinstance(part.view.labels, pd.MultiIndex):
-            raise Unsupported("MultiIndex columns")
+            raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
         indexes.append(pd.Index([part.name]) if part.series else part.view.labels)
     return indexes[0].append(indexes[1:])
 
@@ -259,15 +258,15 @@ def clean_parts(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None]
         keys = list(objs) if keys is None else list(keys)
         items = [objs[key] for key in keys]
     elif isinstance(objs, (pd.Series, pd.DataFrame, str)):
-        raise Unsupported("not a list of objects")
+        raise Unsupported(Refusal.CONCAT_NOT_LIST)
     else:
         items = list(objs)
         if isinstance(keys, pd.Index) and (type(keys) is not pd.Index or keys.name is not None):
-            raise Unsupported("keys with a name, or of a class of their own")
+            raise Unsupported(Refusal.CONCAT_KEYS_CLASS)
         keys = list(keys) if keys is not None else None
     if keys is not None and len(keys) != len(items):
-        raise Unsupported("another number of keys than objects")
+        raise Unsupported(Refusal.CONCAT_KEYS_COUNT)
     kept = [i for i, item in enumerate(items) if item is not None]
     if not kept or not all(isinstance(items[i], (pd.Series, pd.DataFrame)) for i in kept):
-        raise Unsupported("objects that are no frames or series")
+        raise Unsupported(Refusal.CONCAT_TYPES)
     return [items[i] for i in kept], [keys[i] for i in kept] if keys is not None else None

@@ -10,17 +10,19 @@ import polars as pl
 from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import DtypeObj, family, tells_zeros_apart
 from craton.pandas.execute import resolved, scalar
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native, native_property, plain_pandas
 from craton.pandas.reductions import arguments
 from craton.pandas.sharing import answer
-from craton.pandas.statistics import compute, prepared, stand_in
+from craton.pandas.statistics import compute, prepared
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.plan import build
 from craton.plan.expr import Call, Expr, WindowCall
 from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
+from craton.refusals import Refusal
 
 COUNT = AggregateCall("len", (), pl.Int64())
 
@@ -28,9 +30,9 @@ COUNT = AggregateCall("len", (), pl.Int64())
 def _plain(value: Value) -> Value:
     """A column that can be a key, with missing values as null."""
     if isinstance(value.dtype, pd.CategoricalDtype) or family(value.dtype) == "object":
-        raise Unsupported(f"counts of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"counts of {value.dtype}")
     if tells_zeros_apart(value.dtype):
-        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     return prepared(value)
 
 
@@ -63,7 +65,7 @@ def _by_count(counts: Operator, held: View, index: IndexSpec, dtype: DtypeObj, n
 def _flags(named: dict[str, Any]) -> None:
     for key in ("normalize", "sort", "ascending", "dropna"):
         if not isinstance(named.get(key, True), bool):
-            raise Unsupported(f"{key}={named[key]!r}")
+            raise Unsupported(Refusal.PARAMETER, f"{key}={named[key]!r}")
 
 
 class FrameCounting:
@@ -78,12 +80,12 @@ class FrameCounting:
         labels = held.labels.tolist() if subset is None else subset if is_list_like(subset) else [subset]
         odd = subset is not None and is_list_like(subset) and type(subset) is not list
         if isinstance(held.labels, pd.MultiIndex) or odd or not len(labels):
-            raise Unsupported("columns of this kind")
+            raise Unsupported(Refusal.COUNTED_COLUMNS)
         held = resolved(held)
         positions = [held.position(label) if label in held.labels else _unknown() for label in labels]
         values = [_plain(held.values[i]) for i in positions]
         if named.get("normalize") and not named.get("sort", True):
-            raise Unsupported("shares that are not sorted")
+            raise Unsupported(Refusal.SHARES_UNSORTED)
         names = [f"key{i}" for i in range(len(values))]
         counts = _counted(held, values, names, named.get("dropna", True))
         levels = tuple(value.at(name) for value, name in zip(values, names, strict=True))
@@ -111,7 +113,7 @@ class FrameCounting:
 
 
 def _unknown() -> int:
-    raise Unsupported("an unknown column: pandas words the error")
+    raise Unsupported(Refusal.COLUMN_UNKNOWN)
 
 
 class SeriesCounting:
@@ -122,13 +124,13 @@ class SeriesCounting:
         named = arguments(pd.Series, "value_counts", args, kwargs)
         _flags(named)
         if named.get("bins") is not None:
-            raise Unsupported("bins")
+            raise Unsupported(Refusal.PARAMETER, "bins")
         held = resolved(view(self))
         value = _plain(held.values[0])
         dropna = named.get("dropna", True)
         if family(value.dtype) in ("masked", "arrow") and (named.get("normalize") or (not dropna and value.nulls)):
-            raise Unsupported("shares of nullable values")
-        dtype = stand_in(value.dtype, 1, 0).value_counts().dtype
+            raise Unsupported(Refusal.SHARES_NULLABLE)
+        dtype = stand_ins.ask(stand_ins.column(value.dtype, 1).value_counts).dtype
         counts = _counted(held, [value], ["value"], dropna)
         index = IndexSpec("labels", (value.at("value"),), (self.name,))
         return lazy(type(self), _by_count(counts, held, index, dtype, named), self)
@@ -142,11 +144,11 @@ class SeriesCounting:
     @native(pd.Series)
     def mode(self: Any, dropna: Any = True) -> Any:
         if not isinstance(dropna, bool):
-            raise Unsupported(f"dropna={dropna!r}")
+            raise Unsupported(Refusal.PARAMETER, f"dropna={dropna!r}")
         held = resolved(view(self))
         value = _plain(held.values[0])
         if not dropna and value.nulls:
-            raise Unsupported("missing values as a mode")
+            raise Unsupported(Refusal.MISSING_MODE)
         counts = _counted(held, [value], ["value"], dropna)
         most = WindowCall("max", (counts.column("count"),), pl.Int64())
         flagged = build.project(
@@ -199,7 +201,7 @@ class SeriesCounting:
         value = resolved(view(self)).values[0]
         present, rows = compute(view(self), [("count", value, {}), ("size", value, {})])
         if family(value.dtype) != "numpy":
-            raise Unsupported(f"{value.dtype}")
+            raise Unsupported(Refusal.DTYPE, value.dtype)
         return bool(present < rows)
 
     @native_property(pd.Series)
@@ -216,9 +218,9 @@ def distinct(obj: Any) -> Any:
     held = resolved(view(obj))
     value = held.values[0]
     if family(value.dtype) == "object":
-        raise Unsupported("objects")
+        raise Unsupported(Refusal.OBJECTS)
     if tells_zeros_apart(value.dtype):
-        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     value = prepared(value)
     base = Distinct(build.project(held.base, (("value", value.expr),)), ("value",), "first")
     few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)
@@ -236,20 +238,20 @@ def _label_of_valid(self: Any, function: str) -> Any:
 def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     named = arguments(pd.Series, name, args, kwargs)
     if named.pop("axis", 0) not in (0, None, "index") or not isinstance(named.pop("skipna", True), bool) or named:
-        raise Unsupported("options")
+        raise Unsupported(Refusal.PARAMETERS, "axis and skipna")
     held = resolved(view(self))
     value = prepared(held.values[0])
     if family(value.dtype) not in ("numpy", "masked") or not (
         value.physical.is_numeric() or value.physical.is_temporal()
     ):
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     call = AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())
     nulls = AggregateCall("null_count", (value.expr,), pl.Int64())
     plan = build.aggregate(held.base, (), (("position", call), ("nulls", nulls)))
     row = answer([plan], ordered=True)[0]
     found = row["position"].item()
     if found is None or (row["nulls"].item() and not arguments(pd.Series, name, args, kwargs).get("skipna", True)):
-        raise Unsupported("no value, or missing ones that count")
+        raise Unsupported(Refusal.NO_VALUE)
     return np.int64(found)
 
 
@@ -272,7 +274,7 @@ def _monotonic(self: Any, name: str) -> bool:
     held = resolved(view(self))
     value = prepared(held.values[0])
     if family(value.dtype) not in ("numpy", "str") or isinstance(value.dtype, pd.CategoricalDtype):
-        raise Unsupported(f"{value.dtype}")
+        raise Unsupported(Refusal.DTYPE, value.dtype)
     before = WindowCall("shift", (value.expr,), value.physical)
     rising: Expr = Call(name, (value.expr, before), pl.Boolean())
     base = build.project(held.base, (("rising", rising), ("missing", Call("is_null", (value.expr,), pl.Boolean()))))
@@ -283,5 +285,5 @@ def _monotonic(self: Any, name: str) -> bool:
     )
     row = answer([build.aggregate(base, (), calls)])[0]
     if row["missing"].item() and row["rows"].item() < 2:
-        raise Unsupported("one missing value")
+        raise Unsupported(Refusal.MISSING_ALONE)
     return bool(row["rising"].item()) and not bool(row["missing"].item())

@@ -28,13 +28,14 @@ from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import Location, locate
-from craton.pandas.native import plain_pandas, reader
+from craton.pandas.native import names_files, native_function, plain_pandas
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import unchanged
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
+from craton.refusals import Refusal
 
 #: A row is taken to have so many bytes when a file's rows are compared with ``craton.options.small_rows``.
 ROW_BYTES = 100
@@ -66,13 +67,13 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 _NA = sorted(pd._libs.parsers.STR_NA_VALUES)  # type: ignore[attr-defined]
 
 
-@reader(pd.read_csv)
+@native_function(pd.read_csv, elsewhere=names_files)
 def read_csv(filepath_or_buffer: Any, **given: Any) -> Any:
     """See :func:`pandas.read_csv`."""
     return _read(filepath_or_buffer, given, ",", pd.read_csv)
 
 
-@reader(pd.read_table)
+@native_function(pd.read_table, elsewhere=names_files)
 def read_table(filepath_or_buffer: Any, **given: Any) -> Any:
     """See :func:`pandas.read_table`."""
     return _read(filepath_or_buffer, given, "\t", pd.read_table)
@@ -89,15 +90,15 @@ def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
         and not any(value is one or value == one for one in _neutral(name, value))
     ]
     if odd:
-        raise Unsupported(f"{base.__name__} with {', '.join(sorted(odd))}")
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(odd)))
     location = locate(path, given.get("storage_options"))
     if location.filesystem is not None or not isinstance(location.path, str):
-        raise Unsupported("text that is not in a local file")
+        raise Unsupported(Refusal.FILE_NOT_LOCAL)
     local = location.path
     try:
         size = os.path.getsize(local)
     except OSError as error:
-        raise Unsupported(f"a file that pandas should open: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if size < settings.small_rows * ROW_BYTES:
         with plain_pandas():
             return DataFrame(base(path, **given))
@@ -154,7 +155,7 @@ class _Layout:
         """
         separator = _separator(given, separator)
         if given.get("usecols") is not None and not isinstance(given.get("index_col"), (str, type(None))):
-            raise Unsupported("usecols and a numbered index_col")
+            raise Unsupported(Refusal.CSV_NUMBERED_INDEX)
         held = Location(path).hold([path])
         compression = compression_of(path)
         preamble = _preamble(path, given)
@@ -167,9 +168,9 @@ class _Layout:
                 rest = {name: value for name, value in given.items() if name not in ("sep", "delimiter")}
                 sample = pd.read_csv(path, **rest, sep=separator, nrows=_SAMPLE_ROWS)
             except Exception as error:
-                raise Unsupported(f"pandas should read this: {error}") from error
+                raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
         if not isinstance(raw.index, pd.RangeIndex) or not len(sample) or isinstance(raw.columns, pd.MultiIndex):
-            raise Unsupported("an index that the header does not name, or no rows")
+            raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
         missing = _missing(given)
         quotes = remembered(("text", path, held.versions, separator), lambda: check_text(path, separator)).quotes
         named: dict[str, Any] = {
@@ -181,7 +182,7 @@ class _Layout:
         if given.get("usecols") is not None:
             named["truncate_ragged_lines"] = True
         if quotes and "" not in missing:
-            raise Unsupported("empty fields that are no missing values")
+            raise Unsupported(Refusal.CSV_EMPTY_FIELDS)
         text = TextScan(path, held.versions, raw.shape[1], options(**named), quotes)
         fields, levels = _fields(raw.columns, sample, given)
         dates = _dates(given.get("parse_dates"), raw.columns, sample, fields, levels)
@@ -235,18 +236,18 @@ class _Layout:
             last = facts.rows % size or size
             unsure = facts.texts < facts.present or absent >= min(size, last, facts.rows)
             if self.low_memory and unsure and not texts_everywhere(self.text, field):
-                raise Unsupported("a column whose type depends on how the file is cut")
+                raise Unsupported(Refusal.CSV_CUT)
         if field in self.levels and column.dtype == BOOL:
-            raise Unsupported("boolean row labels")
+            raise Unsupported(Refusal.CSV_BOOLEAN_LABELS)
         return column
 
     def _date(self, field: int, facts: Facts, sampled: DtypeObj) -> _Column:
         if field in self.wanted:
-            raise Unsupported("a date with a dtype")
+            raise Unsupported(Refusal.CSV_DATE_DTYPE)
         values = self.raw.iloc[:, field]
         form = date_format_of([value for value in values if value not in _NA])
         if str(sampled) != "datetime64[us]" or not dates_everywhere(self.text, field, form):
-            raise Unsupported("dates that are not all written in one ISO form")
+            raise Unsupported(Refusal.DATES_NOT_ISO)
         return _Column(pl.String(), sampled, not facts.complete, form)
 
 
@@ -292,7 +293,7 @@ def _separator(given: dict[str, Any], default: str) -> str:
     if separator is None:
         separator = given.get("delimiter") or ("sep" not in given and default)
     if not isinstance(separator, str) or len(separator) != 1 or ord(separator) > 127 or separator in '"\r\n \\':
-        raise Unsupported(f"fields separated by {separator!r}")
+        raise Unsupported(Refusal.CSV_SEPARATOR, repr(separator))
     return separator
 
 
@@ -303,13 +304,13 @@ def _preamble(path: str, given: dict[str, Any]) -> int:
         header = 0 if given.get("names") is None else None
     for number in (skipped, header):
         if number is not None and (isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0):
-            raise Unsupported("skipped rows or headers of this kind")
+            raise Unsupported(Refusal.PARAMETERS, "header and skiprows")
     lines = int(skipped) + (0 if header is None else int(header) + 1)
     with open_text(path) as file:
         head = file.read(1 << 20)
     first = head.split(b"\n", lines)[:lines]
     if len(first) < lines or any(line.count(b'"') % 2 or not line.strip() for line in first):
-        raise Unsupported("a header of this kind")
+        raise Unsupported(Refusal.CSV_HEADER)
     return lines
 
 
@@ -321,13 +322,13 @@ def _missing(given: dict[str, Any]) -> tuple[str, ...]:
     elif isinstance(extra, str):
         extra = [extra]
     elif not isinstance(extra, (list, tuple, set, frozenset)):
-        raise Unsupported("na_values of this kind")
+        raise Unsupported(Refusal.PARAMETER, "na_values")
     if not all(isinstance(text, str) and not _numeric(text) for text in extra):
-        raise Unsupported("na_values that are numbers")
+        raise Unsupported(Refusal.CSV_MISSING_NUMBERS)
     default = _NA if given.get("keep_default_na", True) else []
     found = {*default, *extra}
     if "" not in found:
-        raise Unsupported("empty fields that are no missing values")
+        raise Unsupported(Refusal.CSV_EMPTY_FIELDS)
     return tuple(sorted(found))
 
 
@@ -342,14 +343,14 @@ def _levels(index: pd.Index) -> list[pd.Index]:
 def _fields(labels: pd.Index, sample: pd.DataFrame, given: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The fields of the sample's columns and index levels."""
     if not labels.is_unique or not sample.columns.is_unique or isinstance(sample.columns, pd.MultiIndex):
-        raise Unsupported("columns of one name")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     fields = labels.get_indexer(sample.columns)
     if (fields < 0).any():
-        raise Unsupported("columns that the header does not name")
+        raise Unsupported(Refusal.CSV_UNNAMED_COLUMNS)
     asked = given.get("index_col")
     if asked is None or asked is False:
         if asked is False or not isinstance(sample.index, pd.RangeIndex):
-            raise Unsupported("an index that the header does not name")
+            raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
         return tuple(map(int, fields)), ()
     keys = list(asked) if isinstance(asked, (list, tuple)) else [asked]
     levels = []
@@ -359,9 +360,9 @@ def _fields(labels: pd.Index, sample: pd.DataFrame, given: dict[str, Any]) -> tu
         elif isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(labels):
             levels.append(key)
         else:
-            raise Unsupported("an index_col of this kind")
+            raise Unsupported(Refusal.PARAMETER, "index_col")
     if len(levels) != sample.index.nlevels or set(levels) & set(fields):
-        raise Unsupported("an index_col of this kind")
+        raise Unsupported(Refusal.PARAMETER, "index_col")
     return tuple(map(int, fields)), tuple(levels)
 
 
@@ -373,14 +374,14 @@ def _dates(
     if asked is True:
         return frozenset(levels)
     if not isinstance(asked, (list, tuple)):
-        raise Unsupported("parse_dates of this kind")
+        raise Unsupported(Refusal.PARAMETER, "parse_dates")
     found = set()
     for key in asked:
         if not isinstance(key, str) or key not in labels:
-            raise Unsupported("parse_dates of this kind")
+            raise Unsupported(Refusal.PARAMETER, "parse_dates")
         found.add(int(labels.get_loc(key)))
     if not found <= {*fields, *levels}:
-        raise Unsupported("dates in a column that is not read")
+        raise Unsupported(Refusal.CSV_DATE_UNREAD)
     return frozenset(found)
 
 
@@ -391,18 +392,18 @@ def _wanted(asked: Any, labels: pd.Index, fields: tuple[int, ...]) -> dict[int, 
         try:
             every: DtypeObj = pd.api.types.pandas_dtype(asked)
         except TypeError as error:
-            raise Unsupported("a dtype that pandas does not know") from error
+            raise Unsupported(Refusal.DTYPE_UNKNOWN) from error
         return {field: every for field in fields}  # noqa: C420 - mypy finds no key type in fromkeys
     if type(asked) is not dict:
-        raise Unsupported("a mapping of dtypes with a default")
+        raise Unsupported(Refusal.CSV_DTYPE_DEFAULT)
     found: dict[int, DtypeObj] = {}
     for label, dtype in asked.items():
         if not isinstance(label, Hashable) or label not in labels:
-            raise Unsupported("a dtype for a column that is not there")
+            raise Unsupported(Refusal.CSV_DTYPE_COLUMN)
         try:
             found[int(labels.get_loc(label))] = pd.api.types.pandas_dtype(dtype)
         except TypeError as error:
-            raise Unsupported("a dtype that pandas does not know") from error
+            raise Unsupported(Refusal.DTYPE_UNKNOWN) from error
     return {field: dtype for field, dtype in found.items() if field in fields}
 
 
@@ -416,7 +417,7 @@ def _guess(dtype: DtypeObj) -> str:
 def _inferred(facts: Facts) -> _Column | None:
     """The column that pandas infers, if it is not one of text."""
     if facts.odd:
-        raise Unsupported("numbers that the kernel reads otherwise")
+        raise Unsupported(Refusal.CSV_NUMBERS)
     if facts.numbers == facts.present:
         if facts.integers == facts.present and facts.complete:
             return _Column(pl.Int64(), INT64, False)
@@ -424,7 +425,7 @@ def _inferred(facts: Facts) -> _Column | None:
     if facts.booleans == facts.present:
         if facts.complete:
             return _Column(pl.String(), BOOL, False)
-        raise Unsupported("booleans with missing values")
+        raise Unsupported(Refusal.MISSING_BOOLEANS)
     return None
 
 
@@ -433,19 +434,19 @@ def _as_asked(dtype: DtypeObj, facts: Facts) -> _Column:
     if isinstance(dtype, pd.StringDtype):
         return _Column(pl.String(), dtype, not facts.complete)
     if facts.odd:
-        raise Unsupported("numbers that the kernel reads otherwise")
+        raise Unsupported(Refusal.CSV_NUMBERS)
     masked = isinstance(dtype, pd.api.extensions.ExtensionDtype)
     plain = getattr(dtype, "numpy_dtype", dtype)
     if not isinstance(plain, np.dtype) or isinstance(dtype, pd.ArrowDtype):
-        raise Unsupported(f"text as {dtype}")
+        raise Unsupported(Refusal.CSV_DTYPE, dtype)
     if plain.kind in "iu":
         bounds = np.iinfo(plain)
         inside = facts.low is None or (facts.low >= bounds.min and (facts.high or 0) <= bounds.max)
         if facts.integers != facts.present or not inside or not (facts.complete or masked):
-            raise Unsupported(f"text that is not all {dtype}: pandas words the error")
+            raise Unsupported(Refusal.NUMBERS_TEXT, dtype)
         return _Column(pl.Int64(), dtype, not facts.complete)
     if plain.kind == "f" and facts.numbers == facts.present:
         return _Column(pl.Float64(), dtype, not facts.complete)
     if plain.kind == "b" and facts.booleans == facts.present and (facts.complete or masked):
         return _Column(pl.String(), dtype, not facts.complete)
-    raise Unsupported(f"text as {dtype}")
+    raise Unsupported(Refusal.CSV_DTYPE, dtype)

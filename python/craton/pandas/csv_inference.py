@@ -17,6 +17,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.kernel.run import run_all
 from craton.pandas.remembered import remembered
+from craton.refusals import Refusal
 
 _BOOLEANS = ["True", "true", "TRUE", "False", "false", "FALSE"]
 #: In whatever case, as pandas takes them.
@@ -126,7 +127,7 @@ def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:
     try:
         return run_all([frame], expected_rows=1 << 20, describe=lambda: what)[0]
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise Unsupported(f"a file that pandas should read: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
 
 
 def facts_of(scan: TextScan, fields: Sequence[int], guesses: Sequence[str]) -> tuple[dict[int, Facts], bool]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from craton.errors import Unsupported
+from craton.refusals import Refusal
 
 _BLOCK = 4 << 20
 _BLANK = re.compile(rb"\n[ \t\r]*\n")
@@ -65,12 +66,12 @@ def check_blank_lines(path: str) -> None:
         while block := file.read(_BLOCK):
             data = tail + block
             if pattern.search(data):
-                raise Unsupported("blank lines")
+                raise Unsupported(Refusal.CSV_BLANK_LINES)
             cut = data.rfind(b"\n")
             tail = data[cut:] if cut >= 0 else b"\n" + data[-1:]
             pattern = _BLANK
     if tail[1:] and not tail.strip():
-        raise Unsupported("blank lines")
+        raise Unsupported(Refusal.CSV_BLANK_LINES)
 
 
 def open_text(path: str) -> Any:
@@ -80,7 +81,7 @@ def open_text(path: str) -> Any:
     try:
         return pa.input_stream(path, compression=compression_of(path))
     except (OSError, pa.ArrowException) as error:
-        raise Unsupported(f"a file that pandas should open: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
 
 
 def compression_of(path: str) -> str | None:
@@ -96,7 +97,7 @@ def compression_of(path: str) -> str | None:
         if name.endswith(suffix):
             return method
     if name.endswith((".bz2", ".zip", ".xz", ".tar", ".tgz", ".tbz", ".tar.gz", ".tar.bz2", ".tar.xz")):
-        raise Unsupported("a compression that the kernel does not read")
+        raise Unsupported(Refusal.FILE_COMPRESSION)
     return None
 
 
@@ -120,9 +121,9 @@ class _Check:
             if not block.isascii() or self._decoder.getstate()[0]:
                 self._decoder.decode(block)
         except UnicodeDecodeError as error:
-            raise Unsupported("text that is not UTF-8: pandas words the error") from error
+            raise Unsupported(Refusal.CSV_NOT_UTF8) from error
         if b"\0" in block:
-            raise Unsupported("NUL characters")
+            raise Unsupported(Refusal.CSV_NUL)
         if b"\r" in block or self._before == _RETURN:
             self._returns(block)
         if self._open and block:
@@ -134,22 +135,22 @@ class _Check:
     def finish(self) -> None:
         """Look at the end."""
         if self._decoder.getstate()[0]:
-            raise Unsupported("text that ends within a character")
+            raise Unsupported(Refusal.CSV_CUT_CHARACTER)
         if self.quotes % 2:
-            raise Unsupported("a quoted field that does not end")
+            raise Unsupported(Refusal.CSV_OPEN_QUOTE)
         if self._before == _RETURN:
-            raise Unsupported("bare carriage returns")
+            raise Unsupported(Refusal.CSV_CARRIAGE_RETURNS)
 
     def _returns(self, block: bytes) -> None:
         first = 1 if self._before == _RETURN and block[:1] == b"\n" else 0
         held = 1 if block.endswith(b"\r") else 0
         if (self._before == _RETURN and not first) or block.count(b"\r") - held != block.count(b"\r\n"):
-            raise Unsupported("bare carriage returns")
+            raise Unsupported(Refusal.CSV_CARRIAGE_RETURNS)
 
     def _follows(self, byte: int) -> None:
         self._open = False
         if byte not in (self._separator, _NEWLINE, _RETURN, _QUOTE):
-            raise Unsupported("text behind a closing quote")
+            raise Unsupported(Refusal.CSV_BEHIND_QUOTE)
 
     def _placed(self, data: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
         """An opening quote begins a field, a closing one ends it, or both are one escaped quote."""
@@ -158,12 +159,12 @@ class _Check:
         before = np.where(opening > 0, data[opening - 1], self._before)
         begins = (before == self._separator) | (before == _NEWLINE) | (before == _QUOTE)
         if not begins.all():
-            raise Unsupported("quotes within a field")
+            raise Unsupported(Refusal.CSV_QUOTE_INSIDE)
         inner = closing[closing + 1 < len(data)]
         after = data[inner + 1]
         ends = (after == self._separator) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
         if not ends.all():
-            raise Unsupported("text behind a closing quote")
+            raise Unsupported(Refusal.CSV_BEHIND_QUOTE)
         self._open = len(inner) < len(closing)
         self.quotes += len(found)
 

@@ -21,16 +21,18 @@ from pandas.core.indexes.accessors import (
 )
 
 from craton.errors import Unsupported
-from craton.pandas.accessors import LazyAccessor, document, empty_series, member, member_property
+from craton.pandas import stand_ins
+from craton.pandas.accessors import LazyAccessor, member, member_property
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.inherit import counterpart
 from craton.pandas.lazy import lazy
-from craton.pandas.native import stays_in_pandas
+from craton.pandas.native import Native, stays_in_pandas
 from craton.pandas.questions import tried
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr
+from craton.refusals import Refusal
 
 _PARTS = {
     "year": "year",
@@ -73,12 +75,9 @@ _SPECIAL: dict[str, Callable[..., Any]] = {}
 
 
 def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
-    try:
-        result = read(empty_series(dtype).dt)
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+    result = stand_ins.ask(read, stand_ins.column(dtype).dt, warned=True)
     if not isinstance(result, pd.Series) or result.dtype == object:
-        raise Unsupported("a result of Python objects")
+        raise Unsupported(Refusal.OBJECT_RESULT)
     physical(result.dtype)
     return result.dtype  # type: ignore[no-any-return]
 
@@ -97,9 +96,9 @@ def _property(name: str) -> Callable[[Any], Any]:
     def run(self: Any) -> Any:
         held, value = self._held
         if not value.definite:
-            raise Unsupported("a column whose dtype depends on the data")
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
         if name in _CONSTANTS:
-            return getattr(empty_series(value.dtype).dt, name)
+            return getattr(stand_ins.column(value.dtype).dt, name)
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
         return self._series_of(held, _part(name, held, value, dtype))
 
@@ -121,17 +120,17 @@ def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
     if name in _FLAGS:
         expr = batched("attribute", f"dt.{name}", [value], dtype).expr
         return Value(expr, dtype, nulls=False)
-    raise Unsupported("not native")
+    raise Unsupported(Refusal.METHOD)
 
 
 def _method(name: str) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         held, value = self._held
         if not value.definite:
-            raise Unsupported("a column whose dtype depends on the data")
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
         for item in (*args, *kwargs.values()):
             if not isinstance(item, (str, int, bool, float, type(None))):
-                raise Unsupported(f"an argument of type {type(item).__name__}")
+                raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
         dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
         result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
         if _may_fail(name, value.dtype, dtype):
@@ -158,17 +157,13 @@ def _may_fail(name: str, source: DtypeObj, target: DtypeObj) -> bool:
 def _isocalendar(self: Any) -> Any:
     held, value = self._held
     if not value.definite or family(value.dtype) != "numpy":
-        raise Unsupported(f"the ISO calendar of {value.dtype}")
-    frame = empty_series(value.dtype).dt.isocalendar()
+        raise Unsupported(Refusal.OPERATION, f"the ISO calendar of {value.dtype}")
+    frame = stand_ins.column(value.dtype).dt.isocalendar()
     values = []
     for position, dtype in enumerate(frame.dtypes):
         result = batched("method", "dt.isocalendar", [value], dtype, (COLUMN,), pick=position)
         values.append(Value(result.expr, dtype, nulls=value.nulls))
     return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), None)
-
-
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
 
 
 class DatetimeMembers(LazyAccessor, DatetimeProperties):
@@ -201,10 +196,10 @@ def _fill(cls: Any, base: type) -> None:
             seen.add(name)
             if isinstance(original, property):
                 function: Any = _property(name)
-                setattr(cls, name, member_property("dt", name, function, original.__doc__))
+                setattr(cls, name, member_property("dt", name, function, base))
             elif callable(original):
-                function = _SPECIAL.get(name) or (_method(name) if name in _BATCHED_METHODS else _refuse)
-                setattr(cls, name, document(member("dt", name, function), original))
+                function = _SPECIAL.get(name) or (_method(name) if name in _BATCHED_METHODS else None)
+                setattr(cls, name, member("dt", name, function, original))
 
 
 _fill(DatetimeMembers, DatetimeProperties)
@@ -229,6 +224,7 @@ class DatetimeAccessor(Accessor):
 
     def __init__(self) -> None:
         super().__init__("dt", CombinedDatetimelikeProperties)
+        self.__craton_native__ = Native("Series.dt", CombinedDatetimelikeProperties, DatetimeMembers)
 
     def __get__(self, obj: Any, cls: Any) -> Any:
         if obj is None:
@@ -243,5 +239,5 @@ class DatetimeAccessor(Accessor):
         if isinstance(dtype, pd.ArrowDtype) and dtype.kind in "mM":
             return ArrowMembers(obj)
         if not isinstance(dtype, (pd.ArrowDtype, pd.CategoricalDtype, pd.PeriodDtype)):
-            CombinedDatetimelikeProperties(empty_series(dtype))  # raises pandas' error
+            CombinedDatetimelikeProperties(stand_ins.column(dtype))  # raises pandas' error
         return counted(CombinedDatetimelikeProperties(obj))

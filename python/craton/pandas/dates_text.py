@@ -11,6 +11,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.csv_inference import collect
 from craton.pandas.remembered import remembered
+from craton.refusals import Refusal
 
 _SHAPES = {
     "date": r"[12]\d{3}-\d{2}-\d{2}",
@@ -59,7 +60,7 @@ def date_format_of(values: Sequence[str]) -> str:
         for form, shape in _SHAPES.items():
             if re.fullmatch(shape, values[0], re.ASCII):
                 return form
-    raise Unsupported("dates that are not in an ISO form")
+    raise Unsupported(Refusal.DATES_NOT_ISO)
 
 
 def dates_everywhere(scan: Texts, field: Any, form: str) -> bool:

@@ -9,6 +9,7 @@ from pandas.api.extensions import no_default
 
 from craton.callers import user_frame
 from craton.errors import Unsupported
+from craton.refusals import Refusal
 
 
 def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
@@ -25,7 +26,7 @@ def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
     if given is no_default:
         return False
     if not isinstance(given, bool):
-        raise Unsupported(f"inplace={given!r}")
+        raise Unsupported(Refusal.PARAMETER, f"inplace={given!r}")
     _warned(obj._check_inplace_deprecation, given, method)
     return given
 

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton.errors import Unsupported
+from craton.refusals import Refusal
 
 DtypeObj: TypeAlias = np.dtype[Any] | pd.api.extensions.ExtensionDtype
 
@@ -57,26 +58,26 @@ def physical(dtype: DtypeObj) -> pl.DataType:
             if unit in ("s", "ms", "us", "ns"):
                 kind = pl.Datetime if dtype.kind == "M" else pl.Duration
                 return kind("ms" if unit == "s" else unit)  # type: ignore[arg-type]
-        raise Unsupported(f"dtype {dtype} has no physical form")
+        raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, dtype)
     if isinstance(dtype, pd.DatetimeTZDtype):
         zone = getattr(dtype.tz, "key", None) or getattr(dtype.tz, "zone", None)
         if zone is None and str(dtype.tz) == "UTC":
             zone = "UTC"
         if zone is None:
-            raise Unsupported(f"time zone {dtype.tz!r} has no name")
+            raise Unsupported(Refusal.ZONE_WITHOUT_NAME, repr(dtype.tz))
         return pl.Datetime("ms" if dtype.unit == "s" else dtype.unit, zone)  # type: ignore[arg-type]
     if isinstance(dtype, pd.StringDtype):
         return pl.String()
     if isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is None:
-            raise Unsupported("a categorical dtype without categories")
+            raise Unsupported(Refusal.CATEGORIES_MISSING)
         return pl.Int32()
     if isinstance(dtype, pd.ArrowDtype):
         return _from_arrow(dtype.pyarrow_dtype)
     masked = getattr(dtype, "numpy_dtype", None)
     if isinstance(masked, np.dtype) and masked.name in _NUMPY:
         return _NUMPY[masked.name]
-    raise Unsupported(f"dtype {dtype} has no physical form")
+    raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, dtype)
 
 
 def _from_arrow(kind: pa.DataType) -> pl.DataType:
@@ -96,11 +97,11 @@ def _from_arrow(kind: pa.DataType) -> pl.DataType:
         or pa.types.is_duration(kind)
     ):
         if pa.types.is_timestamp(kind) and kind.tz is not None and kind.tz[:1] in "+-":
-            raise Unsupported(f"time zone {kind.tz!r} has no name")
+            raise Unsupported(Refusal.ZONE_WITHOUT_NAME, repr(kind.tz))
         series = pl.from_arrow(pa.array([], type=kind))
         assert isinstance(series, pl.Series)
         return series.dtype
-    raise Unsupported(f"Arrow type {kind} has no physical form")
+    raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, kind)
 
 
 @lru_cache(maxsize=512)
@@ -179,4 +180,4 @@ def number(dtype: DtypeObj) -> np.dtype[Any]:
         inner = getattr(dtype, "numpy_dtype", None)
         if isinstance(inner, np.dtype) and inner.kind in "biuf":
             return inner
-    raise Unsupported(f"{dtype} holds no numbers")
+    raise Unsupported(Refusal.DTYPE_WITHOUT_NUMBERS, dtype)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
-import warnings
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,12 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
+from craton.refusals import Refusal
 
 ARITHMETIC = {
     "add": operator.add,
@@ -49,38 +49,6 @@ _OPERATORS = ARITHMETIC | COMPARISON | LOGIC
 _FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
 
-class _Typed:
-    """A stand-in for a column in :func:`probe`; hashable."""
-
-
-@lru_cache(maxsize=4096)
-def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) -> DtypeObj:
-    operands = [
-        pd.Series([], dtype=item[1]) if isinstance(item, tuple) and item[0] is _Typed else item
-        for item in (left, right)
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        if name not in ARITHMETIC or name == "pow":  # what pandas refuses value by value
-            _OPERATORS[name](*(one_row(item.dtype) if isinstance(item, pd.Series) else item for item in operands))
-        return _OPERATORS[name](*operands).dtype  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=512)
-def one_row(dtype: DtypeObj) -> pd.Series:
-    """A column of one row, a value that is not missing if the dtype has an obvious one.
-
-    pandas does some things to no rows that it refuses to do to any.
-    """
-    if isinstance(dtype, pd.CategoricalDtype):
-        categories = dtype.categories
-        code = 0 if categories is not None and len(categories) else -1
-        return pd.Series(pd.Categorical.from_codes([code], dtype=dtype))
-    kind = kind_of(dtype)
-    value = "a" if kind == "T" else {"b": True, "i": 1, "u": 1, "f": 1.0, "M": 0, "m": 0}.get(kind)
-    return pd.Series([value], dtype=dtype)
-
-
 def probe(name: str, left: Any, right: Any) -> DtypeObj:
     """The dtype that pandas gives to ``left <name> right``, each a :class:`Value` or a scalar.
 
@@ -89,16 +57,16 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
     Unsupported
         If pandas would raise or warn: then pandas itself should.
     """
-    keys = [(_Typed, item.dtype) if isinstance(item, Value) else item for item in (left, right)]
-    try:
-        return _probe(name, keys[0], keys[1], unit_and_type(left), unit_and_type(right))
-    except Exception as error:
-        raise Unsupported(f"{name}: {error}") from error
+    operands = (left, right)
+    keys = [(isinstance(item, Value), item.dtype if isinstance(item, Value) else item) for item in operands]
 
+    def call() -> DtypeObj:
+        if name not in ARITHMETIC or name == "pow":  # what pandas refuses value by value
+            _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
+        result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
+        return result.dtype  # type: ignore[no-any-return]
 
-def unit_and_type(operand: Any) -> Any:
-    """What tells scalars that are equal apart in a cache: they may give different dtypes."""
-    return type(operand), getattr(operand, "unit", None), getattr(operand, "dtype", None)
+    return stand_ins.asked("operator", (name, keys), call, name)  # type: ignore[no-any-return]
 
 
 def is_na(scalar: Any) -> bool:
@@ -116,7 +84,7 @@ def literal(scalar: Any, like: Value) -> Value:
     """
     kind = kind_of(like.dtype)
     if is_na(scalar):
-        raise Unsupported("a missing value as operand")
+        raise Unsupported(Refusal.MISSING_OPERAND)
     if isinstance(scalar, np.timedelta64):
         if kind in "mM":
             return timedelta(scalar)
@@ -126,30 +94,30 @@ def literal(scalar: Any, like: Value) -> Value:
         return Value(Literal(str(scalar), pl.String()), like.dtype, nulls=False)
     elif kind == "M" and isinstance(scalar, (str, dt.datetime, np.datetime64)):
         if isinstance(scalar, str) and family(like.dtype) == "arrow":
-            raise Unsupported("a string beside Arrow's points in time")
+            raise Unsupported(Refusal.TEXT_BESIDE_ARROW_TIMES)
         return timestamp(scalar, like)
     elif (kind in "mM" and isinstance(scalar, dt.timedelta)) or (kind == "m" and isinstance(scalar, str)):
         return timedelta(scalar)
-    raise Unsupported(f"an operand of type {type(scalar).__name__} beside {like.dtype}")
+    raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {like.dtype}")
 
 
 def _number(scalar: Any, like: Value) -> Value:
     column = number(like.dtype)
     if isinstance(scalar, (bool, np.bool_)):
         if column.kind != "b" and family(like.dtype) != "numpy":
-            raise Unsupported("a bool beside numbers")
+            raise Unsupported(Refusal.BOOL_BESIDE_NUMBERS)
         return Value(Literal(bool(scalar), pl.Boolean()), BOOL, nulls=False)
     if isinstance(scalar, np.generic):
         dtype = scalar.dtype
         if dtype.name == "float16" or dtype.name == "longdouble":
-            raise Unsupported(f"an operand of dtype {dtype}")
+            raise Unsupported(Refusal.OPERAND_DTYPE, dtype)
         value = float(scalar) if dtype.kind == "f" else int(scalar)
         return Value(Literal(value, physical(dtype)), dtype, nulls=False)
     if isinstance(scalar, int):
         if column.kind in "iu" and np.iinfo(column).min <= scalar <= np.iinfo(column).max:
             return Value(Literal(scalar, physical(column)), column, nulls=False)
         if not -(2**63) <= scalar < 2**63:
-            raise Unsupported("an integer of over 64 bits")
+            raise Unsupported(Refusal.LARGE_INTEGER)
         if column.kind == "f":
             return Value(Literal(float(column.type(scalar)), physical(column)), column, nulls=False)
         return Value(Literal(scalar, pl.Int64()), np.dtype("int64"), nulls=False)
@@ -166,20 +134,20 @@ def timestamp(scalar: Any, like: Value) -> Value:
         if isinstance(scalar, str) and zone is not None:
             stamp = stamp.tz_localize(zone) if stamp.tz is None else stamp.tz_convert(zone)
     except (ValueError, TypeError, OverflowError) as error:
-        raise Unsupported(f"no point in time: {error}") from error
+        raise Unsupported(Refusal.NO_POINT_IN_TIME, error) from error
     kind = like.physical
     if not isinstance(kind, pl.Datetime):
-        raise Unsupported("a point in time beside days")
+        raise Unsupported(Refusal.POINT_BESIDE_DAYS)
     physical_zone = getattr(kind, "time_zone", None)
     if stamp is pd.NaT or (stamp.tz is None) != (physical_zone is None):
-        raise Unsupported("NaT, or a timestamp with another kind of time zone")
+        raise Unsupported(Refusal.ZONES_DIFFER)
     unit = kind.time_unit
     if (unit != "ns" and stamp.nanosecond) or (unit == "ms" and stamp.microsecond % 1000):
-        raise Unsupported("a timestamp that is finer than the column")
+        raise Unsupported(Refusal.FINER_TIMESTAMP)
     try:
         stamp.as_unit(unit)
     except pd.errors.OutOfBoundsDatetime as error:
-        raise Unsupported("a timestamp outside the column's range") from error
+        raise Unsupported(Refusal.TIMESTAMP_OUT_OF_RANGE) from error
     if physical_zone is not None:
         stamp = stamp.tz_convert(physical_zone)
     dtype = like.dtype if isinstance(like.dtype, pd.ArrowDtype) else stamp_dtype(unit, zone)
@@ -196,9 +164,9 @@ def timedelta(scalar: Any) -> Value:
     try:
         span = pd.Timedelta(scalar)
     except (ValueError, TypeError, OverflowError) as error:
-        raise Unsupported(f"no span of time: {error}") from error
+        raise Unsupported(Refusal.NO_SPAN_OF_TIME, error) from error
     if span is pd.NaT:
-        raise Unsupported("a missing value as operand")
+        raise Unsupported(Refusal.MISSING_OPERAND)
     unit: Any = "ms" if span.unit == "s" else span.unit
     return Value(Literal(span, pl.Duration(unit)), np.dtype(f"m8[{span.unit}]"), nulls=False)
 
@@ -224,11 +192,11 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
 
     for item in (left, right):
         if isinstance(item, Value) and family(item.dtype) == "object":
-            raise Unsupported(f"{name} on {item.dtype}, whose values a plan does not compute with")
+            raise Unsupported(Refusal.OPERATION, f"{name} on {item.dtype}, whose values a plan does not compute with")
         if isinstance(item, pd.offsets.BaseOffset) and name not in ("add", "sub"):
-            raise Unsupported(f"{name} with a calendar step")
+            raise Unsupported(Refusal.OPERATION, f"{name} with a calendar step")
         if name in LOGIC and not isinstance(item, Value) and not _logical(item):
-            raise Unsupported(f"{name} with a {type(item).__name__}")
+            raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
@@ -307,7 +275,7 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
     _same_side(columns, dtype)
     for item in columns:
         if not item.definite and item.dtype == BOOL:
-            raise Unsupported("a column whose dtype depends on the data")
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
     left_nan, right_nan = may_be_nan(left), may_be_nan(right)
     left, right = _comparable(left, right)
     if family(dtype) == "masked":
@@ -323,7 +291,7 @@ def compare(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
     else:
         guarded, checked = left_nan and right_nan, left
     if guarded and nulls and dtype != BOOL and len(columns) == 2:
-        raise Unsupported("a comparison where both NaN and missing values count")
+        raise Unsupported(Refusal.NAN_AND_MISSING)
     if guarded and name == "ne":
         expr = Call("or", (expr, Call("is_nan", (checked.expr,), pl.Boolean())), pl.Boolean())
     elif guarded:
@@ -339,7 +307,7 @@ def _same_side(columns: list[Value], dtype: DtypeObj) -> None:
     families = {family(column.dtype) for column in columns}
     if len(families) == 1 or (families == {"numpy", "masked"} and family(dtype) == "masked"):
         return
-    raise Unsupported(f"{' and '.join(str(column.dtype) for column in columns)} side by side")
+    raise Unsupported(Refusal.OPERANDS_SIDE_BY_SIDE, " and ".join(str(column.dtype) for column in columns))
 
 
 def may_be_nan(value: Value) -> bool:
@@ -355,11 +323,11 @@ def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
     if kinds <= set("biuf"):
         one, other = number(left.dtype), number(right.dtype)
         if (one.kind == "b") != (other.kind == "b") and "numpy" not in (family(left.dtype), family(right.dtype)):
-            raise Unsupported("a comparison of booleans with numbers")
+            raise Unsupported(Refusal.BOOLEANS_COMPARED_WITH_NUMBERS)
         if one == other:
             return left, right
         if {one.kind, other.kind} == {"i", "u"} and "uint64" in (one.name, other.name):
-            raise Unsupported("a comparison of uint64 with signed integers")
+            raise Unsupported(Refusal.UNSIGNED_COMPARED_WITH_SIGNED)
         if isinstance(right.expr, Literal) and one.kind in "iu" and other.kind in "iu":
             return left, right
         common = np.result_type(one, other)
@@ -370,8 +338,8 @@ def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
         first, second = left.physical, right.physical
         if first == second or isinstance(right.expr, Literal):
             return left, right
-        raise Unsupported(f"comparison of {left.dtype} and {right.dtype}")
-    raise Unsupported(f"comparison of {left.dtype} and {right.dtype}")
+        raise Unsupported(Refusal.COMPARISON, f"{left.dtype} and {right.dtype}")
+    raise Unsupported(Refusal.COMPARISON, f"{left.dtype} and {right.dtype}")
 
 
 def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
@@ -388,16 +356,16 @@ def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
 def _compare_categories(name: str, left: Value, right: Any, dtype: DtypeObj) -> Value:
     kind = left.dtype
     if not isinstance(kind, pd.CategoricalDtype) or isinstance(right, Value) or dtype != BOOL:
-        raise Unsupported("comparison of categoricals")
+        raise Unsupported(Refusal.CATEGORICAL_COMPARISON)
     assert kind.categories is not None
     if is_na(right):
-        raise Unsupported("a missing value as operand")
+        raise Unsupported(Refusal.MISSING_OPERAND)
     try:
         code = kind.categories.get_loc(right)
     except (KeyError, TypeError):
         code = -1
     if not isinstance(code, int) or (code < 0 and name not in ("eq", "ne")):
-        raise Unsupported("comparison of a categorical with something that is no category")
+        raise Unsupported(Refusal.NO_CATEGORY)
     expr: Expr = Call(name, (left.expr, Literal(code, pl.Int32())), pl.Boolean())
     if left.nulls:
         expr = Call("fill_null", (expr, Literal(name == "ne", pl.Boolean())), pl.Boolean())
@@ -417,11 +385,11 @@ def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     for item in (left, right):
         if isinstance(item, Value):
             if not item.definite or kind_of(item.dtype) != "b" or (family(item.dtype) == "numpy" and item.nulls):
-                raise Unsupported(f"{name} of {item.dtype}")
+                raise Unsupported(Refusal.OPERATION, f"{name} of {item.dtype}")
         elif not isinstance(item, (bool, np.bool_)) and (item is not pd.NA or dtype == BOOL):
-            raise Unsupported(f"{name} with a {type(item).__name__}")
+            raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
     if kind_of(dtype) != "b":
-        raise Unsupported(f"{name} to {dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} to {dtype}")
     sides = [
         item if isinstance(item, Value) else Value(Literal(None if item is pd.NA else bool(item), pl.Boolean()), BOOL)
         for item in (left, right)
@@ -434,7 +402,7 @@ def _logic(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
 def invert(value: Value) -> Value:
     """``~value`` for a boolean column."""
     if not value.definite or kind_of(value.dtype) != "b" or (value.dtype == BOOL and value.nulls):
-        raise Unsupported(f"inversion of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"inversion of {value.dtype}")
     return Value(Call("not", (value.expr,), pl.Boolean()), value.dtype, nulls=value.nulls)
 
 

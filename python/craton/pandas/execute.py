@@ -25,6 +25,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
 from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
 
 
 def materialise(view: View) -> tuple[list[Array], pd.Index]:
@@ -299,7 +300,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
         if _tells_nan(array):
-            raise Unsupported("NaN that is not missing in a nullable dtype")
+            raise Unsupported(Refusal.NAN_NOT_MISSING)
         own = i >= len(levels) or spec.kind != "labels"
         column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
         series.append(column)

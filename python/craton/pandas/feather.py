@@ -15,7 +15,7 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.ipc_footer import Malformed, counts
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
-from craton.pandas.native import reader
+from craton.pandas.native import names_files, native_function
 from craton.pandas.stored import (
     categorical_value,
     physical_schema,
@@ -27,16 +27,17 @@ from craton.pandas.stored import (
 from craton.pandas.view import Value
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
+from craton.refusals import Refusal
 
 
-@reader(pd.read_feather)
+@native_function(pd.read_feather, elsewhere=names_files)
 def read_feather(
     path: Any, columns: Any = None, use_threads: Any = True, storage_options: Any = None, dtype_backend: Any = None
 ) -> Any:
     """See :func:`pandas.read_feather`."""
     location = locate(path, storage_options)
     if not isinstance(location.path, str):
-        raise Unsupported("a list of files")
+        raise Unsupported(Refusal.FILE_LIST)
     named = {} if dtype_backend in (None, pd.api.extensions.no_default) else {"dtype_backend": dtype_backend}
     held = location.hold([location.path])
     schema, rows, nulls = _metadata(location)
@@ -105,9 +106,9 @@ def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
     except Unsupported:
         raise
     except (OSError, pa.ArrowException, Malformed) as error:
-        raise Unsupported(f"a file that pandas should open: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if len(set(schema.names)) != len(schema.names):
-        raise Unsupported("columns of one name")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     return schema, rows, dict(zip(schema.names, nulls, strict=True))
 
 
@@ -117,7 +118,7 @@ def _dictionary(base: Scan, name: str, location: Location, schema: pa.Schema, mi
         options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name)])
         reader = pa.ipc.open_file(file, options=options)
         if not reader.num_record_batches:
-            raise Unsupported("a dictionary without rows")
+            raise Unsupported(Refusal.FILE_DICTIONARY)
         first = reader.get_batch(0).column(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

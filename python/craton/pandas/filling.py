@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
-from craton.pandas.elementwise import binary, is_na, literal, unit_and_type
+from craton.pandas.elementwise import binary, is_na, literal
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
-
-
-@lru_cache(maxsize=1024)
-def _holds(dtype: DtypeObj, scalar: Any, kind: Any) -> bool:
-    sample = pd.Series([0], dtype=dtype) if kind_of(dtype) in "biufmM" else pd.Series([None], dtype=dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return bool(sample.where(np.array([False]), scalar).dtype == dtype)
+from craton.refusals import Refusal
 
 
 def holds(dtype: DtypeObj, scalar: Any) -> bool:
     """Whether a column of the dtype can hold a scalar without becoming another dtype."""
-    kind = unit_and_type(scalar)
+
+    def call() -> bool:
+        return bool(stand_ins.column(dtype, 1).where(np.array([False]), scalar).dtype == dtype)
+
     try:
-        return _holds(dtype, scalar, kind)
-    except Exception:  # whatever pandas raises, pandas shall raise
+        return is_scalar(scalar) and stand_ins.asked("holds", (dtype, scalar), call)
+    except Unsupported:  # whatever pandas raises, pandas shall raise
         return False
 
 
@@ -44,7 +40,7 @@ def constant(scalar: Any, like: Value) -> Value:
         If the column can't hold it as it is.
     """
     if not holds(like.dtype, scalar):
-        raise Unsupported(f"a value of type {type(scalar).__name__} in a column of {like.dtype}")
+        raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
     if is_na(scalar):
         return Value(Literal(None, like.physical), like.dtype)
     if isinstance(like.dtype, pd.CategoricalDtype):
@@ -58,25 +54,25 @@ def constant(scalar: Any, like: Value) -> Value:
         return Value(Literal(value, like.physical), like.dtype, nulls=False)
     if isinstance(found.expr, Literal) and kind_of(like.dtype) in "mM":
         return Value(Literal(found.expr.value, like.physical), like.dtype, nulls=False)
-    raise Unsupported(f"a value of type {type(scalar).__name__} in a column of {like.dtype}")
+    raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
 
 
 def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
     """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base)."""
     if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
-        raise Unsupported("a column or mask whose dtype depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     if mask.nulls:
         # A missing condition does not hold, for ``where`` and for ``mask``.
         mask = Value(Call("fill_null", (mask.expr, Literal(False, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
     if isinstance(other, Value):
         if not other.definite or other.dtype != value.dtype:
-            raise Unsupported(f"{other.dtype} in a column of {value.dtype}")
+            raise Unsupported(Refusal.DTYPE_IN_COLUMN, f"{other.dtype} in a column of {value.dtype}")
         filler = other
     elif is_na(other) and with_missing(value.dtype) != value.dtype:
         if other is not np.nan:
-            raise Unsupported("a missing value other than NaN")
+            raise Unsupported(Refusal.MISSING_NOT_NAN)
         if value.dtype == BOOL:
-            raise Unsupported("missing values in a boolean column")
+            raise Unsupported(Refusal.MISSING_BOOLEANS)
         expr = Call("when", (mask.expr, value.expr, Literal(None, value.physical)), value.physical)
         return Value(expr, value.dtype, nulls=True, source=(build.project(held.base, (("value", expr),)), "value"))
     else:
@@ -88,14 +84,14 @@ def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
 def filled(value: Value, scalar: Any) -> Value:
     """``fillna`` with a scalar."""
     if is_na(scalar):
-        raise Unsupported("filling with a missing value")
+        raise Unsupported(Refusal.FILLING_WITH_MISSING)
     if not value.nulls and not value.nans and isinstance(value.dtype, np.dtype) and value.dtype.kind in "biu":
         return value
     filler = constant(scalar, value)
     if not value.nulls and not value.nans:
         return value
     if value.dtype == BOOL or (isinstance(value.dtype, np.dtype) and value.dtype == object):
-        raise Unsupported(f"filling of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype}")
     expr: Expr = value.expr
     if value.nans:
         expr = Call("fill_nan", (expr, filler.expr), value.physical)
@@ -109,7 +105,7 @@ def filled_with(value: Value, other: Value) -> Value:
     if not value.nulls and not value.nans:
         return value
     if not value.definite or not other.definite or value.dtype != other.dtype or family(value.dtype) == "object":
-        raise Unsupported(f"filling of {value.dtype} with {other.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype} with {other.dtype}")
     expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
     return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
 
@@ -117,7 +113,7 @@ def filled_with(value: Value, other: Value) -> Value:
 def clipped(value: Value, lower: Any, upper: Any) -> Value:
     """``clip`` between scalars; ``None`` is no bound."""
     if not value.definite or kind_of(value.dtype) not in "iufM" or family(value.dtype) not in ("numpy", "masked"):
-        raise Unsupported(f"clip of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"clip of {value.dtype}")
     limits = {}
     for bound, name in ((lower, "lt"), (upper, "gt")):
         if bound is not None:

@@ -14,6 +14,7 @@ from craton.errors import Unsupported
 from craton.lower.held import Version, settled_version
 from craton.pandas.remembered import remembered
 from craton.plan.size import TEXT_BYTES
+from craton.refusals import Refusal
 
 #: Bytes of a view of text.
 _VIEW = 16
@@ -58,7 +59,7 @@ def local_footer(path: str) -> Footer:
         ("footer", os.path.abspath(path), version), lambda: replace(Footer.of(pq.read_metadata(path)), version=version)
     )
     if settled_version(path) != version:
-        raise Unsupported("a file that changes while it is opened")
+        raise Unsupported(Refusal.FILE_LOST)
     return footer
 
 

@@ -15,7 +15,7 @@ from craton.pandas.frame_facts import FrameFacts
 from craton.pandas.grouping import FrameGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators, FrameOperators
+from craton.pandas.operators import FrameOperators
 from craton.pandas.persisting import Persisting
 from craton.pandas.printing import FramePrinting
 from craton.pandas.reductions import FrameReductions
@@ -41,7 +41,6 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
     FrameSinks,
     Persisting,
     FrameOperators,
-    BinaryOperators,
     Ufuncs,
     pd.DataFrame,
     metaclass=Counterpart,

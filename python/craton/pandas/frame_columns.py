@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,33 @@ from pandas.api.types import is_hashable, is_list_like, is_scalar
 from pandas.core.common import is_bool_indexer
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import is_lazy, native
+from craton.pandas.native import facts, is_lazy, native
 from craton.pandas.rows import by_slice, is_mask, masked
 from craton.pandas.setting import assigned, column_for, set_by_position, set_where
-from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
+from craton.refusals import Refusal
+
+
+def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) -> Any:
+    """What a choice of columns on the stand-in means for a view: a lazy DataFrame, or a Series for one column.
+
+    Parameters
+    ----------
+    obj
+        The frame that the columns are of.
+    held
+        Its view, or one with other rows.
+    choose
+        Applied to the stand-in; may raise as pandas does.
+    """
+    found = choose(stand_ins.positions(held.labels))
+    if isinstance(found, pd.DataFrame):
+        return lazy(type(obj), replace(held.take(found.iloc[0].tolist()), labels=found.columns), obj)
+    from craton.pandas.series import Series
+
+    return lazy(Series, held.series(held.values[int(found.iloc[0])], found.name), obj)
 
 
 def filter_rows(obj: Any, mask: Any) -> Any:
@@ -28,6 +49,7 @@ def filter_rows(obj: Any, mask: Any) -> Any:
     return lazy(type(obj), held.filtered(predicate), obj)
 
 
+@facts(pd.DataFrame, "items")
 class FrameColumns:
     """Column access of a lazy DataFrame."""
 
@@ -45,11 +67,11 @@ class FrameColumns:
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, (pd.DataFrame, dict, set)):
-            raise Unsupported(f"a key of type {type(key).__name__}")
+            raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
         if is_list_like(key) and is_bool_indexer(key):
-            raise Unsupported("a mask of objects")
+            raise Unsupported(Refusal.MASK_OF_OBJECTS)
         return chosen_columns(self, held, lambda frame: frame[key])
 
     @native(pd.DataFrame)
@@ -58,10 +80,10 @@ class FrameColumns:
             key = key(self)
         if isinstance(key, slice):
             if not all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step)):
-                raise Unsupported("rows by label")
+                raise Unsupported(Refusal.ROWS_BY_LABEL)
             replace_state(self, set_by_position(self, key, slice(None), value))
         elif isinstance(key, (pd.DataFrame, dict, set)) or getattr(key, "ndim", 1) > 1:
-            raise Unsupported(f"a key of type {type(key).__name__}")
+            raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_hashable(key):
             replace_state(self, assigned(view(self), key, _single(value)))
         elif is_mask(key):
@@ -84,14 +106,14 @@ class FrameColumns:
     @native(pd.DataFrame)
     def __delitem__(self: Any, key: Any) -> None:
         held = view(self)
-        kept = template(held.labels)
+        kept = stand_ins.positions(held.labels)
         del kept[key]
         replace_state(self, _narrowed(held, kept))
 
     @native(pd.DataFrame)
     def pop(self: Any, item: Any) -> Any:
         held = view(self)
-        kept = template(held.labels)
+        kept = stand_ins.positions(held.labels)
         kept.pop(item)
         result = self[item]
         replace_state(self, _narrowed(held, kept))
@@ -101,8 +123,8 @@ class FrameColumns:
     def insert(self: Any, loc: Any, column: Any, value: Any, *args: Any, **kwargs: Any) -> None:
         held = view(self)
         if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
-            raise Unsupported("insertion of this kind")
-        frame = template(held.labels)
+            raise Unsupported(Refusal.INSERTION)
+        frame = stand_ins.positions(held.labels)
         frame.insert(loc, column, -1, *args, **kwargs)
         held, new = column_for(held, value)
         values = [new if i < 0 else held.values[i] for i in frame.iloc[0]]
@@ -116,7 +138,7 @@ def _narrowed(held: View, kept: pd.DataFrame) -> View:
 def _single(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         if value.shape[1] != 1:
-            raise Unsupported("several columns into one")
+            raise Unsupported(Refusal.COLUMNS_INTO_ONE)
         return value.iloc[:, 0]
     return value
 
@@ -124,10 +146,10 @@ def _single(value: Any) -> Any:
 def _several(held: View, keys: list[Any], value: Any) -> View:
     """``df[[a, b]] = value``."""
     if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
-        raise Unsupported("several columns of one name")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     if isinstance(value, pd.DataFrame):
         if value.shape[1] != len(keys) or not value.columns.is_unique:
-            raise Unsupported("another number of columns")
+            raise Unsupported(Refusal.COLUMNS_SET_COUNT)
         parts = [value[label] for label in value.columns]
     elif not is_list_like(value):
         parts = [value] * len(keys)
@@ -136,9 +158,9 @@ def _several(held: View, keys: list[Any], value: Any) -> View:
     elif isinstance(value, (list, tuple)) and len(value) == len(keys) and all(is_scalar(item) for item in value):
         parts = list(value)
     else:
-        raise Unsupported(f"several columns from a {type(value).__name__}")
+        raise Unsupported(Refusal.COLUMNS_FROM, type(value).__name__)
     if any(not is_hashable(key) for key in keys):
-        raise Unsupported("a column label that is not hashable")
+        raise Unsupported(Refusal.LABEL_NOT_HASHABLE)
     for key, part in zip(keys, parts, strict=True):
         held = assigned(held, key, part)
     return held

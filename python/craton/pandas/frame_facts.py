@@ -15,7 +15,7 @@ from craton.errors import Unsupported
 from craton.pandas.axes import column_axis, current, row_axis
 from craton.pandas.execute import count_rows
 from craton.pandas.lazy import lazy, replace_state
-from craton.pandas.native import is_lazy
+from craton.pandas.native import facts, is_lazy
 from craton.pandas.rows import relabelled
 
 _columns = pd.DataFrame.__dict__["columns"]
@@ -36,6 +36,7 @@ def set_row_labels(obj: Any, labels: Any) -> bool:
     return True
 
 
+@facts(pd.DataFrame)
 class FrameFacts:
     """Facts about a lazy DataFrame."""
 

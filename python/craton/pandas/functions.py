@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 from collections.abc import Callable, Iterable
 from types import FunctionType
@@ -11,9 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from craton.errors import Unsupported
-from craton.pandas.counterparts import crafted
-from craton.pandas.native import reader, stays_in_pandas
+from craton.pandas.native import inside_pandas, names_files, native_function, stays_in_pandas
 from craton.pandas.query import variables
 
 _GIVING = frozenset(
@@ -45,21 +42,20 @@ def function(name: str) -> Callable[..., Any] | None:
     theirs = getattr(pd, name, None)
     if not isinstance(theirs, FunctionType) or not (name in _GIVING or name.startswith("read_")):
         return None
-    counted = reader(theirs)(_refuse)
+    always = name.startswith("read_")
 
-    @functools.wraps(theirs)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def prepare(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if name == "eval":
             with contextlib.suppress(TypeError):  # pandas words it
                 args, kwargs = (), _with_variables(theirs, args, kwargs)
         if name == "crosstab" and (columns := _columns_in((*args, *kwargs.values()))):
             _share_labels(columns)
-        if name.startswith("read_") or any(_planned(value) for value in (*args, *kwargs.values())):
-            return counted(*args, **kwargs)
-        return crafted(theirs(*args, **kwargs))
+        return args, kwargs
 
-    wrapper.__module__ = "craton.pandas"  # where it is pickled from
-    return wrapper
+    def stays(*args: Any, **kwargs: Any) -> bool:
+        return inside_pandas() or not (always or any(_planned(value) for value in (*args, *kwargs.values())))
+
+    return native_function(theirs, prepare=prepare, stays=stays, elsewhere=names_files)(None)  # type: ignore[no-any-return]
 
 
 def _with_variables(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +87,3 @@ def _share_labels(columns: list[Any]) -> None:
         own = manager.axes[0]
         if own._id is not labels._id and own.identical(labels):
             manager.set_axis(0, labels)
-
-
-def _refuse(*args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")

@@ -8,7 +8,6 @@ frame when they are first touched.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from inspect import signature
 from typing import Any
@@ -20,20 +19,29 @@ from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 from pandas.core.groupby.indexing import GroupByNthSelector
 
-from craton import fallbacks
 from craton.errors import Unsupported
 from craton.pandas import groupby_tables as tables
 from craton.pandas import groupby_windows as windows
+from craton.pandas import stand_ins
 from craton.pandas.counterparts import counterpart_of, crafted
 from craton.pandas.groupby_agg import direct, pairs_of
 from craton.pandas.groupby_aggregates import reduced, summarise
 from craton.pandas.groupby_functions import NAMES, Undecided
 from craton.pandas.groupby_keys import Grouped, Options, grouped
-from craton.pandas.groupby_template import frozen, remembered
 from craton.pandas.lazy import holds, lazy, view
-from craton.pandas.native import dispatch, getattr_static, inside_pandas, plain_pandas
+from craton.pandas.native import (
+    Native,
+    counted,
+    fact,
+    getattr_static,
+    inside_pandas,
+    native_property,
+    plain_pandas,
+    wrapped,
+)
 from craton.pandas.view import View
 from craton.plan.expr import Expr
+from craton.refusals import Reason, Refusal
 
 
 class PandasState:
@@ -47,7 +55,7 @@ class PandasState:
             raise AttributeError(self.name)
         own = gb.__dict__
         if not inside_pandas():
-            fallbacks.count(f"{type(gb).__name__}.{self.name}", "not native")
+            counted(f"{type(gb).__name__}.{self.name}", Reason(Refusal.METHOD))
         with plain_pandas():
             made = gb._made()
         # The parameters stay as they are, since pandas changes some for a while.
@@ -95,7 +103,7 @@ class NativeGroupBy:
         """The plan, if the grouped object was not changed in place since."""
         plan: Grouped = self.__dict__["_plan"]
         if self._changed():
-            raise Unsupported("the grouped object was changed")
+            raise Unsupported(Refusal.GROUP_CHANGED)
         return plan
 
     def _changed(self: Any) -> bool:
@@ -134,8 +142,8 @@ class NativeGroupBy:
             groups = state["_plan"].template(state["_selection"])
             return getattr(groups, method)(*args, **kwargs)
 
-        key = (state["_plan"].kind(state["_selection"]), method, frozen(args), frozen(kwargs))
-        return remembered(key, call)
+        about = [*state["_plan"].kind(state["_selection"]), method, args, kwargs]
+        return stand_ins.asked("groupby", about, call)
 
     def _result(self: Any, view: Any, template: Any) -> Any:
         """A lazy object of the class that the template's result has."""
@@ -254,7 +262,7 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if name is not None and (isinstance(func, str) or not (args or kwargs or self._plan.single)):
         return _reduction(name)(self, *args, **kwargs)
     if args:
-        raise Unsupported("agg with positional arguments")
+        raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
     state = self._current()
     pairs = pairs_of(state, func, kwargs)
     template = self._probe("agg", func, **kwargs)
@@ -265,13 +273,13 @@ def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     if isinstance(func, str) and func in KERNELS:
         return NATIVE[func](self, *args, **kwargs)
     if args or not isinstance(func, str) or func not in NAMES:
-        raise Unsupported("transform with a Python function")
+        raise Unsupported(Refusal.FUNCTION_TRANSFORM)
     return self._result(*windows.broadcast(self._current(), self._probe, func, kwargs))
 
 
 def _apply(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
     if not callable(func):
-        raise Unsupported("apply of no function")
+        raise Unsupported(Refusal.NOT_A_FUNCTION)
     from craton.pandas.calling_groups import apply_groups
 
     self._current()
@@ -287,7 +295,7 @@ def _window(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         try:
             bound = signature(function).bind(self._current(), self._probe, *args, **kwargs)
         except TypeError as error:
-            raise Unsupported(str(error)) from error
+            raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
         return self._result(*function(*bound.args, **bound.kwargs))
 
     window.__name__ = name
@@ -333,17 +341,17 @@ def aggregate_native(gb: Any, func: Any, **kwargs: Any) -> Any:
 def _getitem(self: Any, key: Any) -> Any:
     plan = self._current()
     if self._selection is not None or plan.single:
-        raise Unsupported("a selection of a selection")
+        raise Unsupported(Refusal.GROUP_SELECTION_TWICE)
     if isinstance(key, list):
         if any(not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
-            raise Unsupported("unknown columns")
+            raise Unsupported(Refusal.COLUMN_UNKNOWN)
         positions = [plan.held.position(label) for label in key]
         return self._selecting(DataFrameGroupBy, key, positions, False)
     if is_scalar(key) and is_hashable(key):
         if not plan.held.positions(key):
             raise KeyError(f"Column not found: {key}")
         return self._selecting(SeriesGroupBy, key, [plan.held.position(key)], True)
-    raise Unsupported(f"columns by a {type(key).__name__}")
+    raise Unsupported(Refusal.GROUP_COLUMNS_TYPE, type(key).__name__)
 
 
 def _series_value_counts(
@@ -355,7 +363,7 @@ def _series_value_counts(
     dropna: bool = True,
 ) -> Any:
     if bins is not None:
-        raise Unsupported("bins")
+        raise Unsupported(Refusal.PARAMETER, "bins")
     return _frame_value_counts(self, None, normalize, sort, ascending, dropna)
 
 
@@ -373,25 +381,9 @@ def _frame_value_counts(
     return Series(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
 
 
-class _NthSelector(GroupByNthSelector):
-    """``nth``, to be called or indexed."""
-
-    def __call__(self, n: Any, dropna: Any = None) -> Any:
-        gb: Any = self.groupby_object
-        if inside_pandas():
-            return gb._nth(n, dropna)
-        return dispatch(f"{type(gb).__name__}.nth", _nth, _nth_in_pandas, gb, (n, dropna), {})
-
-    def __getitem__(self, n: Any) -> Any:
-        fallbacks.count(f"{type(self.groupby_object).__name__}.nth", "nth[...]")
-        self.groupby_object._keep_used()
-        with plain_pandas():
-            return super().__getitem__(n)
-
-
 def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
     if dropna:
-        raise Unsupported("nth with dropna")
+        raise Unsupported(Refusal.GROUP_NTH_DROPNA)
     rows = self._rows(windows.nth(self._current(), n))
     self._note_use("nth")
     return rows
@@ -400,6 +392,30 @@ def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
 def _nth_in_pandas(self: Any, n: Any, dropna: Any = None) -> Any:
     self._keep_used()
     return type(self)._nth(self, n, dropna)
+
+
+def _nth_item_in_pandas(self: Any, n: Any) -> Any:
+    self._keep_used()
+    return GroupByNthSelector(self)[n]
+
+
+def _class_nth(self: Any, *_: Any) -> str:
+    return f"{type(self).__name__}.nth"
+
+
+_NTH = Native("nth of groups", PandasFrameGroupBy._nth, _nth, _nth_in_pandas, named=_class_nth)
+_NTH_ITEM = Native("nth[...] of groups", PandasFrameGroupBy._nth, None, _nth_item_in_pandas, named=_class_nth)
+
+
+class _NthSelector(GroupByNthSelector):
+    """``nth``, to be called or indexed."""
+
+    def __call__(self, n: Any, dropna: Any = None) -> Any:
+        gb: Any = self.groupby_object
+        return gb._nth(n, dropna) if inside_pandas() else _NTH.run(gb, (n, dropna), {})
+
+    def __getitem__(self, n: Any) -> Any:
+        return _NTH_ITEM.in_pandas(Reason(Refusal.GROUP_NTH_BRACKETS), self.groupby_object, (n,), {})
 
 
 def _ngroups(self: Any) -> int:
@@ -448,58 +464,53 @@ KERNELS = base.transformation_kernels & NATIVE.keys()
 
 def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
-    members: dict[str, Any] = {"ndim": property(_ndim), "nth": property(_NthSelector), "__getattr__": _getattr}
+    members: dict[str, Any] = {"__getattr__": _getattr}
+    for name, function in (("ndim", lambda gb: _ndim(gb)), ("nth", lambda gb: _NthSelector(gb))):
+        members[name] = property(fact(f"{pandas_class.__name__}.{name}", getattr_static(pandas_class, name), function))
     public = [name for name in dir(pandas_class) if not name.startswith("_") and name != "pipe"]
     for name in (*public, "__getitem__", "__iter__", "__len__"):
         attribute = getattr_static(pandas_class, name)
         if name in members or attribute is None:  # None: set by the constructor
             continue
-        function = (NATIVE | own).get(name, _refuse)
+        planned = (NATIVE | own).get(name)
         label = f"{pandas_class.__name__}.{name}"
         if callable(attribute):
-            members[name] = _method(label, function, attribute)
+            members[name] = _method(label, planned, attribute)
         else:
-            members[name] = property(_property(label, function, attribute))
+            members[name] = _property(pandas_class, name, planned)
     return members
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
+def _stays(_: Any) -> bool:
+    return inside_pandas()
 
 
-def _method(label: str, function: Callable[..., Any], fallback: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(fallback)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if inside_pandas():
-            return fallback(self, *args, **kwargs)
-        return dispatch(label, settling, in_pandas, self, args, kwargs)
-
+def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..., Any]) -> Callable[..., Any]:
     def settling(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            result = function(self, *args, **kwargs)
+            result = function(self, *args, **kwargs)  # type: ignore[misc]
         except Undecided:
             self._settle()
-            result = function(self, *args, **kwargs)
-        self._note_use(fallback.__name__)
+            result = function(self, *args, **kwargs)  # type: ignore[misc]
+        self._note_use(theirs.__name__)
         return result
 
     def in_pandas(self: Any, *args: Any, **kwargs: Any) -> Any:
         self._keep_used()
-        return fallback(self, *args, **kwargs)
+        return theirs(self, *args, **kwargs)
 
-    method.__craton_native__ = function  # type: ignore[attr-defined]
-    return method
+    planned = None if function is None else settling
+    return wrapped(label, theirs, planned, fallback=in_pandas, stays=_stays)  # type: ignore[no-any-return]
 
 
-def _property(label: str, function: Callable[..., Any], attribute: Any) -> Callable[[Any], Any]:
-    def getter(self: Any) -> Any:
-        def pandas_get(gb: Any) -> Any:
-            gb._keep_used()
-            return attribute.__get__(gb, type(gb))
+def _property(pandas_class: Any, name: str, function: Callable[..., Any] | None) -> Any:
+    attribute = getattr_static(pandas_class, name)
 
-        return pandas_get(self) if inside_pandas() else dispatch(label, function, pandas_get, self, (), {})
+    def read(gb: Any) -> Any:
+        gb._keep_used()
+        return attribute.__get__(gb, type(gb))
 
-    return getter
+    return native_property(pandas_class, name, read=read, stays=_stays)(function)
 
 
 DataFrameGroupBy: Any = type(

@@ -13,6 +13,7 @@ from craton.errors import Unsupported
 from craton.pandas.groupby_aggregates import Pair
 from craton.pandas.groupby_functions import NAMES
 from craton.pandas.groupby_keys import Grouped
+from craton.refusals import Refusal
 
 
 def direct(func: Any) -> str | None:
@@ -44,12 +45,12 @@ def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
     """
     if func is None:
         if not named:
-            raise Unsupported("nothing to aggregate")
+            raise Unsupported(Refusal.NO_AGGREGATION)
         if state.single:
             return [(state.positions[0], *_one(one)) for one in named.values()]
         return [_named(state, one) for one in named.values()]
     if named:
-        raise Unsupported(f"keyword arguments {sorted(named)}")
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
     if isinstance(func, list):
         if state.single:
             return [(state.positions[0], *_one(one)) for one in func]
@@ -60,26 +61,26 @@ def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
             position = _position(state, label)
             pairs.extend((position, *_one(one)) for one in (what if isinstance(what, list) else [what]))
         return pairs
-    raise Unsupported(f"agg with a {type(func).__name__}")
+    raise Unsupported(Refusal.AGGREGATION_TYPE, type(func).__name__)
 
 
 def _named(state: Grouped, one: Any) -> Pair:
     if isinstance(one, pd.NamedAgg):
         if one.args or one.kwargs:
-            raise Unsupported("a named aggregation with parameters")
+            raise Unsupported(Refusal.PARAMETER, "kwargs")
         return _position(state, one.column), *_one(one.aggfunc)
     if isinstance(one, tuple) and len(one) == 2:
         return _position(state, one[0]), *_one(one[1])
-    raise Unsupported("a named aggregation that is no pair")
+    raise Unsupported(Refusal.NAMED_AGGREGATION)
 
 
 def _position(state: Grouped, label: Hashable) -> int:
     try:
         found = state.held.positions(label)
     except TypeError as error:
-        raise Unsupported("a column label that is not hashable") from error
+        raise Unsupported(Refusal.LABEL_NOT_HASHABLE) from error
     if len(found) != 1:
-        raise Unsupported(f"no column {label!r}")
+        raise Unsupported(Refusal.NO_COLUMN, repr(label))
     return found[0]
 
 
@@ -88,7 +89,7 @@ def _one(func: Any) -> tuple[str, dict[str, Any]]:
         return func, {}
     if callable(func) and func in CALLABLES:
         return CALLABLES[func], {"by_function": True}
-    raise Unsupported("an aggregation that is no name of one")
+    raise Unsupported(Refusal.AGGREGATION_FUNCTION)
 
 
 # Of a group's values these give what the aggregation of the name gives, for the dtypes that `outcome` lets pass.

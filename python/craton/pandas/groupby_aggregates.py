@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,13 @@ from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import count_rows
 from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
-from craton.pandas.groupby_template import named_arguments
 from craton.pandas.run import execute
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Named, Operator, Scan
 from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
 
 Probe = Callable[..., Any]
 Pair = tuple[int, str, Mapping[str, Any]]
@@ -49,7 +50,7 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
         The result.
     """
     if not pairs:
-        raise Unsupported("no columns to aggregate")
+        raise Unsupported(Refusal.NO_COLUMNS)
     if isinstance(template, pd.DataFrame):
         labels = template.columns
         dtypes = list(template.dtypes)
@@ -58,7 +59,7 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
         dtypes = [template.dtype]
     in_front = len(labels) - len(pairs)
     if (in_front and state.options.as_index) or in_front < 0:
-        raise Unsupported("a result of another shape than was expected")
+        raise Unsupported(Refusal.RESULT_SHAPE)
     _require_groups(state, pairs)
     label = None
     if any(name in LABELS for _, name, _ in pairs):
@@ -90,7 +91,7 @@ def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
         if name in ("skew", "kurt") or "by_function" in parameters:
             certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
             if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
-                raise Unsupported("an aggregation of no groups")
+                raise Unsupported(Refusal.GROUP_NONE)
 
 
 def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:
@@ -99,7 +100,7 @@ def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Val
     pandas raises where a group has no value at all, so that is looked up first.
     """
     if state.held.index.kind == "multi":
-        raise Unsupported("labels of several levels")
+        raise Unsupported(Refusal.GROUP_LABELS_OF_SEVERAL_LEVELS)
     for position in positions:
         value = state.held.values[position].clean
         if value.nulls:
@@ -108,7 +109,7 @@ def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Val
             counts = build.aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
             least = AggregateCall("min", (counts.column("n"),), pl.Int64())
             if execute([build.aggregate(counts, (), (("least", least),))], ordered=False)[0].item() == 0:
-                raise Unsupported("a group without a value")
+                raise Unsupported(Refusal.GROUP_NO_VALUE)
     held, exprs = state.held.sealed_with([key.value.clean.expr for key in state.keys])
     held = held.numbered()
     keys = tuple(
@@ -162,7 +163,7 @@ def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int
         if name not in labels:
             found.append(value)
     if len(found) != count:
-        raise Unsupported("keys that are also result columns")
+        raise Unsupported(Refusal.GROUP_KEY_RESULT)
     return found
 
 
@@ -255,6 +256,22 @@ def reduced(
     if parameters.get("numeric_only", False) and not state.single:
         positions = [i for i in positions if _numeric(state.held.values[i].dtype)]
     return summarise(state, [(i, name, parameters) for i in positions], template), template
+
+
+def named_arguments(cls: type, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name.
+
+    Raises
+    ------
+    Unsupported
+        If they don't fit: pandas words the error.
+    """
+    try:
+        bound = signature(getattr(cls, method)).bind(None, *args, **kwargs).arguments
+    except TypeError as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    _, *given = bound.items()
+    return {name: value for name, value in given if name != "kwargs"} | bound.get("kwargs", {})
 
 
 def _numeric(dtype: DtypeObj) -> bool:

@@ -26,6 +26,7 @@ from craton.pandas.dtypes import (
 from craton.pandas.view import Value
 from craton.plan.expr import Call, Expr, Literal, Options, options
 from craton.plan.operators import Operator
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,33 +93,33 @@ def outcome(
     """
     given = {key: item for key, item in parameters.items() if key not in ("numeric_only", "engine", "engine_kwargs")}
     if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
-        raise Unsupported("engine=")
+        raise Unsupported(Refusal.PARAMETER, "engine")
     if given.pop("by_function", False) and (value is None or value.dtype not in (INT64, FLOAT64)) and name != "size":
-        raise Unsupported("a Python function on a column that is not of 64-bit numbers")
+        raise Unsupported(Refusal.FUNCTION_DTYPE)
     if name == "size":
         return Outcome("len", (), dtype)
     if name not in NAMES:
-        raise Unsupported(f"the aggregation {name!r}")
+        raise Unsupported(Refusal.OPERATION, f"agg by {name}")
     assert value is not None
     if given.pop("skipna", True) is not True:
-        raise Unsupported("skipna=False")
+        raise Unsupported(Refusal.PARAMETER, "skipna=False")
     if name in LABELS:
         return _label_of(name, value.clean, label, dtype, given)
     out = BUILDERS[name](value.clean, dtype, given)
     if value.physical == pl.Float32() and name in DOWNCAST:
-        raise Unsupported(f"{name} of 32-bit floats, whose dtype depends on rounding")
+        raise Unsupported(Refusal.OPERATION, f"{name} of 32-bit floats, whose dtype depends on rounding")
     if value.definite or name in UNAFFECTED or out.dtype == FLOAT64:
         return out
     if name in FOLLOWING and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
         return replace(out, source=value.source)
-    raise Undecided(f"{name} of a column whose dtype depends on the data")
+    raise Undecided(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
 
 
 def _refuse(value: Value, kinds: str, rest: Mapping[str, Any]) -> None:
     if rest:
-        raise Unsupported(f"parameters {sorted(rest)}")
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(rest)))
     if kind_of(value.dtype) not in kinds or family(value.dtype) == "category":
-        raise Unsupported(f"an aggregation of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"an aggregation of {value.dtype}")
 
 
 def _pop(parameters: Mapping[str, Any], name: str, default: Any) -> tuple[Any, dict[str, Any]]:
@@ -143,7 +144,7 @@ def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str
         dtype = _widest(value.dtype)
     _refuse(value, NUMBERS, rest)
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
-        raise Unsupported("min_count is no integer")
+        raise Unsupported(Refusal.PARAMETER, "min_count")
     if count <= 0:
         return Outcome(function, (value.expr,), dtype, nans=is_float(dtype), narrow=narrow)
     choice = options(min_count=int(count))
@@ -172,7 +173,7 @@ def _extreme(function: str) -> Builder:
         count, rest = _pop(parameters, "min_count", -1)
         _refuse(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
-            raise Unsupported("min_count")
+            raise Unsupported(Refusal.PARAMETER, "min_count")
         return Outcome(function, (_as_result(value, dtype),), dtype, nulls=value.nulls)
 
     return build
@@ -187,16 +188,16 @@ def _as_result(value: Value, dtype: DtypeObj) -> Expr:
 
 def _count(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     if parameters:
-        raise Unsupported(f"parameters {sorted(parameters)}")
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(parameters)))
     return Outcome("count", (value.expr,), dtype) if value.nulls else Outcome("len", (), dtype)
 
 
 def _nunique(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     dropna, rest = _pop(parameters, "dropna", True)
     if rest or dropna is not True:
-        raise Unsupported("parameters of nunique")
+        raise Unsupported(Refusal.PARAMETER, "dropna")
     if tells_zeros_apart(value.dtype):
-        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     return Outcome("n_unique", (value.expr,), dtype, options(nulls=value.nulls))
 
 
@@ -204,7 +205,7 @@ def _end(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
         count, rest = _pop(parameters, "min_count", -1)
         if rest or count not in (-1, 0, 1):
-            raise Unsupported(f"parameters of {function}")
+            raise Unsupported(Refusal.PARAMETER, "min_count")
         return Outcome(function, (value.expr,), dtype, options(skip_nulls=value.nulls), nulls=value.nulls)
 
     return build
@@ -215,7 +216,7 @@ def _moment(function: str) -> Builder:
         ddof, rest = _pop(parameters, "ddof", 1)
         _refuse(value, NUMBERS, rest)
         if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
-            raise Unsupported("ddof")
+            raise Unsupported(Refusal.PARAMETER, "ddof")
         return Outcome(function, (_number(value),), dtype, options(ddof=int(ddof)), nulls=True, nans=True)
 
     return build
@@ -236,9 +237,9 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> O
     interpolation, rest = _pop(rest, "interpolation", "linear")
     _refuse(value, "iuf", rest)
     if not isinstance(q, (float, int)) or isinstance(q, bool) or not 0 <= q <= 1:
-        raise Unsupported("q is no fraction")
+        raise Unsupported(Refusal.PARAMETER, "q")
     if interpolation not in ("linear", "lower", "higher", "midpoint"):
-        raise Unsupported(f"interpolation={interpolation!r}")
+        raise Unsupported(Refusal.PARAMETER, f"interpolation={interpolation!r}")
     choice = options(q=float(q), interpolation=interpolation)
     return Outcome("quantile", (value.expr,), dtype, choice, nulls=value.nulls, nans=True)
 
@@ -259,7 +260,7 @@ def _truth(function: str) -> Builder:
 def _label_of(name: str, value: Value, label: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
     _refuse(value, "biufmM", parameters)
     if label is None or not value.definite or label.dtype != dtype:
-        raise Unsupported(f"{name} with labels or values of a dtype that depends on the data")
+        raise Unsupported(Refusal.OPERATION, f"{name} with labels or values of a dtype that depends on the data")
     return Outcome(f"label_of_{name[3:]}", (label.expr, value.expr), dtype, nulls=label.nulls, nans=label.nans)
 
 

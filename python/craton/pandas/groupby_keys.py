@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -13,9 +13,10 @@ from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import family, tells_zeros_apart
 from craton.pandas.execute import count_rows, resolved
-from craton.pandas.groupby_template import ask, frame_like, frozen, index_like, sample, series_like
 from craton.pandas.lazy import column_identities, view
+from craton.pandas.stand_ins import ask, frame_like, index_like, series_like, values
 from craton.pandas.view import Value, View
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +96,18 @@ class Grouped:
             keys=tuple(replace(key, value=value) for key, value in zip(self.keys, settled_keys, strict=True)),
         )
 
-    def kind(self, selection: Any) -> Hashable:
+    def kind(self, selection: Any) -> list[Any]:
         """All that a template is made from."""
-        held = self.held
-        return (
-            frozen(list(held.labels)),
-            held.labels.dtype,
-            frozen(list(held.labels.names)),
-            tuple(value.dtype for value in held.values),
-            held.index.kind,
-            frozen(list(held.index.names)),
-            tuple(value.dtype for value in held.index.values),
-            tuple((frozen(key.name), key.column, key.value.dtype) for key in self.keys),
-            self.options,
+        held, labels, index = self.held, self.held.labels, self.held.index
+        return [
+            [type(labels), labels.dtype, getattr(labels, "freq", None), *labels, *labels.names],
+            [value.dtype for value in held.values],
+            [index.kind, *index.names, *(value.dtype for value in index.values)],
+            [(key.name, key.column, key.value.dtype) for key in self.keys],
+            list(astuple(self.options)),
             self.whole_series,
-            frozen(selection),
-        )
+            selection,
+        ]
 
     def template(self, selection: Any) -> Any:
         """The group-by that pandas makes of a template of the object."""
@@ -126,7 +123,7 @@ class Grouped:
             )
         frame: Any = series_like(held) if self.whole_series else frame_like(held)
         by = [
-            key.name if key.column is not None else pd.Series(sample(key.value.dtype), index=frame.index, name=key.name)
+            key.name if key.column is not None else pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             for key in self.keys
         ]
         groups = frame.groupby(
@@ -152,15 +149,15 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     """
     held, single = view(obj), isinstance(obj, pd.Series)
     if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
-        raise Unsupported("duplicate or MultiIndex column labels")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     if not all(isinstance(flag, bool) for flag in (options.as_index, options.sort, options.observed, options.dropna)):
-        raise Unsupported("a parameter that is no bool")
+        raise Unsupported(Refusal.PARAMETER_NOT_BOOL)
     if level is not None:
         if by is not None:
-            raise Unsupported("by and level together")
+            raise Unsupported(Refusal.GROUP_BY_AND_LEVEL)
         levels = level if isinstance(level, list) else [level]
         if len(levels) > 1 and held.index.kind != "multi":
-            raise Unsupported("several levels of an index of one")
+            raise Unsupported(Refusal.GROUP_LEVELS_OF_ONE)
         keys = [_level(held, _level_number(held, one)) for one in levels]
     else:
         every = by if isinstance(by, list) else [by]
@@ -176,16 +173,16 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
             ]
         except KeyError:
             if isinstance(by, list) and len(by) == count_rows(held):
-                raise Unsupported("a list as long as the frame that names no columns: a value for each row") from None
+                raise Unsupported(Refusal.GROUP_KEY_VALUES) from None
             raise
     if not keys:
-        raise Unsupported("no keys")
+        raise Unsupported(Refusal.NO_GROUP_KEYS)
     for key in keys:
         kind = family(key.value.dtype)
         if kind == "object" or (kind == "category" and not options.observed):
-            raise Unsupported(f"a key of dtype {key.value.dtype}, observed={options.observed}")
+            raise Unsupported(Refusal.GROUP_KEY_DTYPE, f"{key.value.dtype}, observed={options.observed}")
         if tells_zeros_apart(key.value.dtype):
-            raise Unsupported("a key of Arrow floats, of which pandas tells the two zeros apart")
+            raise Unsupported(Refusal.GROUP_KEY_ARROW_FLOATS)
     excluded = {key.column for key in keys}
     positions = tuple(i for i in range(len(held.values)) if i not in excluded)
     state = Grouped(held, tuple(keys), options, (0,) if single else positions, single, single)
@@ -219,7 +216,7 @@ def with_own_columns(obj: Any, by: Any) -> Any:
 def _key(held: View, by: Any, single: bool) -> Key:
     if isinstance(by, pd.Series):
         if not is_hashable(by.name):
-            raise Unsupported("a key whose name is not hashable")
+            raise Unsupported(Refusal.LABEL_NOT_HASHABLE)
         (value,) = aligned(held, view(by))[1].values
         if not single:
             (found,) = held.positions(by.name) or (None,)
@@ -227,28 +224,28 @@ def _key(held: View, by: Any, single: bool) -> Key:
                 return Key(value, by.name, column=found)
         return Key(value, by.name)
     if not (is_scalar(by) or isinstance(by, tuple)) or callable(by) or not is_hashable(by) or by is None:
-        raise Unsupported(f"a key of type {type(by).__name__}")
+        raise Unsupported(Refusal.GROUP_KEY_TYPE, type(by).__name__)
     levels = [i for i, name in enumerate(held.index.names) if name is not None and name == by]
     if not single and (positions := held.positions(by)):
         if levels:
-            raise Unsupported(f"{by!r} is both a column and an index level")
+            raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(by))
         return Key(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
     if levels:
         if len(levels) > 1:
-            raise Unsupported(f"several index levels are named {by!r}")
+            raise Unsupported(Refusal.GROUP_LEVEL_AMBIGUOUS, repr(by))
         return _level(held, levels[0])
     if isinstance(by, tuple):
-        raise Unsupported("a tuple that is no label")
+        raise Unsupported(Refusal.GROUP_KEY_TUPLE)
     raise KeyError(by)
 
 
 def _level_number(held: View, level: Any) -> int:
     if held.index.kind != "multi" and not (level in (0, -1) or level == held.index.names[0]):
-        raise Unsupported("a level that there is not")
-    return int(ask(lambda: index_like(held)._get_level_number(level)))
+        raise Unsupported(Refusal.GROUP_LEVEL_UNKNOWN)
+    return int(ask(index_like(held)._get_level_number, level))
 
 
 def _level(held: View, number: int) -> Key:
     if held.index.kind == "default":
-        raise Unsupported("a group-by over a default index")
+        raise Unsupported(Refusal.GROUP_DEFAULT_INDEX)
     return Key(held.index.values[number], held.index.names[number], level=number)

@@ -18,6 +18,7 @@ from craton.pandas.view import Value, View, column_names
 from craton.plan import build
 from craton.plan.expr import Call, Expr, conjunction
 from craton.plan.operators import AggregateCall
+from craton.refusals import Refusal
 
 STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("count", {}),
@@ -34,12 +35,12 @@ STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
 def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any = None, exclude: Any = None) -> Result:
     """Count, mean, standard deviation, extremes and quartiles of numeric columns."""
     if percentiles is not None or include is not None or exclude is not None:
-        raise Unsupported("parameters of describe")
+        raise Unsupported(Refusal.PARAMETERS, "percentiles, include and exclude")
     positions = [i for i in state.positions if kind_of(state.held.values[i].dtype) in "iuf"]
     if len(positions) != len(state.positions) or any(family(value.dtype) != "numpy" for value in state.values):
-        raise Unsupported("describe of columns that are not numbers")
+        raise Unsupported(Refusal.GROUP_DESCRIBE_DTYPE)
     if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
-        raise Unsupported("describe of what may be no groups")
+        raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
     template = probe("describe")
     pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
     return summarise(state, pairs, template), template
@@ -57,15 +58,15 @@ def value_counts(
     """How often each combination of values occurs in each group, the most frequent first: a result in memory."""
     flags = (normalize, sort, ascending, dropna)
     if subset is not None or not all(isinstance(flag, bool) for flag in flags):
-        raise Unsupported("parameters of value_counts")
+        raise Unsupported(Refusal.PARAMETERS, "subset, normalize, sort, ascending and dropna")
     if any(family(value.dtype) == "category" for value in (*state.values, *(key.value for key in state.keys))):
-        raise Unsupported("value_counts of categories")
+        raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
     if not all(value.definite for value in state.values):
-        raise Unsupported("a column whose dtype depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     own = {key.column for key in state.keys}
     values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
     if not state.options.as_index:
-        raise Unsupported("value_counts with as_index=False")
+        raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
     dtype = probe("value_counts", dropna=dropna).dtype
     base, keys, counted = rows(state, [key.value.clean.expr for key in values])

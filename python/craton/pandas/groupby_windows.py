@@ -23,6 +23,7 @@ from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
 from craton.plan.operators import AggregateCall
+from craton.refusals import Refusal
 
 Result = tuple[View, pd.DataFrame | pd.Series]
 
@@ -77,7 +78,7 @@ def like_rows(state: Grouped, values: Sequence[Value], template: pd.DataFrame | 
     else:
         labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
     if len(labels) != len(values):
-        raise Unsupported("a result of another shape than was expected")
+        raise Unsupported(Refusal.RESULT_SHAPE)
     return View(state.held.base, tuple(values), labels, state.held.index, state.held.rows)
 
 
@@ -89,13 +90,13 @@ def _plain(value: Value, kinds: str = "biufmMT") -> Value:
     """A value that windows compute with, missing values as null."""
     _settled(value)
     if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
-        raise Unsupported(f"a window over {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"a window over {value.dtype}")
     return value.clean
 
 
 def _settled(value: Value) -> None:
     if not value.definite:
-        raise Undecided("a window over a column whose dtype depends on the data")
+        raise Undecided(Refusal.DTYPE_OF_DATA)
 
 
 def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
@@ -113,18 +114,18 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
         _settled(value)
         out = outcome(name, value, dtype, parameters)
         if out.narrow is not None:
-            raise Unsupported("totals of small integers")
+            raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         return over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
 
     if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
-        raise Unsupported("transform with numeric_only, or of what may be no groups")
+        raise Unsupported(Refusal.GROUP_TRANSFORM)
     return _each(state, template, build)
 
 
 def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> Result:
     """``cumsum``, ``cumprod``, ``cummin``, ``cummax``."""
     if args or parameters:
-        raise Unsupported("parameters of a cumulative method")
+        raise Unsupported(Refusal.PARAMETERS, "axis, numeric_only and skipna")
     template = probe(name)
     function = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}[name]
 
@@ -132,9 +133,9 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
         sums = name in ("cumsum", "cumprod")
         clean = _plain(value, "iuf" if sums else "iufmM")
         if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas takes NaT for the least of all
-            raise Unsupported(f"{name} of {value.dtype} with missing values")
+            raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
-            raise Unsupported("totals of small integers")
+            raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
         if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
             # pandas makes floats of the column before it adds, as a row without a key has no total.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
@@ -173,7 +174,7 @@ def _where_keyed(state: Grouped, expr: Expr) -> Value:
 def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default) -> Result:
     """The value of an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods or freq is not None:
-        raise Unsupported("shift by anything but a number of rows")
+        raise Unsupported(Refusal.GROUP_SHIFT)
     given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
 
     def build(value: Value, _: DtypeObj) -> Value:
@@ -183,7 +184,7 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
             return over(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
         filler = literal(fill_value, value)
         if kind_of(filler.dtype) != kind_of(value.dtype) or family(value.dtype) not in ("numpy", "str"):
-            raise Unsupported("a fill value of another dtype")
+            raise Unsupported(Refusal.GROUP_SHIFT_FILL)
         fill = Literal(filler.expr.value, value.physical)  # type: ignore[attr-defined]
         return over(
             state, "shift", (value.expr, fill), value.dtype, choice, nulls=value.nulls, nans=value.nans, otherwise=fill
@@ -197,18 +198,18 @@ def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill
 def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     """The difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
-        raise Unsupported("diff by anything but an integer")
+        raise Unsupported(Refusal.GROUP_DIFF)
     template = probe("diff", periods)
     choice = options(periods=int(periods))
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _plain(value, "iuf")
         if family(value.dtype) != "numpy":
-            raise Unsupported("diff of an extension dtype")
+            raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
         if kind_of(value.dtype) == "f":
             return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
         if with_missing(value.dtype) != dtype:
-            raise Unsupported("diff of small integers")
+            raise Unsupported(Refusal.GROUP_DIFF_SMALL)
         # Every group's first row has no difference: the result is of floats, unless there are no rows.
         floats = Call("cast", (clean.expr,), physical(dtype))
         found = over(state, "diff", (floats,), dtype, choice, nulls=True)
@@ -220,13 +221,13 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
 def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
     """The relative difference to an earlier or later row of the group."""
     if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
-        raise Unsupported("pct_change by anything but a number of rows")
+        raise Unsupported(Refusal.GROUP_CHANGE)
     template = probe("pct_change", periods)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _plain(value, "f")
         if family(value.dtype) != "numpy":
-            raise Unsupported("pct_change of an extension dtype")
+            raise Unsupported(Refusal.GROUP_CHANGE_DTYPE)
         shifted = over(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
         ratio = Call("truediv", (clean.expr, shifted.expr), clean.physical)
         expr = Call("sub", (ratio, Literal(1.0, clean.physical)), clean.physical)
@@ -238,7 +239,7 @@ def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
 def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
     """``ffill`` and ``bfill``."""
     if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
-        raise Unsupported("limit")
+        raise Unsupported(Refusal.PARAMETER, "limit")
     template = probe(name, limit=limit)
     function = "forward_fill" if name == "ffill" else "backward_fill"
     choice = options(limit=None if limit is None else int(limit))
@@ -260,17 +261,17 @@ def rank(
 ) -> Result:
     """The rank of each value in its group."""
     if na_option != "keep" or not isinstance(pct, bool) or not isinstance(ascending, bool):
-        raise Unsupported("parameters of rank")
+        raise Unsupported(Refusal.PARAMETERS, "na_option, pct and ascending")
     names = {"average": "rank_average", "min": "rank_min", "max": "rank_max", "dense": "rank_dense"}
     names["first"] = "rank_ordinal"
     if method not in names:
-        raise Unsupported(f"method={method!r}")
+        raise Unsupported(Refusal.PARAMETER, f"method={method!r}")
     template = probe("rank", method=method, ascending=ascending, pct=pct)
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         clean = _plain(value, "iufmMb")
         if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
-            raise Unsupported(f"rank of {value.dtype} with missing values")
+            raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
         rank = over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
         if not pct:
             return rank
@@ -284,11 +285,11 @@ def rank(
 def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
     """The number of each row's group."""
     if not isinstance(ascending, bool) or not state.options.sort or len(state.keys) > 1:
-        raise Unsupported("ngroup of several keys or unsorted groups")
+        raise Unsupported(Refusal.GROUP_NUMBER_KEYS)
     template = probe("ngroup", ascending=ascending)
     key = state.keys[0].value.clean
     if key.nulls and not state.options.dropna:
-        raise Unsupported("ngroup of missing keys")
+        raise Unsupported(Refusal.GROUP_NUMBER_MISSING)
     choice = options(descending=not ascending)
     number = Call(
         "sub", (WindowCall("rank_dense", (key.expr,), pl.Int64(), (), choice), Literal(1, pl.Int64())), pl.Int64()
@@ -299,7 +300,7 @@ def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
 def nth(state: Grouped, n: Any) -> Expr:
     """The n-th row of each group, from the end if it is negative."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-        raise Unsupported("n is no integer")
+        raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     place: Expr = Literal(int(n), pl.Int64())
     if n < 0:
@@ -310,7 +311,7 @@ def nth(state: Grouped, n: Any) -> Expr:
 def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
     """``head`` and ``tail``: the first or last rows of each group."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-        raise Unsupported("n is no integer")
+        raise Unsupported(Refusal.PARAMETER, "n")
     number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
     size: Expr = WindowCall("len", (), pl.Int64(), _partition(state))
     if name == "tail":
@@ -318,7 +319,7 @@ def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
         number = Call("sub", (Call("sub", (size, one), pl.Int64()), number), pl.Int64())
         inside = Call("lt", (number, Literal(int(n), pl.Int64())), pl.Boolean())
         if n < 0:
-            raise Unsupported("tail of a negative number")
+            raise Unsupported(Refusal.GROUP_TAIL)
     elif n < 0:
         kept = Call("add", (size, Literal(int(n), pl.Int64())), pl.Int64())
         inside = Call("lt", (number, kept), pl.Boolean())
@@ -344,12 +345,12 @@ def one_group(state: Grouped, name: Any, listed: bool) -> Expr:
     """The rows of the group with a name, which there must be."""
     names = name if isinstance(name, tuple) else (name,)
     if len(names) != len(state.keys) or (len(names) == 1 and listed != isinstance(name, tuple)):
-        raise Unsupported("a name of another length")
+        raise Unsupported(Refusal.GROUP_NAME_LENGTH)
     found = [_equals(key.value, one) for key, one in zip(state.keys, names, strict=True)]
     predicate = conjunction(found)
     call = AggregateCall("any", (predicate,), pl.Boolean())
     if not execute([build.aggregate(state.held.base, (), (("found", call),))], ordered=False)[0].item():
-        raise Unsupported("no group of that name")
+        raise Unsupported(Refusal.GROUP_NAME_UNKNOWN)
     return predicate
 
 
@@ -357,7 +358,7 @@ def _equals(value: Value, name: Any) -> Expr:
     if (isinstance(name, float) and kind_of(value.dtype) in "iu") or isinstance(name, bool) != (
         kind_of(value.dtype) == "b"
     ):
-        raise Unsupported("a name of another type")
+        raise Unsupported(Refusal.GROUP_NAME_TYPE)
     if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or name != name:
-        raise Unsupported(f"a group by {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"a group by {value.dtype}")
     return Call("eq", (value.clean.expr, literal(name, value).expr), pl.Boolean())

@@ -8,6 +8,7 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.pandas.native import native
+from craton.refusals import Refusal
 
 
 def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -60,5 +61,5 @@ class SeriesGrouping:
         from craton.pandas.groupby_keys import Options
 
         if not as_index:
-            raise Unsupported("as_index=False: pandas words the error")
+            raise Unsupported(Refusal.GROUP_AS_INDEX)
         return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))

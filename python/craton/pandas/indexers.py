@@ -18,13 +18,15 @@ from pandas.api.types import is_integer, is_iterator, is_list_like
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
+from craton.pandas.frame_columns import chosen_columns
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, is_lazy, plain_pandas
+from craton.pandas.native import is_lazy, plain_pandas, wrapped
 from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, taken
 from craton.pandas.setting import set_by_label, set_by_position
 from craton.pandas.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
-from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import View
+from craton.refusals import Refusal
 
 #: Rows that are taken one by one from a plan, each by a query, before the object is computed instead.
 PEEKS = 4
@@ -34,14 +36,14 @@ class LocIndexer(_LocIndexer):  # type: ignore[misc]
     """``loc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
-        return dispatch(f"{_base(self.obj)}.loc", _loc_get, _LocIndexer.__getitem__, self, (key,), {})
+        return _get_by_label(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
             warn_of_chaining(self.obj, SETTING_ITEM)
         obj = self.obj  # so that pandas, which counts references, does not warn again
         if is_lazy(obj):
-            dispatch(f"{_base(obj)}.loc =", _loc_set, _LocIndexer.__setitem__, self, (key, value), {})
+            _set_by_label(self, key, value)
             return
         with plain_pandas():
             compute(*(key if isinstance(key, tuple) else (key,)), value)
@@ -52,14 +54,14 @@ class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
     """``iloc`` of a lazy object."""
 
     def __getitem__(self, key: Any) -> Any:
-        return dispatch(f"{_base(self.obj)}.iloc", _iloc_get, _iLocIndexer.__getitem__, self, (key,), {})
+        return _get_by_position(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
             warn_of_chaining(self.obj, SETTING_ITEM)
         obj = self.obj
         if is_lazy(obj):
-            dispatch(f"{_base(obj)}.iloc =", _iloc_set, _iLocIndexer.__setitem__, self, (key, value), {})
+            _set_by_position(self, key, value)
             return
         with plain_pandas():
             compute(*(key if isinstance(key, tuple) else (key,)), value)
@@ -81,20 +83,20 @@ def _split(self: Any, key: Any) -> tuple[Any, Any]:
     """The row and the column part of a key; columns are ``slice(None)`` where it has none."""
     obj = self.obj
     if self.axis is not None:
-        raise Unsupported("loc of one axis")
+        raise Unsupported(Refusal.LOC_OF_AXIS)
     if not isinstance(key, tuple):
         return _called(obj, key), slice(None)
     if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):
-        raise Unsupported("a key of several parts")
+        raise Unsupported(Refusal.KEY_OF_PARTS)
     if view(obj).index.kind == "multi" and isinstance(self, _LocIndexer):
-        raise Unsupported("a key of several levels")
+        raise Unsupported(Refusal.KEY_OF_LEVELS)
     return _called(obj, key[0]), _called(obj, key[1])
 
 
 def _called(obj: Any, key: Any) -> Any:
     key = key(obj) if callable(key) else key
     if is_iterator(key):  # which can be read only once
-        raise Unsupported("a key that is an iterator")
+        raise Unsupported(Refusal.ITERATOR)
     return key
 
 
@@ -109,7 +111,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
     rows, columns = _split(self, key)
     held = view(obj)
     if not everything(columns):
-        _ = template(held.labels).loc[:, columns]  # pandas complains of unknown columns first
+        _ = stand_ins.positions(held.labels).loc[:, columns]  # pandas complains of unknown columns first
     if everything(rows):
         pass
     elif is_mask(rows):
@@ -128,7 +130,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
 
 def _refuse_key(key: Any) -> None:
     if isinstance(key, (dict, set, frozenset, pd.DataFrame)) or (is_list_like(key) and not hasattr(key, "__len__")):
-        raise Unsupported(f"rows by a {type(key).__name__}")
+        raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
 
 
 def _iloc_get(self: ILocIndexer, key: Any) -> Any:
@@ -146,13 +148,13 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
         held = sliced(held, *bounds(rows))
     elif is_mask(rows):
         if isinstance(rows, pd.Series):
-            raise Unsupported("a mask with labels")
+            raise Unsupported(Refusal.MASK_WITH_LABELS)
         held, predicate = masked(held, rows)
         held = held.filtered(predicate)
     elif isinstance(rows, (slice, list, np.ndarray, pd.Index, range)):
         held = taken(held, positions_of(held, rows))
     else:
-        raise Unsupported(f"rows by a {type(rows).__name__}")
+        raise Unsupported(Refusal.KEY_TYPE, type(rows).__name__)
     return _columns(obj, held, lambda frame: frame.iloc[:, columns], columns)
 
 
@@ -161,10 +163,10 @@ def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) ->
     state = obj.__dict__
     peeks = state["_peeks"] = state.get("_peeks", 0) + 1
     if peeks > PEEKS:
-        raise Unsupported("rows one by one")
+        raise Unsupported(Refusal.ONE_ROW)
     few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
     if isinstance(obj, pd.Series) and not everything(columns):
-        raise Unsupported("columns of a Series")
+        raise Unsupported(Refusal.COLUMNS_OF_SERIES)
     with plain_pandas():
         _ = few._mgr
         return choose(few)
@@ -178,3 +180,18 @@ def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
 def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
     rows, columns = _split(self, key)
     replace_state(self.obj, set_by_position(self.obj, rows, columns, value))
+
+
+def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
+    """Getting or setting by way of an indexer."""
+
+    def named(self: Any, *_: Any) -> str:
+        return f"{_base(self.obj)}.{accessor}"
+
+    return wrapped(f"{accessor} of an indexer", getattr(indexer, method), function, always=True, named=named)
+
+
+_get_by_label = _item(_LocIndexer, "__getitem__", "loc", _loc_get)
+_set_by_label = _item(_LocIndexer, "__setitem__", "loc =", _loc_set)
+_get_by_position = _item(_iLocIndexer, "__getitem__", "iloc", _iloc_get)
+_set_by_position = _item(_iLocIndexer, "__setitem__", "iloc =", _iloc_set)

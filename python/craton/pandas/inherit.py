@@ -7,7 +7,6 @@ Craton's (:func:`~craton.pandas.counterparts.crafted`).
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from functools import partial
@@ -21,9 +20,8 @@ from pandas.core.base import SelectionMixin
 from pandas.core.groupby import generic
 from pandas.core.window import ewm, expanding, rolling
 
-from craton.errors import Unsupported
-from craton.pandas.counterparts import crafted, reduce_by_counterpart, register
-from craton.pandas.native import dispatch, getattr_static, inside_pandas, native, stays_in_pandas
+from craton.pandas.counterparts import reduce_by_counterpart, register
+from craton.pandas.native import getattr_static, inside_pandas, native, stays_in_pandas, wrapped
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
 _LEFT_ALONE = frozenset(
@@ -81,23 +79,16 @@ def inherit(cls: type, base: type) -> None:
         if name in _DEFERRING:
             setattr(cls, name, _deferring(method))
         elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _gives_away(name)):
-            setattr(cls, name, native(base, name)(_refuse))
+            setattr(cls, name, native(base, name)(None))
 
 
 def _gives_away(name: str) -> bool:
     return name.startswith("to_") and name not in ("to_period", "to_timestamp")
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
-
-
 def _deferring(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return crafted(method(self, *args, **kwargs))
-
-    return wrapper
+    """A method that makes an object which computes later: of Craton's, and no more."""
+    return wrapped(method.__qualname__, method, stays=lambda _: True)  # type: ignore[no-any-return]
 
 
 # -- objects that compute later, and accessors ------------------------------------------------------------------------
@@ -112,36 +103,25 @@ def _object_of(holder: Any) -> Any:
     return None
 
 
-def _counted(label: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        obj = _object_of(self)
-        if inside_pandas() or obj is None or stays_in_pandas(obj):
-            return crafted(method(self, *args, **kwargs))
-        return dispatch(label, _refuse, method, self, args, kwargs)
-
-    return wrapper
+def _stays(holder: Any) -> bool:
+    obj = _object_of(holder)
+    return inside_pandas() or obj is None or stays_in_pandas(obj)
 
 
 def _counted_property(label: str, attribute: Any) -> property:
-    getter = _counted(label, lambda self: attribute.__get__(self, type(self)))
+    getter = wrapped(label, lambda self: attribute.__get__(self, type(self)), stays=_stays)
     return property(getter, attribute.fset, attribute.fdel, attribute.__doc__)
 
 
-def _calling(label: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def _calls(label: str) -> Callable[..., Any]:
     """The method of a group-by that calls a Python function for each group."""
-    counted = _counted(label, method)
 
-    @functools.wraps(method)
-    def wrapper(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-        if not inside_pandas():
-            from craton.pandas.calling_groups import apply_groups
+    def calls(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.calling_groups import apply_groups
 
-            with contextlib.suppress(Unsupported):
-                return crafted(apply_groups(self, label, func, args, kwargs))
-        return counted(self, func, *args, **kwargs)
+        return apply_groups(self, label, func, args, kwargs)
 
-    return wrapper
+    return calls
 
 
 def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
@@ -170,9 +150,9 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
         if name == "pipe":
             continue
         if name == "apply" and theirs in (generic.DataFrameGroupBy, generic.SeriesGroupBy):
-            members[name] = _calling(label, attribute)
+            members[name] = wrapped(label, attribute, stays=_stays, calls=_calls(label))
         elif isinstance(attribute, FunctionType):
-            members[name] = _counted(label, attribute)
+            members[name] = wrapped(label, attribute, stays=_stays)
         elif isinstance(attribute, classmethod):
             members[name] = classmethod(_deferring(attribute.__func__))
         elif properties and isinstance(attribute, property):

@@ -31,13 +31,14 @@ from craton.pandas.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import Location, locate
-from craton.pandas.native import plain_pandas, reader
+from craton.pandas.native import names_files, native_function, plain_pandas
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import unchanged
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
+from craton.refusals import Refusal
 
 _SAMPLE_ROWS = 200
 _BLOCK = 4 << 20
@@ -78,7 +79,7 @@ _NO_NUMBER = "[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]"
 _LINE_START = re.compile(rb"\n[^{]")
 
 
-@reader(pd.read_json)
+@native_function(pd.read_json, elsewhere=names_files)
 def read_json(path_or_buf: Any, **given: Any) -> Any:
     """See :func:`pandas.read_json`."""
     no_default = pd.api.extensions.no_default
@@ -89,17 +90,17 @@ def read_json(path_or_buf: Any, **given: Any) -> Any:
         if not any(type(value) is type(one) and value == one for one in _PLANNED.get(name, ()))
     ]
     if odd or "lines" not in given:
-        raise Unsupported(f"read_json with {', '.join(sorted(odd)) or 'one document'}")
+        raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(odd)) or 'lines, left out'}")
     location = locate(path_or_buf)
     if location.filesystem is not None or not isinstance(location.path, str):
-        raise Unsupported("text that is not in a local file")
+        raise Unsupported(Refusal.FILE_NOT_LOCAL)
     path = location.path
     if compression_of(path) is not None:
-        raise Unsupported("compressed JSON")
+        raise Unsupported(Refusal.FILE_COMPRESSION)
     try:
         size = os.path.getsize(path)
     except OSError as error:
-        raise Unsupported(f"a file that pandas should open: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if size < settings.small_rows * ROW_BYTES:
         with plain_pandas():
             return DataFrame(pd.read_json(path_or_buf, **given))
@@ -114,7 +115,7 @@ def _view(path: str, reopen: Any) -> View:
     labels = _labels([name for name, _ in lines.kinds])
     parsed = tuple(name for name, kind in lines.kinds if kind == "float")
     if any(json.dumps(name) != f'"{name}"' or "/" in name for name in parsed):
-        raise Unsupported("numbers under a key that is written with escapes")
+        raise Unsupported(Refusal.JSON_ESCAPES)
     facts = remembered((lines, "facts"), lambda: _facts(lines, escapes))
     source = FileSource(
         tuple((name, _KERNEL[kind]) for name, kind in lines.kinds),
@@ -192,9 +193,9 @@ def _sample(path: str) -> tuple[list[dict[str, Any]], pd.DataFrame]:
             records = pd.io.json.ujson_loads(f"[{text}]")
             sample = pd.read_json(path, lines=True, nrows=_SAMPLE_ROWS)
         except Exception as error:
-            raise Unsupported(f"pandas should read this: {error}") from error
+            raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if not records or not all(type(record) is dict for record in records) or len(sample) != len(records):
-        raise Unsupported("lines that are no objects")
+        raise Unsupported(Refusal.JSON_NOT_OBJECTS)
     return records, sample
 
 
@@ -221,14 +222,14 @@ def _check_text(path: str) -> bool:
                 if not block.isascii() or decoder.getstate()[0]:
                     decoder.decode(block)
             except UnicodeDecodeError as error:
-                raise Unsupported("text that is not UTF-8: pandas words the error") from error
+                raise Unsupported(Refusal.CSV_NOT_UTF8) from error
             data = tail + block
             if _LINE_START.search(data):
-                raise Unsupported("lines that are no objects")
+                raise Unsupported(Refusal.JSON_NOT_OBJECTS)
             escapes = escapes or b"\\u" in data
             tail = data[-1:]
     if decoder.getstate()[0]:
-        raise Unsupported("text that ends within a character")
+        raise Unsupported(Refusal.CSV_CUT_CHARACTER)
     return escapes
 
 
@@ -251,7 +252,7 @@ def _established(path: str, version: Any, records: list[dict[str, Any]], escapes
             try:
                 _check_strictly(found)
             except pa.ArrowInvalid as error:
-                raise Unsupported(f"objects that are not flat or not alike: {error}") from error
+                raise Unsupported(Refusal.JSON_NOT_FLAT, error) from error
         return found
 
     return remembered(("json kinds", path, version, expected), established)  # type: ignore[no-any-return]
@@ -262,7 +263,7 @@ def _kind(name: str, records: list[dict[str, Any]]) -> str:
     if found <= {"int"} or found == {"int", "float"}:
         found = {"float"} if "float" in found else found
     if len(found) > 1 or not found <= _ARROW.keys():
-        raise Unsupported(f"values of several kinds, or nested, under {name!r}")
+        raise Unsupported(Refusal.JSON_NESTED_KEY, repr(name))
     return found.pop() if found else "null"
 
 
@@ -271,9 +272,9 @@ def _inferred(path: str, known: list[str], escapes: bool) -> tuple[tuple[str, st
     try:
         schema = pl.scan_ndjson(path, infer_schema_length=None).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise Unsupported(f"a file that pandas should read: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if any(dtype.is_nested() or dtype not in _INFERRED for dtype in schema.values()):
-        raise Unsupported("values of several kinds, or nested")
+        raise Unsupported(Refusal.JSON_NESTED)
     names = [*known, *_in_order(path, [name for name in schema if name not in known], escapes)]
     return tuple((name, _INFERRED[schema[name]]) for name in names)
 
@@ -289,7 +290,7 @@ def _in_order(path: str, names: list[str], escapes: bool) -> list[str]:
     if len(names) < 2:
         return names
     if escapes or len(names) > _MOST_LATE or any(json.dumps(name) != f'"{name}"' or "/" in name for name in names):
-        raise Unsupported("many keys that the first lines do not have")
+        raise Unsupported(Refusal.JSON_LATE_KEYS)
     scan = pl.scan_lines(path, name="line").with_row_index("row")
     firsts = [
         pl.col("row").filter(pl.col("line").str.contains(rf'"{pl.escape_regex(name)}"[ \t\r]*:')).min().alias(str(i))
@@ -302,7 +303,7 @@ def _in_order(path: str, names: list[str], escapes: bool) -> list[str]:
     found = dict.fromkeys(key for line in lines.to_series() for key in json.loads(line))
     ordered = [key for key in found if key in names]
     if len(ordered) != len(names):
-        raise Unsupported("keys that are written in several ways")
+        raise Unsupported(Refusal.JSON_KEY_SPELLINGS)
     return ordered
 
 
@@ -340,12 +341,12 @@ def _facts(lines: _Lines, escapes: bool) -> _Facts:
     row = collect(lines.frame().select(measures), what).row(0, named=True)
     parsed = [name for name, kind in lines.kinds if kind == "float"]
     if any((row[f"size {name}"] or 0) >= 9e18 for name in parsed):
-        raise Unsupported("numbers that may be too big for pandas")
+        raise Unsupported(Refusal.JSON_BIG_NUMBERS)
     present = {name: row[f"present {name}"] for name, _ in lines.kinds}
     if escapes and parsed:  # a key may be written in another way
         found = collect(scan_number_texts(lines.path, parsed).select(pl.all().count()), what).row(0, named=True)
         if any(found[name] != present[name] for name in parsed):
-            raise Unsupported("numbers under a key that is written with escapes")
+            raise Unsupported(Refusal.JSON_ESCAPES)
     texts = frozenset(name for name, kind in lines.kinds if kind == "str" and row[f"text {name}"])
     return _Facts(row["rows"], present, texts)
 
@@ -353,16 +354,16 @@ def _facts(lines: _Lines, escapes: bool) -> _Facts:
 def _labels(names: list[str]) -> pd.Index:
     """The column labels: pandas takes names that look like numbers or dates for such."""
     if not names:
-        raise Unsupported("objects without keys")
+        raise Unsupported(Refusal.JSON_NO_KEYS)
     line = json.dumps(dict.fromkeys(names)) + "\n"
     with plain_pandas(), warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
             labels = pd.read_json(io.StringIO(line), lines=True).columns
         except Exception as error:
-            raise Unsupported(f"pandas should read this: {error}") from error
+            raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if len(labels) != len(names) or not labels.is_unique:
-        raise Unsupported("columns of one name")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     return labels
 
 
@@ -385,19 +386,19 @@ def _value(
         if _dated(name) and sampled != STR:
             form = date_format_of(seen)
             if str(sampled) != "datetime64[us]" or not dates_everywhere(lines, name, form):
-                raise Unsupported("dates that are not all written in one ISO form")
+                raise Unsupported(Refusal.DATES_NOT_ISO)
             assert sampled is not None
             parsed = Call("dt_parse", (column,), physical(sampled), options(format=DATE_FORMATS[form]))
             return Value(parsed, sampled, nulls=not complete)
         if pd.Series(["x"]).dtype != STR or (sampled != STR and name not in facts.texts):
-            raise Unsupported("text that may be numbers")
+            raise Unsupported(Refusal.JSON_TEXT_NUMBERS)
         return Value(column, STR, nulls=not complete)
     if kind == "bool":
         if not complete or _dated(name):
-            raise Unsupported("booleans with missing values")
+            raise Unsupported(Refusal.MISSING_BOOLEANS)
         return Value(column, BOOL, nulls=False)
     if _dated(name) and not any(_MISSING_STAMP < value <= _LEAST_STAMP for value in seen):
-        raise Unsupported("numbers that may be dates")
+        raise Unsupported(Refusal.JSON_DATES)
     if kind == "int" and complete:
         return Value(column, INT64, nulls=False)
     if kind == "int":
@@ -433,5 +434,5 @@ def _whole(lines: _Lines, name: str) -> bool:
 
     whole, size = remembered((lines, "whole", name), compute)
     if whole and size >= 2.0**53:
-        raise Unsupported("large whole numbers")
+        raise Unsupported(Refusal.JSON_LARGE)
     return bool(whole)

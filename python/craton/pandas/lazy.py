@@ -13,15 +13,16 @@ import pandas as pd
 from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
-from craton import events, fallbacks, locks
+from craton import locks
 from craton.errors import Unsupported
 from craton.pandas.axes import current
 from craton.pandas.counterparts import own_class, plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.living import register
-from craton.pandas.native import inside_pandas
+from craton.pandas.native import counted, inside_pandas
 from craton.pandas.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
 from craton.pandas.view import Carried, View, name_index
+from craton.refusals import Reason, Refusal
 
 
 class LazyManager:
@@ -112,9 +113,7 @@ def _report(kind: str) -> None:
     if name is None or name in _SINKS:
         return
     label = f"{kind}.{name}"
-    fallbacks.count(label, "not native")
-    if events.active:
-        events.emit("call", name=label, native=False, reason="not native", seconds=0.0, rows=None)
+    counted(label, Reason(Refusal.METHOD), told=True)
 
 
 def lazy(cls: type, view: View, like: Any = None) -> Any:
@@ -152,15 +151,15 @@ def view(obj: Any) -> View:
         in nullable dtypes, which plans don't.
     """
     if not is_nan_na():
-        raise Unsupported("future.distinguish_nan_and_na is set")
+        raise Unsupported(Refusal.NAN_AND_NA_DISTINGUISHED)
     state = obj.__dict__
     planned = current(state)
     if planned is not None:
         return planned
     if not isinstance(obj, (pd.DataFrame, pd.Series)):
-        raise Unsupported(f"no view of a {type(obj).__name__}")
+        raise Unsupported(Refusal.NO_VIEW, type(obj).__name__)
     if not plannable(type(obj)):
-        raise Unsupported(f"a class of the user's: {type(obj).__name__}")
+        raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
     with locks.objects.of(id(state)):
         return _scanned(obj)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from craton.errors import Unsupported
 from craton.lower.held import HeldFiles, HeldObjects
+from craton.refusals import Refusal
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*(::[A-Za-z0-9+.\-]+)*://")
 _GLOB = frozenset("*?[")
@@ -84,7 +85,7 @@ class Location:
             try:
                 return HeldFiles(files)
             except OSError as error:
-                raise Unsupported(f"a file that pandas should open: {error}") from error
+                raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
         return HeldObjects(self.scannable(files), [partial(_state, self.filesystem, name) for name in files])
 
 
@@ -108,21 +109,21 @@ def locate(path: Any, storage_options: Mapping[str, Any] | None = None, *, patte
     if isinstance(path, (list, tuple)) and path and all(isinstance(item, (str, Path)) for item in path):
         found = [locate(item, storage_options) for item in path]
         if any(one.filesystem is not None for one in found):
-            raise Unsupported("a list of URLs")
+            raise Unsupported(Refusal.FILE_LIST_OF_URLS)
         return Location([one.path for one in found])
     if isinstance(path, Path):
         path = os.fspath(path)
     if not isinstance(path, str):
-        raise Unsupported(f"a path of type {type(path).__name__}")
+        raise Unsupported(Refusal.FILE_PATH_TYPE, type(path).__name__)
     if _URL.match(path):
         return _remote(path, dict(storage_options or {}))
     if storage_options:
-        raise Unsupported("storage_options beside a local path: pandas words the error")
+        raise Unsupported(Refusal.PARAMETER, "storage_options, beside a local path")
     path = os.path.expanduser(path)
     if patterns and _GLOB & set(path) and not os.path.exists(path):
         matches = sorted(glob.glob(path, recursive=True))
         if not matches:
-            raise Unsupported("a pattern that no file matches")
+            raise Unsupported(Refusal.FILE_PATTERN)
         return Location(matches)
     return Location(path)
 
@@ -140,7 +141,7 @@ def _remote(url: str, given: dict[str, Any]) -> Location:
         return Location(unquote(urlsplit(url).path))
     if scheme in ("http", "https"):
         if given:
-            raise Unsupported("HTTP headers")
+            raise Unsupported(Refusal.FILE_HTTP_HEADERS)
         return Location(url, HttpFiles(), scheme, {})
     store = object_store_options(scheme, given)
     if store is not None and not given:
@@ -157,7 +158,7 @@ def _remote(url: str, given: dict[str, Any]) -> Location:
     try:
         filesystem, inner = fsspec.core.url_to_fs(url, **given)
     except Exception as error:
-        raise Unsupported(f"a URL that pandas should open: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     return Location(inner, filesystem, scheme, store)
 
 
@@ -259,7 +260,7 @@ def _head(url: str) -> Any:
         with urllib.request.urlopen(urllib.request.Request(url, method="HEAD")) as answer:
             return answer.headers
     except (OSError, ValueError) as error:
-        raise Unsupported(f"a URL that pandas should open: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
 
 
 class HttpFile(io.RawIOBase):
@@ -268,7 +269,7 @@ class HttpFile(io.RawIOBase):
     def __init__(self, url: str) -> None:
         headers = _head(url)
         if "bytes" not in headers.get("Accept-Ranges", "") or not headers.get("Content-Length"):
-            raise Unsupported("a web server that does not answer range requests")
+            raise Unsupported(Refusal.FILE_SERVER)
         self._url = url
         self._size = int(headers["Content-Length"])
         self._position = 0

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import BOOL, FLOAT64, DtypeObj, family, kind_of, physical, with_missing
@@ -18,6 +19,7 @@ from craton.pandas.filling import constant
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Values
+from craton.refusals import Refusal
 
 MANY = 100_000
 """A mapping of more values than this is a join, which pandas does so far."""
@@ -38,20 +40,20 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
     """
     table = _table(mapper)
     if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MANY:
-        raise Unsupported(f"a mapping of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"a mapping of {value.dtype}")
     dtype: DtypeObj = table.dtype
     if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
-        raise Unsupported("a mapping to Python objects, or of repeated keys")
+        raise Unsupported(Refusal.MAPPING_TO_OBJECTS)
     target = physical(dtype)
     every = table  # pandas itself leaves keys out, and an empty mapping has a rule of its own
     if skip_missing:
         table = table[table.index.notna()]
     keys = _keys(table.index, value)
     if family(value.dtype) == "str" and count_rows(held) == 0:
-        raise Unsupported("a mapping of no strings, which stays one of strings")
+        raise Unsupported(Refusal.MAPPING_OF_NO_STRINGS)
     if keys is None:
         if family(value.dtype) == "str" or dtype == BOOL:
-            raise Unsupported("a mapping whose keys are of another dtype")
+            raise Unsupported(Refusal.MAPPING_KEYS)
         action = "ignore" if skip_missing else None
         expr: Expr = batched("method", "map", [value], dtype, (COLUMN, every), na_action=action).expr
     else:
@@ -66,13 +68,14 @@ def _table(mapper: Any) -> pd.Series:
     if isinstance(mapper, pd.Series) and len(mapper):
         return pd.Series(mapper.array, index=mapper.index)
     if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
-        raise Unsupported("a mapping by a function")
-    try:
-        if not len(mapper):
-            return pd.Series(mapper, dtype=FLOAT64)
-        return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.MAPPING_BY_FUNCTION)
+    return stand_ins.ask(_made, mapper, warned=True)  # type: ignore[no-any-return]
+
+
+def _made(mapper: Any) -> pd.Series:
+    if not len(mapper):
+        return pd.Series(mapper, dtype=FLOAT64)
+    return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
 
 
 def _keys(index: pd.Index, value: Value) -> pl.Series | None:
@@ -91,20 +94,20 @@ def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
         If the dtype would change, or depend on the data.
     """
     if not value.definite or family(value.dtype) not in ("numpy", "str", "masked"):
-        raise Unsupported(f"replacement in {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"replacement in {value.dtype}")
     expr = value.expr
     nulls, nans = value.nulls, value.nans
     if len({_key(old) for old, _ in pairs}) != len(pairs):
-        raise Unsupported("a value that is replaced twice")
+        raise Unsupported(Refusal.REPLACED_TWICE)
     if any(is_na(new) and not _keeps(value.dtype, old, new) for old, new in pairs):
-        raise Unsupported(f"a missing value that {value.dtype} does not hold")
+        raise Unsupported(Refusal.MISSING_NOT_HELD, value.dtype)
     for old, new in reversed(pairs):
         if not _is_like(old, value.dtype):
             if _cannot_be(old, value.dtype):
                 continue
-            raise Unsupported(f"a {type(old).__name__} replaced in {value.dtype}")
+            raise Unsupported(Refusal.REPLACED_TYPE, f"{type(old).__name__} in {value.dtype}")
         if not is_na(new) and not _is_like(new, value.dtype):
-            raise Unsupported(f"a {type(new).__name__} in place of {value.dtype}")
+            raise Unsupported(Refusal.REPLACING_TYPE, f"{type(new).__name__} in {value.dtype}")
         filler = constant(new, value)
         found = is_missing(value) if is_na(old) else binary("eq", value, old)
         expr = Call("when", (found.expr, filler.expr, expr), value.physical)
@@ -117,8 +120,8 @@ def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
     if not _is_like(old, dtype):
         return True  # nothing is found
     try:
-        return bool(pd.Series([old], dtype=dtype).replace(old, new).dtype == dtype)
-    except Exception:  # pandas words it, where it finds the value
+        return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
+    except Unsupported:  # pandas words it, where it finds the value
         return False
 
 

@@ -10,16 +10,17 @@ import polars as pl
 from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
-from craton.pandas.accessors import empty_series
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, one_row, stamp_dtype
+from craton.pandas.elementwise import binary, stamp_dtype
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
 from craton.plan.operators import Operator, Scan
 from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
 
 MANY = 1000
 """Up to this many values of mixed kinds are looked up by pandas, batch by batch."""
@@ -32,8 +33,8 @@ def is_in_view(value: Value, other: View) -> Value:
     """Whether a value is among the values of a planned Series."""
     wanted = other.values[0]
     if not value.definite or not wanted.definite:
-        raise Unsupported("a column whose dtype depends on the data")
-    dtype = _result_dtype(value.dtype, empty_series(wanted.dtype))
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
+    dtype = _result_dtype(value.dtype, stand_ins.column(wanted.dtype))
     left, right = _common(value, wanted)
     plan: Operator = build.project(other.base, (("value", right.clean.expr),))
     if _is_nullable_number(value.dtype) and (right.nulls or right.nans):
@@ -47,21 +48,21 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
     """Both sides in one physical dtype, as pandas compares them."""
     one, other = left.dtype, right.dtype
     if isinstance(one, pd.CategoricalDtype) or isinstance(other, pd.CategoricalDtype):
-        raise Unsupported("membership of categoricals")
+        raise Unsupported(Refusal.MEMBERSHIP_OF_CATEGORICALS)
     if "b" in (kind_of(one), kind_of(other)) and family(one) == "masked":
-        raise Unsupported("membership of nullable booleans")
+        raise Unsupported(Refusal.MEMBERSHIP_OF_BOOLEANS)
     if family(one) == "arrow" and left.physical.is_float():
-        raise Unsupported("membership of Arrow's floats, to which 0 and -0 are two")
+        raise Unsupported(Refusal.MEMBERSHIP_OF_ARROW_FLOATS)
     if left.physical == right.physical and family(one) == family(other):
         return left, right
     if family(one) == family(other) == "numpy" and {kind_of(one), kind_of(other)} <= set("iuf"):
         first, second = number(one), number(other)
         common = np.result_type(first, second)
         if {first.kind, second.kind} == {"i", "u"} and common.kind == "f":
-            raise Unsupported("membership of uint64 among signed integers")
+            raise Unsupported(Refusal.MEMBERSHIP_OF_UNSIGNED)
         target = physical(common)
         return _cast(left, target), _cast(right, target)
-    raise Unsupported(f"membership of {one} among {other}")
+    raise Unsupported(Refusal.MEMBERSHIP, f"{one} among {other}")
 
 
 def _is_nullable_number(dtype: DtypeObj) -> bool:
@@ -71,7 +72,7 @@ def _is_nullable_number(dtype: DtypeObj) -> bool:
 def _na_is_no_member(dtype: DtypeObj) -> None:
     """Pandas looks among nullable numbers as floats: NA is never found, and large integers may be found wrongly."""
     if kind_of(dtype) in "iu" and number(dtype).itemsize == 8:
-        raise Unsupported("membership among 64-bit integers and missing values")
+        raise Unsupported(Refusal.MEMBERSHIP_AND_MISSING)
 
 
 def _cast(value: Value, target: pl.DataType) -> Value:
@@ -82,10 +83,7 @@ def _cast(value: Value, target: pl.DataType) -> Value:
 
 
 def _result_dtype(dtype: DtypeObj, values: Any) -> DtypeObj:
-    try:
-        return empty_series(dtype).isin(values).dtype  # type: ignore[no-any-return]
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+    return stand_ins.ask(stand_ins.column(dtype).isin, values).dtype  # type: ignore[no-any-return]
 
 
 def is_in_values(value: Value, values: Any) -> Value:
@@ -97,9 +95,9 @@ def is_in_values(value: Value, values: Any) -> Value:
         If the values are of mixed kinds, or pandas would compare them in some way that is not planned.
     """
     if not value.definite:
-        raise Unsupported("a column whose dtype depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     if not is_list_like(values) or isinstance(values, (dict, pd.DataFrame)):
-        raise Unsupported("values of this kind")
+        raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     dtype = _result_dtype(value.dtype, [])
     try:
         found = _searched(value, values)
@@ -136,11 +134,8 @@ def is_in_values(value: Value, values: Any) -> Value:
 def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:
     """Mixed values, as pandas compares them; not many, since they travel in the plan."""
     if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)) or len(values) > MANY:
-        raise Unsupported("membership among values of this kind")
-    try:
-        one_row(value.dtype).isin(values)
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.MEMBERSHIP_VALUES)
+    stand_ins.ask(stand_ins.column(value.dtype, 1).isin, values, warned=True)
     result = batched("method", "isin", [value], dtype, (COLUMN, values))
     return Value(result.expr, dtype, nulls=False)
 
@@ -166,7 +161,7 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
         return from_array("v", array)[0].fill_nan(None) if is_missing_nan else from_array("v", array)[0]
     one, _ = _common(value, wanted)
     if one.physical != value.physical:
-        raise Unsupported(f"membership of {value.dtype} among {array.dtype}")
+        raise Unsupported(Refusal.MEMBERSHIP, f"{value.dtype} among {array.dtype}")
     series = from_array("v", array)[0]
     if is_missing_nan:
         series = series.fill_nan(None)
@@ -177,34 +172,34 @@ def _from_list(value: Value, kind: str, items: list[Any]) -> pl.Series | None:
     if not items:
         return None
     if family(value.dtype) in ("category", "object", "arrow") or (family(value.dtype) == "masked" and kind != "T"):
-        raise Unsupported(f"membership of {value.dtype}")
+        raise Unsupported(Refusal.MEMBERSHIP, value.dtype)
     missing = [item for item in items if item is None or item is pd.NA or item is pd.NaT or item != item]
     present = [item for item in items if not (item is None or item is pd.NA or item is pd.NaT or item != item)]
     if kind == "T" and all(type(item) is str for item in present):
         if missing and not value.nulls:
             missing = []
         if missing and (family(value.dtype) != "str" or any(item is pd.NaT for item in missing)):
-            raise Unsupported("missing values among strings")
+            raise Unsupported(Refusal.MISSING_AMONG_STRINGS)
         return pl.Series("v", [*present, *([None] if missing else [])], dtype=pl.String)
     if missing:
         if kind == "f" and all(isinstance(item, float) for item in missing) and present:
             pass
         else:
-            raise Unsupported("missing values in a list")
+            raise Unsupported(Refusal.MISSING_IN_LIST)
     if kind in "iu" and all(_is_whole(item) for item in present):
         bounds = np.iinfo(number(value.dtype))
         if any(not -(2**63) <= int(item) < 2**63 for item in present):
-            raise Unsupported("integers of over 64 bits")
+            raise Unsupported(Refusal.LARGE_INTEGER)
         fitting = [int(item) for item in present if bounds.min <= int(item) <= bounds.max]
         return pl.Series("v", fitting, dtype=value.physical) if fitting else None
     if kind == "f" and all(_is_whole(item) or isinstance(item, (float, np.floating)) for item in present):
         if value.physical != pl.Float64() or any(abs(int(item)) > 2**53 for item in present if _is_whole(item)):
-            raise Unsupported("membership of float32, or among large integers")
+            raise Unsupported(Refusal.MEMBERSHIP_OF_FLOAT32)
         numbers: list[float | None] = [float(item) for item in present]
         return pl.Series("v", [*numbers, *([None] if missing else [])], dtype=pl.Float64)
     if kind == "M" and all(isinstance(item, pd.Timestamp) for item in present):
         return _from_stamps(value, present)
-    raise Unsupported(f"membership of {value.dtype} among values of this kind")
+    raise Unsupported(Refusal.MEMBERSHIP_VALUES)
 
 
 def _is_whole(item: Any) -> bool:
@@ -214,12 +209,12 @@ def _is_whole(item: Any) -> bool:
 def _from_stamps(value: Value, stamps: list[pd.Timestamp]) -> pl.Series:
     zone = getattr(value.dtype, "tz", None)
     if zone is not None or any(stamp.tz is not None for stamp in stamps):
-        raise Unsupported("membership among points in time with zones")
+        raise Unsupported(Refusal.MEMBERSHIP_AND_ZONES)
     unit = value.dtype.name[11:-1] if isinstance(value.dtype, np.dtype) else ""
     try:
         array = pd.array([stamp.as_unit(unit, round_ok=False) for stamp in stamps], dtype=stamp_dtype(unit, None))
     except (ValueError, OverflowError) as error:
-        raise Unsupported("points in time that the column's unit does not hold") from error
+        raise Unsupported(Refusal.TIMES_OUT_OF_UNIT) from error
     return from_array("v", array)[0]
 
 

@@ -11,11 +11,12 @@ import pyarrow as pa
 from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.lazy import lazy
-from craton.pandas.native import dispatch, inside_pandas
+from craton.pandas.native import inside_pandas
 from craton.pandas.stored import categorical_value, stored_value, stored_view, template_of
 from craton.pandas.view import Value, View, name_index
 from craton.plan.operators import Scan
 from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
 
 
 def from_arrow(data: Any) -> Any:
@@ -67,38 +68,28 @@ def from_polars(data: Any) -> Any:
     return from_arrow(data)
 
 
-def frame_from_arrow(cls: type, data: Any) -> Any:
-    """``DataFrame.from_arrow``: lazy if the data is large, pandas' own if it is small or of an odd type."""
-    base = pd.DataFrame.from_arrow
-    if isinstance(data, pl.DataFrame):
-        data = data.to_arrow()
-    if not isinstance(data, pa.Table):
+def converted(base: type, data: Any) -> tuple[Any, bool]:
+    """Data for ``from_arrow`` of a class as a table or an array, and whether pandas reads it: if it is small, or no such data."""
+    if base is pd.DataFrame:
+        if isinstance(data, pl.DataFrame):
+            data = data.to_arrow()
+        known, read = pa.Table, pa.table
+    else:
+        known, read = (pa.Array, pa.ChunkedArray), pa.chunked_array
+    if not isinstance(data, known):
         if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
-            return base(data)  # raises
-        data = pa.table(data)
-    if stays_small(data.num_rows):
-        return cls(base(data))
-    return dispatch(
-        "DataFrame.from_arrow", lambda *_: lazy(cls, view_of_arrow(data)), lambda *_: cls(base(data)), None, (), {}
-    )
+            return data, True  # pandas raises
+        data = read(data)
+    return data, stays_small(len(data))
 
 
-def series_from_arrow(cls: type, data: Any) -> Any:
-    """``Series.from_arrow``: lazy if the data is large, pandas' own if it is small or of an odd type."""
-    base = pd.Series.from_arrow
-    if not isinstance(data, (pa.Array, pa.ChunkedArray)):
-        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
-            return base(data)  # raises
-        data = pa.chunked_array(data)
-    if stays_small(len(data)):
-        return cls(base(data))
-
-    def planned(*_: Any) -> Any:
-        held = view_of_arrow(pa.table({"col": data}))
-        name = getattr(data, "_name", None)
-        return lazy(cls, View(held.base, held.values, name_index(name), held.index, held.rows))
-
-    return dispatch("Series.from_arrow", planned, lambda *_: cls(base(data)), None, (), {})
+def planned_data(cls: type, data: Any) -> Any:
+    """A lazy frame over a table, a lazy column over an array."""
+    if isinstance(data, pa.Table):
+        return lazy(cls, view_of_arrow(data))
+    held = view_of_arrow(pa.table({"col": data}))
+    name = getattr(data, "_name", None)
+    return lazy(cls, View(held.base, held.values, name_index(name), held.index, held.rows))
 
 
 def stays_small(rows: int) -> bool:
@@ -115,12 +106,12 @@ def view_of_arrow(table: pa.Table) -> View:
         If a column has no physical form.
     """
     if len(set(table.column_names)) != table.num_columns or not table.num_columns:
-        raise Unsupported("columns of one name, or none")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     template = template_of(table.schema, pd.DataFrame.from_arrow)
     try:
         frame = pl.from_arrow(table)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise Unsupported(f"the kernel can't hold this table: {error}") from error
+        raise Unsupported(Refusal.TABLE_KERNEL, error) from error
     assert isinstance(frame, pl.DataFrame)
     base = Scan(MemorySource.of(frame), tuple(frame.columns))
     values: dict[str, Value] = {}
@@ -128,7 +119,7 @@ def view_of_arrow(table: pa.Table) -> View:
         column = table.column(name)
         if isinstance(dtype, pd.CategoricalDtype):
             if column.num_chunks == 0:
-                raise Unsupported("a dictionary without rows")
+                raise Unsupported(Refusal.FILE_DICTIONARY)
             found = column.unify_dictionaries().chunk(0)
             dtype = found.slice(0, 0).to_pandas().dtype
             values[name] = categorical_value(base, name, found.dictionary, dtype, column.null_count > 0)

@@ -19,6 +19,7 @@ from craton.pandas.view import IndexSpec, Value, View
 from craton.plan import build
 from craton.plan.expr import Call, roots, substitute
 from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Side:
 def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
     """A key column of a right or outer join: the left's where there is one, else the right's."""
     if left.dtype != right.dtype or not left.definite or not right.definite:
-        raise Unsupported("keys of two dtypes, to be filled from each other")
+        raise Unsupported(Refusal.MERGE_KEY_FILLED)
     if kind == "right" and not is_float(left.dtype):
         return right
     expr = Call("coalesce", (left.clean.expr, right.clean.expr), left.physical)
@@ -56,25 +57,25 @@ def check_labels(
     """
     ours, theirs = left.index, right.index
     if ours.freq is not None or theirs.freq is not None:
-        raise Unsupported("labels with a frequency")
+        raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
     if keys.labels_from != "both":
         side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
         if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
-            raise Unsupported("an index that may get missing labels")
+            raise Unsupported(Refusal.MERGE_INDEX_MISSING)
         if kind == "inner" and _types(side) != _types(other) and not has_rows(left if side is ours else right):
-            raise Unsupported("an inner join of no rows with an index, whose labels the result has then")
+            raise Unsupported(Refusal.MERGE_INNER_EMPTY)
         return
     if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
-        raise Unsupported("indexes of two dtypes")
+        raise Unsupported(Refusal.MERGE_INDEX_DTYPES)
     if kind in ("inner", "outer") and ours.names != theirs.names:
-        raise Unsupported("indexes of two names")
+        raise Unsupported(Refusal.MERGE_INDEX_NAMES)
     if kind == "inner" and ours.kind == theirs.kind == "range" and _may_descend(left):
-        raise Unsupported("labels that may be a descending range, which pandas turns round")
+        raise Unsupported(Refusal.MERGE_DESCENDING)
     several = len(pairs) > 1
     if (kind == "outer" or sort) and any(pair.may_miss and (several or not pair.nulls_last) for pair in pairs):
-        raise Unsupported("missing labels in an order that pandas decides")
+        raise Unsupported(Refusal.MERGE_MISSING_LABELS)
     if anti and several:
-        raise Unsupported("an anti merge of MultiIndexes")
+        raise Unsupported(Refusal.MERGE_ANTI_LEVELS)
 
 
 def _types(index: IndexSpec) -> list[Any]:

@@ -23,6 +23,7 @@ from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import AggregateCall
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,14 @@ def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
     refs = []
     for label in labels:
         if not is_hashable(label) or isinstance(label, (pd.Series, pd.Index, np.ndarray)):
-            raise Unsupported("a key that is an array")
+            raise Unsupported(Refusal.MERGE_KEY_ARRAY)
         found = held.positions(label)
         levels = [i for i, name in enumerate(held.index.names) if label is not None and name == label]
         if len(found) + len(levels) != 1:
-            raise Unsupported(f"the key {label!r}, which is not exactly one column")
+            raise Unsupported(Refusal.NO_COLUMN, repr(label))
         refs.append(KeyRef(label, levels[0], level=True) if levels else KeyRef(label, found[0]))
     if len({ref.label for ref in refs}) != len(refs):
-        raise Unsupported("a key that is given twice")
+        raise Unsupported(Refusal.MERGE_KEY_TWICE)
     return refs
 
 
@@ -117,25 +118,25 @@ def resolve_keys(
     """
     if how == "cross":
         if left_index or right_index or on is not None or left_on is not None or right_on is not None:
-            raise Unsupported("a cross merge with keys")
+            raise Unsupported(Refusal.MERGE_CROSS_KEYS)
         return Keys((), ())
     if left_index or right_index:
         return _index_keys(left, right, on, left_on, right_on, left_index, right_index)
     if on is not None:
         if left_on is not None or right_on is not None:
-            raise Unsupported("keys given twice")
+            raise Unsupported(Refusal.MERGE_KEY_TWICE)
         left_on = right_on = on
     elif left_on is None and right_on is None:
         left_on = right_on = common_labels(left, right)
     elif left_on is None or right_on is None:
-        raise Unsupported("keys of one side only")
+        raise Unsupported(Refusal.MERGE_ONE_SIDE)
     ours, theirs = as_list(left_on), as_list(right_on)
     if not ours or not theirs or len(ours) != len(theirs):
-        raise Unsupported("another number of keys on the left than on the right")
+        raise Unsupported(Refusal.MERGE_KEY_COUNT)
     keys = Keys(tuple(key_refs(left, ours)), tuple(key_refs(right, theirs)))
     for one, other, shared in zip(keys.left, keys.right, keys.shared, strict=True):
         if not shared and not (isinstance(one.label, str) and isinstance(other.label, str)):
-            raise Unsupported("keys of two labels that are not both strings, which pandas fills from each other")
+            raise Unsupported(Refusal.MERGE_KEY_LABELS)
     return keys
 
 
@@ -143,20 +144,20 @@ def _index_keys(
     left: View, right: View, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
 ) -> Keys:
     if on is not None or (left_index and left_on is not None) or (right_index and right_on is not None):
-        raise Unsupported("keys given twice")
+        raise Unsupported(Refusal.MERGE_KEY_TWICE)
     if left_index and right_index:
         if left_on is not None or right_on is not None:
-            raise Unsupported("keys given twice")
+            raise Unsupported(Refusal.MERGE_KEY_TWICE)
         if (left.index.kind == "multi" or right.index.kind == "multi") and left.index.names != right.index.names:
-            raise Unsupported("MultiIndexes with other names")
+            raise Unsupported(Refusal.MERGE_LEVEL_NAMES)
         return Keys(tuple(level_refs(left)), tuple(level_refs(right)), "both")
     columns, labels = (right, left) if left_index else (left, right)
     names = as_list(right_on if left_index else left_on)
     if not names or len(names) != len(labels.index.values):
-        raise Unsupported("as many keys as the index has levels")
+        raise Unsupported(Refusal.MERGE_KEY_LEVELS)
     refs, levels = tuple(key_refs(columns, names)), tuple(level_refs(labels))
     if any(ref.label in labels.labels for ref in refs):
-        raise Unsupported("a key whose label the other side has too, beside an index")
+        raise Unsupported(Refusal.MERGE_KEY_BESIDE_INDEX)
     return Keys(levels, refs, "right") if left_index else Keys(refs, levels, "left")
 
 
@@ -171,7 +172,7 @@ def common_labels(left: View, right: View) -> list[Hashable]:
     """The labels that both sides have, which are the keys if none are given."""
     common = left.labels.intersection(right.labels)
     if len(common) == 0 or not common.is_unique:
-        raise Unsupported("no common columns to merge on")
+        raise Unsupported(Refusal.MERGE_NO_KEYS)
     return list(common)
 
 
@@ -210,14 +211,14 @@ def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> Ke
     """
     for value in (left, right):
         if not value.definite and value.dtype.kind == "b":
-            raise Unsupported("a boolean key that may be object")
+            raise Unsupported(Refusal.MERGE_KEY_BOOLEAN)
         if tells_zeros_apart(value.dtype):
-            raise Unsupported("a key of Arrow floats, of which pandas tells the two zeros apart")
+            raise Unsupported(Refusal.MERGE_KEY_ARROW_FLOATS)
     if left.dtype == right.dtype:
         if family(left.dtype) == "category":
             _same_categories(left.dtype, right.dtype)
         if left.physical != right.physical:
-            raise Unsupported(f"keys of {left.physical} and {right.physical}")
+            raise Unsupported(Refusal.MERGE_KEY_DTYPES, f"{left.physical} and {right.physical}")
         return KeyPair(left, right, left.physical)
     common = _common_numeric(left.dtype, right.dtype)
     for value, other, view in ((left, right, left_base), (right, left, right_base)):
@@ -228,18 +229,18 @@ def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> Ke
 
 def _same_categories(left: Any, right: Any) -> None:
     if left.ordered != right.ordered or not left.categories.equals(right.categories):
-        raise Unsupported("categorical keys whose categories have another order")
+        raise Unsupported(Refusal.MERGE_KEY_CATEGORIES)
 
 
 def _common_numeric(left: DtypeObj, right: DtypeObj) -> pl.DataType:
     """The dtype in which pandas compares two numeric keys."""
     kinds = left.kind + right.kind
     if not set(kinds) <= set("iuf") or "arrow" in (family(left), family(right)):
-        raise Unsupported(f"keys of dtypes {left} and {right}")
+        raise Unsupported(Refusal.MERGE_KEY_DTYPES, f"{left} and {right}")
     plain = [np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in (left, right)]
     common = np.promote_types(*plain)
     if common.kind == "f" and kinds != "ff" and ("f" not in kinds or "masked" in (family(left), family(right))):
-        raise Unsupported(f"keys of dtypes {left} and {right}")
+        raise Unsupported(Refusal.MERGE_KEY_DTYPES, f"{left} and {right}")
     return physical(common)
 
 
@@ -256,9 +257,9 @@ def _only_whole(value: Value, integer: pl.DataType, held: View) -> None:
             0
         ].item()
     except pl.exceptions.PolarsError as error:
-        raise Unsupported("float keys beyond the integers") from error
+        raise Unsupported(Refusal.MERGE_KEY_LARGE_FLOATS) from error
     if count:
-        raise Unsupported("float keys that are not whole, beside integers")
+        raise Unsupported(Refusal.MERGE_KEY_FLOATS)
 
 
 def compared(value: Value, kind: pl.DataType) -> Expr:

@@ -17,6 +17,7 @@ import polars as pl
 from pandas.core.reshape.merge import _items_overlap_with_suffix
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import holds_missing
 from craton.pandas.merge_index import Side, check_labels, coalesced, result_index
 from craton.pandas.merge_keys import (
@@ -39,6 +40,7 @@ from craton.plan.operators import (
     Union,
     schema,
 )
+from craton.refusals import Refusal
 
 
 @functools.cache
@@ -91,7 +93,7 @@ def merge(
     index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
     if anti:
         if indicator:
-            raise Unsupported("an anti merge with an indicator")
+            raise Unsupported(Refusal.MERGE_ANTI_INDICATOR)
         # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
         numbered = View(base, (), labels[:0], index).numbered()
         base, index = (
@@ -113,7 +115,7 @@ def merge(
         values.append(_indicator(one, other))
     if keys.by_level:
         if anti:
-            raise Unsupported("an anti merge on a level")
+            raise Unsupported(Refusal.MERGE_ANTI_LEVEL)
         labels, index = _levels(keys, filled, values, labels)
     rows = left.rows * right.rows if kind == "cross" and left.rows is not None and right.rows is not None else None
     return View(base, tuple(values), labels, index, rows)
@@ -136,12 +138,12 @@ def _levels(keys: Keys, filled: dict[int, Value], values: list[Value], labels: p
 
 def _check(left: View, right: View, how: Any, *flags: Any) -> None:
     if isinstance(left.labels, pd.MultiIndex) or isinstance(right.labels, pd.MultiIndex):
-        raise Unsupported("MultiIndex columns")
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
     if how not in ("inner", "left", "right", "outer", "left_anti", "right_anti", "cross"):
-        raise Unsupported(f"how={how!r}")
+        raise Unsupported(Refusal.PARAMETER, f"how={how!r}")
     *booleans, indicator = flags
     if not all(isinstance(flag, bool) for flag in booleans) or not isinstance(indicator, (bool, str)):
-        raise Unsupported("an odd parameter")
+        raise Unsupported(Refusal.PARAMETERS, "left_index, right_index, sort and indicator")
 
 
 def _validated(validate: str | None, left: View, right: View, pairs: Sequence[KeyPair]) -> None:
@@ -150,12 +152,12 @@ def _validated(validate: str | None, left: View, right: View, pairs: Sequence[Ke
     checks = {"1:1": "lr", "one_to_one": "lr", "1:m": "l", "one_to_many": "l", "m:1": "r", "many_to_one": "r"}
     checks |= {"m:m": "", "many_to_many": ""}
     if validate not in checks:
-        raise Unsupported(f"validate={validate!r}")
+        raise Unsupported(Refusal.PARAMETER, f"validate={validate!r}")
     sides = checks[validate]
     if "l" in sides and not unique_keys([pair.left for pair in pairs], left):
-        raise Unsupported("merge keys that are not unique on the left")
+        raise Unsupported(Refusal.MERGE_LEFT_REPEATS)
     if "r" in sides and not unique_keys([pair.right for pair in pairs], right):
-        raise Unsupported("merge keys that are not unique on the right")
+        raise Unsupported(Refusal.MERGE_RIGHT_REPEATS)
 
 
 def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
@@ -166,11 +168,9 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
     name = indicator if isinstance(indicator, str) else "_merge"
     taken = (name, "_left_indicator", "_right_indicator")
     if indicator and any(label in left.labels or label in right.labels for label in taken):
-        raise Unsupported("the indicator's name is taken")
-    try:
-        ours, theirs = _items_overlap_with_suffix(left.labels, labels, suffixes)
-    except Exception as error:
-        raise Unsupported(f"suffixes: {error}") from error
+        raise Unsupported(Refusal.MERGE_INDICATOR_TAKEN)
+    suffixed = stand_ins.ask(_items_overlap_with_suffix, left.labels, labels, suffixes, about="suffixes", warned=True)
+    ours, theirs = suffixed
     result = ours.append(theirs)
     return (result.insert(len(result), name) if indicator else result), kept
 

@@ -18,9 +18,10 @@ from craton.pandas.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, is_
 from craton.pandas.execute import resolved
 from craton.pandas.filling import filled
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, native, stays_in_pandas
+from craton.pandas.native import native
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call
+from craton.refusals import Refusal
 
 
 def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
@@ -38,13 +39,13 @@ def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
         return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
     if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
         return _frames(name, left, right, reverse)
-    raise Unsupported(f"an operand of type {type(right).__name__}")
+    raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
 
 
 def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
     held, other = aligned(view(left), view(right))
     if not held.labels.is_unique or not held.labels.identical(other.labels):
-        raise Unsupported("frames of different columns")
+        raise Unsupported(Refusal.COLUMNS_DIFFER)
     held, other = _definite(held), _definite(other)
     pairs = zip(held.values, other.values, strict=True)
     values = [_ordered(name, one, another, reverse, held) for one, another in pairs]
@@ -62,20 +63,11 @@ def _ordered(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any
     return binary(name, right, left, held) if reverse else binary(name, left, right, held)
 
 
-def _operator(dunder: str, name: str, reverse: bool) -> Callable[[Any, Any], Any]:
+def _operator(name: str, reverse: bool) -> Callable[[Any, Any], Any]:
     def native_operator(self: Any, other: Any) -> Any:
         return operate(name, self, other, reverse)
 
-    def method(self: Any, other: Any) -> Any:
-        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
-        fallback = getattr(base, dunder)
-        if stays_in_pandas(self) and (not isinstance(other, (pd.DataFrame, pd.Series)) or stays_in_pandas(other)):
-            return fallback(self, other)
-        return dispatch(f"{base.__name__}.{dunder}", native_operator, fallback, self, (other,), {})
-
-    method.__name__ = dunder
-    method.__craton_native__ = native_operator  # type: ignore[attr-defined]
-    return method
+    return native_operator
 
 
 def _each(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
@@ -86,22 +78,7 @@ def _each(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
     return native_unary
 
 
-def _unary(dunder: str, function: Callable[[Value], Value]) -> Callable[[Any], Any]:
-    native_unary = _each(function)
-
-    def method(self: Any) -> Any:
-        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
-        fallback = getattr(base, dunder)
-        if stays_in_pandas(self):
-            return fallback(self)
-        return dispatch(f"{base.__name__}.{dunder}", native_unary, fallback, self, (), {})
-
-    method.__name__ = dunder
-    method.__craton_native__ = native_unary  # type: ignore[attr-defined]
-    return method
-
-
-def _inplace(dunder: str, name: str) -> Callable[[Any, Any], Any]:
+def _inplace(name: str) -> Callable[[Any, Any], Any]:
     def native_inplace(self: Any, other: Any) -> Any:
         result = view(operate(name, self, other))
         if isinstance(self, pd.Series):
@@ -109,22 +86,13 @@ def _inplace(dunder: str, name: str) -> Callable[[Any, Any], Any]:
         replace_state(self, result)
         return self
 
-    def method(self: Any, other: Any) -> Any:
-        base = pd.DataFrame if isinstance(self, pd.DataFrame) else pd.Series
-        fallback = getattr(base, dunder)
-        if stays_in_pandas(self):
-            return fallback(self, other)
-        return dispatch(f"{base.__name__}.{dunder}", native_inplace, fallback, self, (other,), {})
-
-    method.__name__ = dunder
-    method.__craton_native__ = native_inplace  # type: ignore[attr-defined]
-    return method
+    return native_inplace
 
 
 def _filled(held: View, other: Any, fill: Any) -> tuple[View, Any]:
     """Both sides with ``fill_value`` where exactly one of them is missing."""
     if not is_scalar(fill) or fill != fill:
-        raise Unsupported("filling with something else than a value")
+        raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
     if not isinstance(other, View):
         return held.with_values([filled(value, fill) for value in held.values]), other
     lefts, rights = [], []
@@ -149,16 +117,16 @@ def _method(base: type, method_name: str, name: str, reverse: bool) -> Callable[
         self: Any, other: Any, *args: Any, level: Any = None, fill_value: Any = None, axis: Any = "default"
     ) -> Any:
         if args or level is not None or (axis != "default" and not isinstance(other, pd.Series)):
-            raise Unsupported("an operator with options")
+            raise Unsupported(Refusal.PARAMETERS, "level and axis")
         if base is pd.Series and axis not in ("default", 0, "index", None):
-            raise Unsupported("an operator along an axis")
+            raise Unsupported(Refusal.OPERATOR_ALONG_AXIS)
         if base is pd.DataFrame and isinstance(other, pd.Series):
             if axis not in (0, "index") or fill_value is not None:
-                raise Unsupported("an operator along the columns")
+                raise Unsupported(Refusal.OPERATOR_ALONG_COLUMNS)
             return _down_columns(name, self, other, reverse)
         if fill_value is None or name in COMPARISON:
             if fill_value is not None:
-                raise Unsupported("filling before a comparison")
+                raise Unsupported(Refusal.FILLING_BEFORE_COMPARISON)
             return operate(name, self, other, reverse)
         return _filled_operation(name, self, other, reverse, fill_value)
 
@@ -170,14 +138,14 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
     held = resolved(view(left))
     if is_scalar(right):
         if is_na(right):
-            raise Unsupported("a missing value as operand")
+            raise Unsupported(Refusal.MISSING_OPERAND)
         held, other = _filled(held, right, fill)
         return operate(name, lazy(type(left), held, left), right, reverse)
     if type(left) is not type(right):
-        raise Unsupported(f"an operand of type {type(right).__name__}")
+        raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
     held, other = aligned(held, resolved(view(right)))
     if isinstance(left, pd.DataFrame) and (not held.labels.is_unique or not held.labels.identical(other.labels)):
-        raise Unsupported("frames of different columns")
+        raise Unsupported(Refusal.COLUMNS_DIFFER)
     held, other = _filled(held, other, fill)
     return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
 
@@ -190,34 +158,35 @@ def _down_columns(name: str, frame: Any, series: Any, reverse: bool) -> Any:
     return lazy(type(frame), held.with_values(values), frame)
 
 
-class BinaryOperators:
-    """The operators of both classes."""
-
-
 class SeriesOperators:
-    """The method forms of the operators of Series."""
+    """The operators of Series, and their method forms."""
 
 
 class FrameOperators:
-    """The method forms of the operators of DataFrame."""
+    """The operators of DataFrame, and their method forms."""
 
 
-for _name in (*ARITHMETIC, *COMPARISON, *LOGIC):
-    _dunder = f"__{_name}__"
-    setattr(BinaryOperators, _dunder, _operator(_dunder, _name, reverse=False))
-    if _name not in COMPARISON:
-        _reversed = f"__r{_name}__"
-        setattr(BinaryOperators, _reversed, _operator(_reversed, _name, reverse=True))
-        setattr(BinaryOperators, f"__i{_name}__", _inplace(f"__i{_name}__", _name))
-    if _name not in LOGIC:
-        for _base, _owner in ((pd.Series, SeriesOperators), (pd.DataFrame, FrameOperators)):
-            setattr(_owner, _name, _method(_base, _name, _name, reverse=False))
-            if _name not in COMPARISON:
-                setattr(_owner, f"r{_name}", _method(_base, f"r{_name}", _name, reverse=True))
-for _base, _owner in ((pd.Series, SeriesOperators), (pd.DataFrame, FrameOperators)):
-    for _alias, _name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
-        setattr(_owner, _alias, _method(_base, _alias, _name, reverse=False))
-    setattr(_owner, "rdiv", _method(_base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
-for _dunder, _function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
-    setattr(BinaryOperators, _dunder, _unary(_dunder, _function))
-BinaryOperators.__hash__ = None  # type: ignore[method-assign,assignment]
+def _fill(owner: type, base: type) -> None:
+    """Give a class its operators."""
+    for name in (*ARITHMETIC, *COMPARISON, *LOGIC):
+        dunder = f"__{name}__"
+        setattr(owner, dunder, native(base, dunder, binary=True)(_operator(name, reverse=False)))
+        if name not in COMPARISON:
+            dunder = f"__r{name}__"
+            setattr(owner, dunder, native(base, dunder, binary=True)(_operator(name, reverse=True)))
+            dunder = f"__i{name}__"
+            setattr(owner, dunder, native(base, dunder)(_inplace(name)))
+        if name not in LOGIC:
+            setattr(owner, name, _method(base, name, name, reverse=False))
+            if name not in COMPARISON:
+                setattr(owner, f"r{name}", _method(base, f"r{name}", name, reverse=True))
+    for alias, name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
+        setattr(owner, alias, _method(base, alias, name, reverse=False))
+    setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
+    for dunder, function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
+        setattr(owner, dunder, native(base, dunder)(_each(function)))
+    owner.__hash__ = None  # type: ignore[method-assign,assignment]
+
+
+_fill(SeriesOperators, pd.Series)
+_fill(FrameOperators, pd.DataFrame)

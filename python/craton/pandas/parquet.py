@@ -26,7 +26,7 @@ from craton.pandas.footers import Footer, local_footer, text_bytes
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
-from craton.pandas.native import reader
+from craton.pandas.native import names_files, native_function
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import (
     categorical_value,
@@ -41,20 +41,21 @@ from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
+from craton.refusals import Refusal
 
 #: Options of pandas that decide dtypes.
 _OPTIONS = ("mode.string_storage",)
 _KNOWN = {"columns", "filters", "dtype_backend", "engine", "storage_options"}
 
 
-@reader(pd.read_parquet)
+@native_function(pd.read_parquet, elsewhere=names_files)
 def read_parquet(path: Any, engine: str = "auto", columns: Any = None, **kwargs: Any) -> Any:
     """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are taken too."""
     kwargs = {
         name: value for name, value in kwargs.items() if value is not None and value is not pd.api.extensions.no_default
     }
     if engine not in ("auto", "pyarrow") or not kwargs.keys() <= _KNOWN:
-        raise Unsupported(f"read_parquet with {sorted(kwargs)} by {engine}")
+        raise Unsupported(Refusal.PARQUET_READ, f"{sorted(kwargs)} by {engine}")
     location = locate(path, kwargs.get("storage_options"), patterns=True)
     held, attrs = scan_parquet(location, columns, kwargs.get("filters"), kwargs.get("dtype_backend"))
     frame = lazy(DataFrame, held)
@@ -110,7 +111,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     view = stored_view(base, values, template, rows)
     if filters is not None:
         if template.ranges is not None and view.index != IndexSpec():
-            raise Unsupported("filters over stored row labels, which hold if no row is left out")
+            raise Unsupported(Refusal.FILTER_LABELS)
         view = _filtered(view, base, filters, stored.partitions)
     attrs: dict[str, Any] = {}
     if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:
@@ -141,11 +142,11 @@ def _stored(location: Location) -> _Stored:
     except Unsupported:
         raise
     except Exception as error:
-        raise Unsupported(f"files that pandas should open: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if not files:
-        raise Unsupported("no files")
+        raise Unsupported(Refusal.FILE_NONE)
     if any(not footer.schema.equals(first, check_metadata=False) for footer in footers[1:]):
-        raise Unsupported("files with different schemas")
+        raise Unsupported(Refusal.FILE_SCHEMAS)
     partitions = tuple(name for name in found.names if name not in first.names)
     return _Stored(files, footers, pa.schema(list(found), metadata=first.metadata), partitions, dataset)
 
@@ -156,7 +157,7 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
     through = location.filesystem if location.filesystem is not None and location.store is None else None
     if through is not None:
         if stored.partitions:
-            raise Unsupported("partitions in a file system that the kernel does not know")
+            raise Unsupported(Refusal.PARTITION_FILES)
         empty = pl.from_arrow(stored.schema.empty_table())
         assert isinstance(empty, pl.DataFrame)
         physicals = dict(empty.schema)
@@ -166,7 +167,7 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
     held = location.hold(stored.files)
     for footer, version in zip(stored.footers, held.versions, strict=True):
         if footer.version not in (None, version):
-            raise Unsupported("a file that changes while it is opened")
+            raise Unsupported(Refusal.FILE_LOST)
 
     def reopen() -> Any:
         return pd.read_parquet(location.path, columns=columns, filters=filters)
@@ -191,7 +192,7 @@ def _dictionary_value(base: Scan, name: str, location: Location, stored: _Stored
     import pyarrow.parquet as pq
 
     if location.filesystem is not None:
-        raise Unsupported("a dictionary in a remote file")
+        raise Unsupported(Refusal.FILE_REMOTE_DICTIONARY)
     parts: list[pa.DictionaryArray] = []
     missing = False
     for path in stored.files:
@@ -210,11 +211,11 @@ def _dictionary_value(base: Scan, name: str, location: Location, stored: _Stored
 def _partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Value:
     """A hive partition: a categorical whose categories are the folders' values, as pyarrow lists them."""
     if not isinstance(dtype, pd.CategoricalDtype):
-        raise Unsupported(f"partition {name!r} as {dtype}")
+        raise Unsupported(Refusal.PARTITION_DTYPE, f"{name!r} as {dtype}")
     partitioning = dataset.partitioning
     found = partitioning.dictionaries[partitioning.schema.get_field_index(name)]
     if found is None:
-        raise Unsupported(f"partition {name!r} without known values")
+        raise Unsupported(Refusal.PARTITION_VALUES, repr(name))
     column = base.column(name)
     keys = pl.Series(found.to_pylist(), dtype=column.dtype)
     categories = pd.CategoricalDtype(found.to_pandas(), ordered=False)
@@ -238,7 +239,7 @@ _OPERATORS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le
 def _filtered(view: View, base: Scan, filters: Any, partitions: Sequence[str]) -> View:
     """Rows by pyarrow's filters in disjunctive normal form: null never matches."""
     if not isinstance(filters, list) or not filters:
-        raise Unsupported("filters of this kind")
+        raise Unsupported(Refusal.PARAMETER, "filters")
     groups = [filters] if isinstance(filters[0], tuple) else filters
     anyof: Expr | None = None
     for group in groups:
@@ -253,26 +254,26 @@ def _filtered(view: View, base: Scan, filters: Any, partitions: Sequence[str]) -
 def _condition(base: Scan, name: str, symbol: str, operand: Any) -> Expr:
     known = dict(base.source.columns)
     if name not in known:
-        raise Unsupported(f"a filter on an unknown column {name!r}")
+        raise Unsupported(Refusal.FILTER_COLUMN, repr(name))
     column = Column(name, known[name])
     if symbol in ("in", "not in"):
         values = Values.of(pl.Series(list(operand)).cast(column.dtype))
         member = Call("is_in", (column, values), pl.Boolean())
         if symbol == "in":
             return member
-        raise Unsupported("a filter by 'not in'")
+        raise Unsupported(Refusal.FILTER_NOT_IN)
     if symbol not in _OPERATORS or isinstance(operand, (list, tuple, set)):
-        raise Unsupported(f"a filter {symbol!r}")
+        raise Unsupported(Refusal.FILTER_OPERATOR, repr(symbol))
     if isinstance(operand, (pd.Timestamp, np.datetime64)):
         operand = pd.Timestamp(operand)
         if not isinstance(column.dtype, pl.Datetime):
-            raise Unsupported("a timestamp beside another dtype")
+            raise Unsupported(Refusal.FILTER_TIMESTAMP)
         constant: Expr = Literal(operand, pl.Datetime(column.dtype.time_unit, column.dtype.time_zone))
     else:
         try:
             constant = Literal(operand, pl.Series([operand]).dtype)
         except (TypeError, pl.exceptions.PolarsError) as error:
-            raise Unsupported(f"a filter operand {operand!r}") from error
+            raise Unsupported(Refusal.FILTER_OPERAND, repr(operand)) from error
     test: Expr = Call(_OPERATORS[symbol], (column, constant), pl.Boolean())
     if column.dtype.is_float() and symbol in (">", ">="):
         test = conjunction([test, Call("is_not_nan", (column,), pl.Boolean())])

@@ -14,19 +14,22 @@ import polars as pl
 from pandas.tseries.api import guess_datetime_format
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched, proven
 from craton.pandas.dtypes import FLOAT64, INT64, family, kind_of
 from craton.pandas.elementwise import not_missing
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.lazy import lazy, view
+from craton.pandas.native import native_function
 from craton.pandas.questions import happens, tried
 from craton.pandas.run import execute
 from craton.pandas.series import Series
-from craton.pandas.tables import native_function
+from craton.pandas.tables import in_plain_pandas
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call
 from craton.plan.operators import Slice
+from craton.refusals import Refusal
 
 
 def _first_text(held: View, value: Value) -> str | None:
@@ -36,26 +39,26 @@ def _first_text(held: View, value: Value) -> str | None:
     return None if not len(found) else str(found[0])
 
 
-@native_function("to_numeric")
+@native_function(pd.to_numeric, stays=in_plain_pandas("arg"), craft=False)
 def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_backend: Any = None) -> Any:
     """Numbers from text; see :func:`pandas.to_numeric`."""
     if not isinstance(arg, pd.Series) or downcast is not None or dtype_backend is not None:
-        raise Unsupported("numbers from something else than a Series, or with options")
+        raise Unsupported(Refusal.PARAMETERS, "arg, downcast and dtype_backend")
     if errors not in ("raise", "coerce"):
-        raise Unsupported("errors of another kind")
+        raise Unsupported(Refusal.PARAMETER, "errors")
     held = resolved(view(arg))
     (value,) = held.values
     if kind_of(value.dtype) in "iuf":
         return lazy(type(arg), held, arg)
     if family(value.dtype) != "str":
-        raise Unsupported(f"numbers from {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"numbers from {value.dtype}")
     if not count_rows(held):
-        raise Unsupported("numbers from no rows")
+        raise Unsupported(Refusal.NO_ROWS)
     fractional = batched("function", "to_numeric", [value], FLOAT64, (COLUMN,), wide=True, errors=errors)
     try:
         wide = happens(held, Call("is_not_nan", (fractional.expr,), pl.Boolean()))
     except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     dtype = FLOAT64 if wide else INT64
     result = proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
     if not wide:
@@ -63,7 +66,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     return lazy(type(arg), held.series(result, arg.name), arg)
 
 
-@native_function("to_datetime")
+@native_function(pd.to_datetime, stays=in_plain_pandas("arg"), craft=False)
 def to_datetime(
     arg: Any,
     errors: Any = "raise",
@@ -78,9 +81,9 @@ def to_datetime(
 ) -> Any:
     """Points in time from text or numbers; see :func:`pandas.to_datetime`."""
     if not isinstance(arg, pd.Series) or dayfirst or yearfirst or exact is not True or origin != "unix":
-        raise Unsupported("points in time from something else than a Series, or with options")
+        raise Unsupported(Refusal.PARAMETERS, "arg, dayfirst, yearfirst, exact and origin")
     if errors not in ("raise", "coerce") or not isinstance(utc, bool):
-        raise Unsupported("errors of another kind")
+        raise Unsupported(Refusal.PARAMETER, "errors or utc")
     held = resolved(view(arg))
     (value,) = held.values
     options = {"errors": errors, "utc": utc}
@@ -89,24 +92,22 @@ def to_datetime(
     if family(value.dtype) == "str" and unit is None:
         text = _first_text(held, value)
         if text is None:
-            raise Unsupported("points in time from no text")
+            raise Unsupported(Refusal.DATES_NO_TEXT)
         if format is None:
             format = guess_datetime_format(text)
         if not isinstance(format, str) or format in ("mixed", "ISO8601"):
-            raise Unsupported("text in no format that is known")
+            raise Unsupported(Refusal.DATES_FORMAT)
         options["format"] = format
         sample = text
     elif isinstance(value.dtype, np.dtype) and value.dtype.kind == "i" and format is None and isinstance(unit, str):
         options["unit"] = unit
         sample = value.dtype.type(0)
     else:
-        raise Unsupported(f"points in time from {value.dtype}")
-    try:
-        dtype = pd.to_datetime(pd.Series([sample], dtype=value.dtype), **options).dtype
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.OPERATION, f"points in time from {value.dtype}")
+    few = pd.Series([sample], dtype=value.dtype)
+    dtype = stand_ins.ask(pd.to_datetime, few, warned=True, **options).dtype
     if kind_of(dtype) != "M":
-        raise Unsupported("points in time as Python objects")
+        raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
     result = tried(held, result)
     return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name), arg)

@@ -13,10 +13,12 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import family
 from craton.pandas.execute import materialise
 from craton.pandas.groupby import aggregate_native, group
 from craton.pandas.groupby_keys import Options
+from craton.refusals import Refusal
 
 
 class _Table:
@@ -39,7 +41,7 @@ class _Table:
         groups = group(self.frame, keys, None, Options(sort=sort, observed=observed, dropna=dropna))
         values = [key.value.clean for key in groups._plan.keys]
         if not dropna and any(value.nulls or family(value.dtype) == "category" for value in values):
-            raise Unsupported("dropna=False with missing or categorical keys")
+            raise Unsupported(Refusal.PIVOT_DROPNA)
         return _Groups(groups)
 
 
@@ -56,8 +58,8 @@ class _Groups:
     def _obj_with_exclusions(self) -> Any:
         plan = self.groups._plan
         if not plan.positions:
-            raise Unsupported("a pivot table without values")
-        return pd.DataFrame(columns=plan.labels)
+            raise Unsupported(Refusal.PIVOT_NO_VALUES)
+        return stand_ins.without_rows(plan.labels)
 
     def agg(self, func: Any, **kwargs: Any) -> pd.DataFrame | pd.Series:
         result = aggregate_native(self.groups, func, **kwargs)
@@ -82,6 +84,6 @@ def pivot_table(frame: Any, *args: Any, **kwargs: Any) -> Any:
     from craton.pandas.series import Series
 
     if kwargs.get("margins", False) or not kwargs.get("sort", True) or len(args) > 5:
-        raise Unsupported("margins, or an unsorted pivot table")
+        raise Unsupported(Refusal.PARAMETERS, "margins and sort")
     table = pd.pivot_table(_Table(frame), *args, **kwargs)  # type: ignore[arg-type]
     return Series(table) if isinstance(table, pd.Series) else DataFrame(table)

@@ -20,6 +20,7 @@ from craton.pandas.native import is_lazy, native, plain_pandas
 from craton.pandas.reductions import arguments, prefetch
 from craton.pandas.rows import sliced
 from craton.pandas.view import Value, View
+from craton.refusals import Refusal
 
 
 def ends(obj: Any) -> tuple[Any, int]:
@@ -32,12 +33,12 @@ def ends(obj: Any) -> tuple[Any, int]:
     """
     most = pd.get_option("display.max_rows")
     if most is None or pd.get_option("display.large_repr") == "info":
-        raise Unsupported("all rows")
+        raise Unsupported(Refusal.ALL_ROWS)
     most = max(most, 100)
     held = view(obj)
     rows = count_rows(held)
     if rows <= 2 * most:
-        raise Unsupported("all rows")
+        raise Unsupported(Refusal.ALL_ROWS)
     held = replace(held, rows=rows)
     first, last = materialise_all([sliced(held, None, most), sliced(held, rows - most, None)])
     parts = [_plain(obj, held, arrays, index) for arrays, index in (first, last)]
@@ -67,12 +68,12 @@ def memory_of(held: View, value: Value) -> int:
     """The bytes of a column as pandas would hold it."""
     rows = count_rows(held)
     if not value.definite:
-        raise Unsupported("a dtype that depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     if isinstance(value.dtype, (np.dtype, pd.DatetimeTZDtype)):
         return rows * value.dtype.itemsize
     if family(value.dtype) == "masked" and not isinstance(value.dtype, pd.StringDtype):
         return rows * (value.dtype.itemsize + 1)
-    raise Unsupported(f"the memory of {value.dtype}")
+    raise Unsupported(Refusal.MEMORY_OF_DTYPE, value.dtype)
 
 
 class FramePrinting:
@@ -101,7 +102,7 @@ class FramePrinting:
     def memory_usage(self: Any, index: Any = True, deep: Any = False) -> Any:
         held = view(self)
         if deep or index not in (True, False):
-            raise Unsupported("the memory of objects")
+            raise Unsupported(Refusal.MEMORY_OF_OBJECTS)
         sizes = [memory_of(held, value) for value in held.values]
         from craton.pandas.series import Series
 
@@ -117,7 +118,7 @@ class FramePrinting:
         named = arguments(pd.DataFrame, "info", args, kwargs)
         held = resolved(view(self))
         if named.get("memory_usage") == "deep":
-            raise Unsupported("the memory of objects")
+            raise Unsupported(Refusal.MEMORY_OF_OBJECTS)
         prefetch(held, [("count", value, {}) for value in held.values])
         with plain_pandas():
             pd.DataFrame.info(self, **named)
@@ -139,7 +140,7 @@ class SeriesPrinting:
     def memory_usage(self: Any, index: Any = True, deep: Any = False) -> Any:
         held = view(self)
         if deep or index not in (True, False):
-            raise Unsupported("the memory of objects")
+            raise Unsupported(Refusal.MEMORY_OF_OBJECTS)
         return memory_of(held, held.values[0]) + (_memory_of_labels(held) if index else 0)
 
 
@@ -148,4 +149,4 @@ def _memory_of_labels(held: View) -> int:
         return int(pd.RangeIndex(count_rows(held)).memory_usage())
     if held.index.kind == "labels":
         return memory_of(held, held.index.values[0])
-    raise Unsupported("the memory of these labels")
+    raise Unsupported(Refusal.MEMORY_OF_LABELS)

@@ -24,6 +24,7 @@ from pandas.core.computation.parsing import clean_backtick_quoted_toks, clean_co
 from craton.errors import Unsupported
 from craton.pandas.dtypes import kind_of
 from craton.pandas.lazy import lazy, view
+from craton.refusals import Refusal
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -81,11 +82,11 @@ def statements(text: str) -> list[ast.stmt]:
             clean = _preparse(line, f=_compose(_replace_locals, _replace_booleans, clean_backtick_quoted_toks))
             found += ast.parse(clean).body
         except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}") from error
+            raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
     if not found or (len(lines) > 1 and any(not isinstance(node, ast.Assign) for node in found)):
-        raise Unsupported("an expression of this kind")
+        raise Unsupported(Refusal.EXPRESSION)
     if len(found) != len(lines):
-        raise Unsupported("several statements in a line")
+        raise Unsupported(Refusal.EXPRESSION_LINES)
     return found
 
 
@@ -105,7 +106,7 @@ class Evaluator:
         self.variables = variables
         held = view(frame)
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
-            raise Unsupported("column labels that are not unique")
+            raise Unsupported(Refusal.DUPLICATE_LABELS)
         self._columns = {clean_column_name(label): label for label in held.labels if not isinstance(label, int)}
 
     def evaluated(self, node: ast.AST) -> Any:
@@ -121,7 +122,7 @@ class Evaluator:
         except Unsupported:
             raise
         except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}") from error
+            raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
 
     def __call__(self, node: ast.AST) -> Any:
         """The value of a node."""
@@ -153,13 +154,13 @@ class Evaluator:
                 named = {str(keyword.arg): self(keyword.value) for keyword in node.keywords}
                 return self(node.func)(*[self(arg) for arg in node.args], **named)
             case _:
-                raise Unsupported(f"{type(node).__name__} in an expression")
+                raise Unsupported(Refusal.EXPRESSION_NODE, type(node).__name__)
 
     def _name(self, name: str) -> Any:
         if name.startswith(LOCAL_TAG):
             name = name.removeprefix(LOCAL_TAG)
             if name not in self.variables:
-                raise Unsupported("an unknown variable")
+                raise Unsupported(Refusal.EXPRESSION_VARIABLE)
             return self.variables[name]
         if name in self._columns:
             return self._frame[self._columns[name]]
@@ -169,23 +170,23 @@ class Evaluator:
             from craton.pandas.series import Series
 
             return lazy(Series, replace(held.series(held.index.values[0], None)))
-        raise Unsupported(f"the name {name!r}")
+        raise Unsupported(Refusal.EXPRESSION_NAME, repr(name))
 
     def _object(self, node: ast.AST) -> Any:
         found = self(node)
         if not isinstance(found, pd.Series) and not isinstance(node, ast.Attribute):
-            raise Unsupported(f"an attribute of a {type(found).__name__}")
+            raise Unsupported(Refusal.EXPRESSION_ATTRIBUTE, type(found).__name__)
         return found
 
     def _unary(self, op: ast.unaryop, value: Any) -> Any:
         if isinstance(op, ast.Not) and not isinstance(value, pd.Series):
-            raise Unsupported("the negation of a constant")
+            raise Unsupported(Refusal.EXPRESSION_NEGATION)
         return _UNARY[type(op)](value)
 
     def _compare(self, node: ast.Compare) -> Any:
         if any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
             if len(node.ops) > 1:
-                raise Unsupported("membership in a chain of comparisons")
+                raise Unsupported(Refusal.EXPRESSION_MEMBER_CHAIN)
             (sought,) = node.comparators
             if isinstance(sought, (ast.List, ast.Tuple)) and any(isinstance(item, ast.Name) for item in sought.elts):
                 return self._one_by_one(node, sought.elts)
@@ -201,7 +202,7 @@ class Evaluator:
     def _one_by_one(self, node: ast.Compare, items: list[ast.expr]) -> Any:
         """Membership in a list that names columns or variables: pandas compares with each of its items."""
         if len(items) < 2:
-            raise Unsupported("a list of one name: pandas words the error")
+            raise Unsupported(Refusal.EXPRESSION_LIST)
         inside = isinstance(node.ops[0], ast.In)
         equal: ast.cmpop = ast.Eq() if inside else ast.NotEq()
         parts: list[ast.expr] = [ast.Compare(node.left, [equal], [item]) for item in items]
@@ -215,26 +216,26 @@ class Evaluator:
             if isinstance(left, (list, str)):
                 return self._member(op, right, left)
         if type(op) not in _BINARY:
-            raise Unsupported(f"{type(op).__name__} in an expression")
+            raise Unsupported(Refusal.EXPRESSION_NODE, type(op).__name__)
         if isinstance(left, (list, pd.DataFrame)) or isinstance(right, (list, pd.DataFrame)):
-            raise Unsupported("an operand that is no Series and no number")
+            raise Unsupported(Refusal.EXPRESSION_OPERAND)
         if not one and not other and isinstance(op, (ast.BitAnd, ast.BitOr)):
-            raise Unsupported("logic of constants")
+            raise Unsupported(Refusal.EXPRESSION_CONSTANTS)
         if isinstance(op, _ARITHMETIC) and any(_without_numbers(operand) for operand in (left, right)):
-            raise Unsupported("arithmetic of other types than numbers, some of which pandas refuses here")
+            raise Unsupported(Refusal.EXPRESSION_ARITHMETIC)
         if any(_is_number(item) and _is_time(beside) for item, beside in ((left, right), (right, left))):
-            raise Unsupported("a number beside points in time, which pandas reads as a date here")
+            raise Unsupported(Refusal.EXPRESSION_DATES)
         return _BINARY[type(op)](left, right)
 
     def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
         if not isinstance(left, pd.Series):
-            raise Unsupported("membership of a constant")
+            raise Unsupported(Refusal.EXPRESSION_MEMBER)
         if isinstance(right, str):
             if isinstance(op, (ast.In, ast.NotIn)):
-                raise Unsupported("membership in a string")
+                raise Unsupported(Refusal.EXPRESSION_MEMBER_STRING)
             right = [right]
         if isinstance(right, list) and any(isinstance(item, pd.Series) for item in right):
-            raise Unsupported("membership among columns")
+            raise Unsupported(Refusal.EXPRESSION_MEMBER_COLUMNS)
         found = left.isin(right)
         return ~found if isinstance(op, (ast.NotEq, ast.NotIn)) else found
 

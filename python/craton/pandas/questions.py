@@ -10,6 +10,7 @@ from craton.pandas.execute import count_rows, scalar
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, roots
 from craton.plan.operators import AggregateCall
+from craton.refusals import Refusal
 
 
 def happens(held: View, predicate: Expr) -> bool:
@@ -35,5 +36,5 @@ def tried(held: View, value: Value) -> Value:
     try:
         happens(held, Call("is_null", (value.expr,), pl.Boolean()))
     except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     return proven(value)

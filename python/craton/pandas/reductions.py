@@ -14,13 +14,15 @@ from pandas.core.methods.describe import DataFrameDescriber
 from pandas.core.methods.describe import _refine_percentiles as refine_percentiles
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.counterparts import crafted
-from craton.pandas.dtypes import family, kind_of
+from craton.pandas.dtypes import FLOAT64, family, kind_of
 from craton.pandas.execute import resolved
 from craton.pandas.lazy import view
 from craton.pandas.native import native, plain_pandas
 from craton.pandas.statistics import compute, compute_columns, statistic
 from craton.pandas.view import Value, View
+from craton.refusals import Refusal
 
 REDUCTIONS = ("sum", "prod", "mean", "median", "min", "max", "var", "std", "sem", "count", "nunique", "any", "all")
 
@@ -42,11 +44,11 @@ def arguments(base: type, name: str, args: tuple[Any, ...], kwargs: dict[str, An
     try:
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
-        raise Unsupported(str(error)) from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     named = dict(list(bound.arguments.items())[1:])
     named |= named.pop("kwargs", {}) if name in ("eval", "query") else {}
     if named.pop("kwargs", None) or named.pop("args", None):
-        raise Unsupported("extra arguments")
+        raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
     return {key: value for key, value in named.items() if not _at_default(signature, key, value)}
 
 
@@ -70,13 +72,13 @@ def checked(named: dict[str, Any]) -> dict[str, Any]:
         If one is of a kind that pandas refuses, or asks for another axis.
     """
     if named.pop("axis", 0) not in (0, "index", "rows"):
-        raise Unsupported("another axis")
+        raise Unsupported(Refusal.PARAMETER, "axis")
     for key in ("skipna", "numeric_only", "bool_only", "dropna"):
         if key in named and not isinstance(named[key], bool):
-            raise Unsupported(f"{key}={named[key]!r}")
+            raise Unsupported(Refusal.PARAMETER, f"{key}={named[key]!r}")
     least = named.get("min_count", 0)
     if isinstance(least, bool) or not isinstance(least, int):
-        raise Unsupported(f"min_count={least!r}")
+        raise Unsupported(Refusal.PARAMETER, f"min_count={least!r}")
     return named
 
 
@@ -84,7 +86,7 @@ def _series_reduction(name: str) -> Callable[..., Any]:
     def reduction(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = checked(arguments(pd.Series, name, args, kwargs))
         if named.pop("numeric_only", False) or named.pop("bool_only", False):
-            raise Unsupported("a restriction to numbers")
+            raise Unsupported(Refusal.PARAMETER, "numeric_only")
         held = view(self)
         return compute(held, [(name, held.values[0], named)])[0]
 
@@ -95,7 +97,7 @@ def _series_reduction(name: str) -> Callable[..., Any]:
 def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
     """A reduction of every column: a Series by column label, of the dtype that pandas finds for all results."""
     if not held.values:
-        raise Unsupported("a frame without columns")
+        raise Unsupported(Refusal.NO_COLUMNS)
     columns = compute_columns(held, [(name, value, named) for value in held.values])
     row = pd.concat(columns, axis=1, ignore_index=True)
     result = row.iloc[0]
@@ -115,7 +117,7 @@ def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
 def numeric(held: View, kind: str) -> View:
     """The numeric (or boolean) columns, as pandas tells them."""
     held = resolved(held)
-    empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+    empty = stand_ins.columns([value.dtype for value in held.values])
     chosen = empty._get_numeric_data() if kind == "numeric_only" else empty._get_bool_data()
     return held.take(list(chosen.columns))
 
@@ -136,9 +138,9 @@ def _frame_reduction(name: str) -> Callable[..., Any]:
 def _quantile_arguments(base: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     named = arguments(base, "quantile", args, kwargs)
     q = named.pop("q", 0.5)
-    pd.Series([1.0]).quantile(q)  # raises for what is no share
+    stand_ins.column(FLOAT64, 1).quantile(q)  # raises for what is no share
     if named.get("method", "single") != "single":
-        raise Unsupported("quantiles of the table")
+        raise Unsupported(Refusal.QUANTILES_OF_TABLE)
     return q, named
 
 
@@ -160,7 +162,7 @@ def named_functions(func: Any) -> list[str]:
     """
     names = [func] if isinstance(func, str) else func
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name in REDUCTIONS for name in names):
-        raise Unsupported("functions that are no names of reductions")
+        raise Unsupported(Refusal.REDUCTION_FUNCTIONS)
     return list(names)
 
 
@@ -184,11 +186,11 @@ def _frame_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "agg", args, kwargs)
     func = named.get("func")
     if named.pop("axis", 0) not in (0, "index") or named.keys() != {"func"}:
-        raise Unsupported("options of the functions")
+        raise Unsupported(Refusal.PARAMETERS, "axis and those of the functions")
     held = view(self)
     if isinstance(func, dict):
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
-            raise Unsupported("several columns of one name")
+            raise Unsupported(Refusal.DUPLICATE_LABELS)
         pairs = [
             (held.position(key), name)
             for key, item in func.items()
@@ -210,10 +212,10 @@ def _series_agg(self: Any, *args: Any, **kwargs: Any) -> Any:
     func = named.pop("func", None)
     if isinstance(func, str) and named_functions(func):
         if named.pop("axis", 0) not in (0, "index"):
-            raise Unsupported("another axis")
+            raise Unsupported(Refusal.PARAMETER, "axis")
         return getattr(self, func)(*named.pop("args", ()), **named)
     if named.pop("axis", 0) not in (0, "index") or named:
-        raise Unsupported("options of the functions")
+        raise Unsupported(Refusal.PARAMETERS, "axis and those of the functions")
     names = named_functions(list(func.values()) if isinstance(func, dict) else func)
     held = view(self)
     prefetch(held, [(name, held.values[0], {}) for name in names])
@@ -229,11 +231,11 @@ def _describe(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(base, "describe", args, kwargs)
     held = resolved(view(self))
     if base is pd.DataFrame:
-        empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+        empty = stand_ins.columns([value.dtype for value in held.values])
         kinds = {key: named.get(key) for key in ("include", "exclude")}
         chosen = [held.values[i] for i in DataFrameDescriber(empty, **kinds)._select_data().columns]
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
-            raise Unsupported("several columns of one name")
+            raise Unsupported(Refusal.DUPLICATE_LABELS)
     else:
         chosen = list(held.values)
     shares = tuple(float(share) for share in refine_percentiles(named.get("percentiles")))
@@ -259,12 +261,12 @@ class FrameReductions:
     def quantile(self: Any, *args: Any, **kwargs: Any) -> Any:
         q, named = _quantile_arguments(pd.DataFrame, args, kwargs)
         if named.pop("axis", 0) not in (0, "index", "rows"):
-            raise Unsupported("another axis")
+            raise Unsupported(Refusal.PARAMETER, "axis")
         held = view(self)
         if named.pop("numeric_only", False):
             held = numeric(held, "numeric_only")
         if not held.values or (is_list_like(q) and len(q) == 0):
-            raise Unsupported("nothing to compute")
+            raise Unsupported(Refusal.NOTHING_TO_COMPUTE)
         frame = pd.concat(_quantiles(resolved(held), q, named), axis=1, ignore_index=True)
         frame.columns = held.labels.view()
         frame.index = pd.Index([q] if not is_list_like(q) else q, dtype="float64")
@@ -289,7 +291,7 @@ class SeriesReductions:
         q, named = _quantile_arguments(pd.Series, args, kwargs)
         held = resolved(view(self))
         if is_list_like(q) and len(q) == 0:
-            raise Unsupported("nothing to compute")
+            raise Unsupported(Refusal.NOTHING_TO_COMPUTE)
         (values,) = _quantiles(held, q, named)
         if not is_list_like(q):
             return values.iloc[0]

@@ -14,6 +14,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 from craton.errors import Unsupported
+from craton.refusals import Refusal
 
 _WORD = r"\p{L}\p{N}_"
 _SPACE = r"\s\x1c-\x1f"
@@ -43,9 +44,9 @@ def translate(pattern: str) -> str:
     try:
         parsed = parser.parse(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise Unsupported(f"pattern {pattern!r}: {error}") from error
+        raise Unsupported(Refusal.PATTERN_ERROR, f"{pattern!r}: {error}") from error
     if parsed.state.flags & ~re.UNICODE:
-        raise Unsupported(f"pattern {pattern!r} with flags")
+        raise Unsupported(Refusal.PATTERN_FLAGS, repr(pattern))
     return _sequence(list(parsed), last=True)
 
 
@@ -83,25 +84,25 @@ def _node(code: Any, arg: Any, last: bool) -> str:
     if code is sre.SUBPATTERN:
         group, added, removed, inner = arg
         if added or removed:
-            raise Unsupported("a pattern with flags inside")
+            raise Unsupported(Refusal.PATTERN_FLAGS_INSIDE)
         body = _sequence(list(inner), last)
         return f"({body})" if group is not None else f"(?:{body})"
     if code in (sre.MAX_REPEAT, sre.MIN_REPEAT):
         return _repeat(arg, lazy=code is sre.MIN_REPEAT)
     if code is sre.AT:
         return _anchor(arg, last)
-    raise Unsupported(f"a pattern with {code}")
+    raise Unsupported(Refusal.PATTERN, code)
 
 
 def _repeat(arg: Any, lazy: bool) -> str:
     low, high, inner = arg
     nodes = list(inner)
     if any(code is sre.AT for code, _ in nodes):
-        raise Unsupported("a repeated anchor")
+        raise Unsupported(Refusal.PATTERN_ANCHOR)
     if inner.getwidth()[0] == 0:
-        raise Unsupported("a repetition of what may be empty")
+        raise Unsupported(Refusal.PATTERN_EMPTY)
     if low > _MAX_REPEAT or (high is not sre.MAXREPEAT and high > _MAX_REPEAT):
-        raise Unsupported("a repetition of over a thousand")
+        raise Unsupported(Refusal.PATTERN_REPETITIONS)
     body = f"(?:{_sequence(nodes, last=False)})"
     top = "" if high is sre.MAXREPEAT else str(high)
     return f"{body}{{{low},{top}}}" + ("?" if lazy else "")
@@ -114,7 +115,7 @@ def _anchor(arg: Any, last: bool) -> str:
         return r"\z"
     if arg is sre.AT_END and last:
         return r"(?:\n?\z)"
-    raise Unsupported(f"a pattern with {arg}")
+    raise Unsupported(Refusal.PATTERN, arg)
 
 
 def _choice(items: Any) -> str:
@@ -132,7 +133,7 @@ def _choice(items: Any) -> str:
         elif code is sre.CATEGORY and arg in _NEGATED:
             parts.append(f"[^{_NEGATED[arg]}]")
         else:
-            raise Unsupported(f"a pattern with {code} {arg}")
+            raise Unsupported(Refusal.PATTERN, f"{code} {arg}")
     return f"[{'^' if negated else ''}{''.join(parts)}]"
 
 
@@ -141,5 +142,5 @@ def _letter(point: int) -> str:
     if letter.isalnum():
         return letter
     if 0xD800 <= point <= 0xDFFF:
-        raise Unsupported("a lone surrogate")
+        raise Unsupported(Refusal.PATTERN_SURROGATE)
     return f"\\x{{{point:x}}}"

@@ -10,33 +10,35 @@ from pandas.api.types import is_hashable, is_list_like
 from pandas.errors import Pandas4Warning
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merging import as_frame, merge
-from craton.pandas.native import native
-from craton.pandas.relational_calls import bools, in_place, index_sorted, native_pair, outcome, plain, rows_only
+from craton.pandas.native import all_stay, native
+from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
 from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
 from craton.pandas.view import Value, View
+from craton.refusals import Refusal
 
 
 def sort_key(held: View, label: Any) -> Value:
     """The column or index level that a sort names."""
     if isinstance(held.labels, pd.MultiIndex):
-        raise Unsupported("MultiIndex columns")
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
     found = held.positions(label)
     levels = [i for i, name in enumerate(held.index.names) if label is not None and name == label]
     if len(found) + len(levels) != 1:
-        raise Unsupported(f"the key {label!r}, which is not exactly one column")
+        raise Unsupported(Refusal.NO_COLUMN, repr(label))
     return held.values[found[0]] if found else held.index.values[levels[0]]
 
 
 class FrameRelational:
     """Methods of DataFrame."""
 
-    @native_pair(pd.DataFrame, "merge")
+    @native(pd.DataFrame, "merge", together=all_stay)
     def merge(
         self: Any,
         right: Any,
@@ -53,11 +55,11 @@ class FrameRelational:
         validate: Any = None,
     ) -> Any:
         if copy is not no_default:
-            raise Unsupported("copy, which pandas warns of")
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         keys = (on, left_on, right_on, left_index, right_index)
         return merged(self, right, how, *keys, sort, suffixes, indicator, validate)
 
-    @native_pair(pd.DataFrame, "join")
+    @native(pd.DataFrame, "join", together=all_stay)
     def join(
         self: Any,
         other: Any,
@@ -72,7 +74,7 @@ class FrameRelational:
     ) -> Any:
         old = [suffix for suffix in (lsuffix, rsuffix) if suffix is not no_default]
         if old and suffixes is not no_default:
-            raise Unsupported("suffixes given twice")
+            raise Unsupported(Refusal.MERGE_SUFFIXES)
         pair: Any = ("", "") if suffixes is no_default else suffixes
         if old:
             pair = tuple("" if suffix is no_default else suffix for suffix in (lsuffix, rsuffix))
@@ -100,11 +102,11 @@ class FrameRelational:
         key: Any = None,
     ) -> Any:
         if axis not in (0, "index"):
-            raise Unsupported(f"axis={axis!r}")
+            raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
         labels = by if isinstance(by, list) else [by]
         if not labels or not all(map(is_hashable, labels)):
-            raise Unsupported("no keys, or such as name nothing")
+            raise Unsupported(Refusal.SORT_NO_KEYS)
         held = view(self)
         if any(label in held.index.names for label in labels):
             held = held.numbered()
@@ -163,7 +165,7 @@ class FrameRelational:
         verify_integrity: Any = no_default,
     ) -> Any:
         if verify_integrity is not no_default:
-            raise Unsupported("verify_integrity, which pandas warns of")
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "verify_integrity")
         bools(drop=drop, append=append)
         held = columns_to_index(view(self), keys, drop, append)
         return outcome(self, held, in_place(self, inplace, "set_index"))
@@ -189,11 +191,11 @@ class FrameRelational:
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
         inplace = kwargs.pop("inplace", no_default)
         if "copy" in kwargs:
-            raise Unsupported("copy, which pandas warns of")
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         held = view(self)
         return outcome(
             self,
-            renamed_axes(held, pd.DataFrame(columns=held.labels), *args, **kwargs),
+            renamed_axes(held, stand_ins.without_rows(held.labels), *args, **kwargs),
             in_place(self, inplace, "rename_axis"),
         )
 
@@ -234,7 +236,7 @@ class FrameRelational:
 def merged(left: Any, right: Any, *args: Any) -> Any:
     """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.merging.merge`."""
     if not isinstance(right, (pd.DataFrame, pd.Series)) or (isinstance(right, pd.Series) and right.name is None):
-        raise Unsupported(f"a merge with a {type(right).__name__}")
+        raise Unsupported(Refusal.MERGE_WITH, type(right).__name__)
     plain(left, right)
     ours, theirs = view(left), view(right)
     if isinstance(right, pd.Series):
@@ -247,7 +249,7 @@ def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
     held = view(obj)
     labels = list(columns) if is_list_like(columns) and not isinstance(columns, tuple) else [columns]
     if isinstance(held.labels, pd.MultiIndex) or any(not held.positions(label) for label in labels):
-        raise Unsupported("MultiIndex columns, or an unknown column")
+        raise Unsupported(Refusal.COLUMN_UNKNOWN)
     keys = [held.values[held.position(label)] for label in labels]
     return lazy(type(obj), extreme_rows(held, keys, n, keep, largest), obj)
 
@@ -257,6 +259,6 @@ def melted(
 ) -> Any:
     """``melt`` of a frame."""
     if col_level is not None or not isinstance(obj, pd.DataFrame):
-        raise Unsupported("a column level, or no frame")
+        raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
     bools(ignore_index=ignore_index)
     return lazy(type(obj), melt(view(obj), id_vars, value_vars, var_name, value_name, ignore_index), obj)

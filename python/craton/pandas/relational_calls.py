@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -12,46 +10,15 @@ from pandas.api.extensions import no_default
 from craton.errors import Unsupported
 from craton.pandas import deprecations
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, stays_in_pandas
 from craton.pandas.sorting import check_options, sorted_by_index
 from craton.pandas.view import View
-
-
-def native_pair(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As :func:`~craton.pandas.native.native`, for a method that takes another frame or several.
-
-    It runs in plain pandas only if all of them do: a small table in memory joined with a large file is a plan.
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        fallback = getattr(base, name)
-        label = f"{base.__name__}.{name}"
-
-        @functools.wraps(fallback)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if all(map(stays_in_pandas, (self, *operands(args, kwargs)))):
-                return fallback(self, *args, **kwargs)
-            return dispatch(label, function, fallback, self, args, kwargs)
-
-        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
-        return wrapper
-
-    return decorate
-
-
-def operands(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The frames and series among arguments and in lists of them."""
-    found: list[Any] = []
-    for item in (*args, *kwargs.values()):
-        items = item if isinstance(item, (list, tuple)) else item.values() if isinstance(item, dict) else (item,)
-        found.extend(one for one in items if isinstance(one, (pd.DataFrame, pd.Series)))
-    return found
+from craton.refusals import Refusal
 
 
 def in_place(obj: Any, inplace: Any, method: str) -> bool:
     """Whether a call is in place, with pandas' warning that this way is going; ask when all else is done."""
     if inplace is not no_default and not obj.flags.allows_duplicate_labels:
-        raise Unsupported("an in-place call on a frame without duplicate labels")
+        raise Unsupported(Refusal.IN_PLACE_LABELS)
     return deprecations.in_place(obj, {"inplace": inplace}, method)
 
 
@@ -67,22 +34,22 @@ def bools(**given: Any) -> None:
     """Refuse flags that are no booleans; pandas words the error."""
     for name, value in given.items():
         if not isinstance(value, bool):
-            raise Unsupported(f"{name}={value!r}")
+            raise Unsupported(Refusal.PARAMETER, f"{name}={value!r}")
 
 
 def plain(*objects: Any) -> None:
     """Refuse what is no frame or series, and objects whose attrs or flags pandas would combine."""
     for obj in objects:
         if not isinstance(obj, (pd.DataFrame, pd.Series)):
-            raise Unsupported(f"a {type(obj).__name__}: pandas words the error")
+            raise Unsupported(Refusal.JOIN_WITH, type(obj).__name__)
         if obj._attrs or not obj._flags._allows_duplicate_labels:
-            raise Unsupported("attrs or flags")
+            raise Unsupported(Refusal.ATTRS_OR_FLAGS)
 
 
 def rows_only(axis: Any, argument: Any) -> Any:
     """The argument, if the axis is that of the rows."""
     if axis not in (0, "index"):
-        raise Unsupported(f"axis={axis!r}")
+        raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
     return argument
 
 
@@ -100,7 +67,7 @@ def index_sorted(
 ) -> Any:
     """``sort_index`` of a frame or series."""
     if axis not in (0, "index"):
-        raise Unsupported(f"axis={axis!r}")
+        raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
     check_options(kind, na_position, key)
     bools(sort_remaining=sort_remaining, ignore_index=ignore_index)
     held = sorted_by_index(view(obj), level, ascending, na_position, sort_remaining, ignore_index)

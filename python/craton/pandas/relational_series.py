@@ -8,6 +8,8 @@ import pandas as pd
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
+from craton.pandas.dtypes import OBJECT
 from craton.pandas.duplicates import distinct_rows, duplicated_rows
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merging import as_frame
@@ -15,6 +17,7 @@ from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, rows_only
 from craton.pandas.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_rows
+from craton.refusals import Refusal
 
 
 class SeriesRelational:
@@ -33,7 +36,7 @@ class SeriesRelational:
         key: Any = None,
     ) -> Any:
         if axis not in (0, "index"):
-            raise Unsupported(f"axis={axis!r}")
+            raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
         bools(ignore_index=ignore_index)
         held = view(self)
@@ -70,11 +73,11 @@ class SeriesRelational:
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
         inplace = kwargs.pop("inplace", no_default)
         if "copy" in kwargs:
-            raise Unsupported("copy, which pandas warns of")
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         held = view(self)
         return outcome(
             self,
-            renamed_axes(held, pd.Series([], dtype=object), *args, **kwargs),
+            renamed_axes(held, stand_ins.column(OBJECT), *args, **kwargs),
             in_place(self, inplace, "rename_axis"),
         )
 
@@ -85,7 +88,7 @@ class SeriesRelational:
     @native(pd.Series)
     def swaplevel(self: Any, i: Any = -2, j: Any = -1, copy: Any = no_default) -> Any:
         if copy is not no_default:
-            raise Unsupported("copy, which pandas warns of")
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
         return lazy(type(self), rearranged(view(self), "swaplevel", i, j), self)
 
     @native(pd.Series)
@@ -120,7 +123,7 @@ class SeriesRelational:
             held = drop_levels(held, level)
             return outcome(self, held, in_place(self, inplace, "reset_index"))
         if inplace is not no_default:
-            raise Unsupported("in place, which changes the class")
+            raise Unsupported(Refusal.IN_PLACE_CLASS)
         from craton.pandas.frame import DataFrame
 
         label = (0 if self.name is None else self.name) if name is no_default else name

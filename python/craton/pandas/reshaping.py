@@ -19,6 +19,7 @@ from craton.pandas.view import IndexSpec, Value, View, column_names, index_label
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Values
 from craton.plan.operators import Unpivot
+from craton.refusals import Refusal
 
 
 def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: Hashable, ignore_index: bool) -> View:
@@ -31,27 +32,27 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     """
     labels = held.labels
     if isinstance(labels, pd.MultiIndex) or not labels.is_unique:
-        raise Unsupported("MultiIndex or duplicate columns")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     if value_name in labels or is_list_like(var_name):
-        raise Unsupported("a name that is taken, or no scalar")
+        raise Unsupported(Refusal.MELT_NAME)
     keep = _labels(id_vars)
     chosen = _labels(value_vars) if value_vars is not None else [label for label in labels if label not in keep]
     if not chosen or len(set(keep)) != len(keep) or any(len(held.positions(label)) != 1 for label in (*keep, *chosen)):
-        raise Unsupported("no columns to melt, or columns that are not there once")
+        raise Unsupported(Refusal.MELT_COLUMNS)
     if value_vars is not None:
         chosen = list(dict.fromkeys(chosen))
         if any(label in keep for label in chosen):
-            raise Unsupported("columns that are identifiers and values")
+            raise Unsupported(Refusal.MELT_BOTH)
     variable = var_name if var_name is not None else labels.name if labels.name is not None else "variable"
     names = [*keep, variable, value_name]
     if len(set(names)) != len(names):
-        raise Unsupported("duplicate names")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     if labels.dtype != STR and not (labels.dtype == OBJECT and all(isinstance(label, str) for label in chosen)):
-        raise Unsupported(f"column labels of dtype {labels.dtype}")
+        raise Unsupported(Refusal.LABELS_OF_DTYPE, labels.dtype)
     if labels.dtype == OBJECT or labels.hasnans:
-        raise Unsupported("column labels that are objects or missing")
+        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)
     if held.index.freq is not None and not ignore_index:
-        raise Unsupported("labels with a frequency")
+        raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
     held = resolved(held)
     if not ignore_index:
         held = held.numbered()
@@ -60,7 +61,7 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     dtypes = [value.dtype for value in melted]
     common = dtypes[0] if all(dtype == dtypes[0] for dtype in dtypes) else find_common_type(dtypes)
     if common == OBJECT:
-        raise Unsupported(f"columns of dtypes {dtypes} become objects")
+        raise Unsupported(Refusal.OBJECT_COLUMNS, dtypes)
     melted = [as_dtype(value, common) for value in melted]
     index = IndexSpec() if ignore_index else held.index
     # Every column under a name of its own, apart from the two new ones.

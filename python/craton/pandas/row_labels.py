@@ -11,8 +11,10 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import INT64, family
 from craton.pandas.view import IndexSpec, Value, View
+from craton.refusals import Refusal
 
 
 def level_numbers(index: IndexSpec, levels: Any) -> list[int]:
@@ -26,9 +28,9 @@ def level_numbers(index: IndexSpec, levels: Any) -> list[int]:
         elif not named and isinstance(level, int) and not isinstance(level, bool) and abs(level) < len(index.names):
             numbers.append(level % len(index.names))
         else:
-            raise Unsupported(f"the index level {level!r}")
+            raise Unsupported(Refusal.INDEX_LEVEL, repr(level))
     if len(set(numbers)) != len(numbers):
-        raise Unsupported("an index level given twice")
+        raise Unsupported(Refusal.INDEX_LEVEL_TWICE)
     return numbers
 
 
@@ -54,7 +56,7 @@ def index_to_columns(
         What a Series' own column is called.
     """
     if isinstance(held.labels, pd.MultiIndex):
-        raise Unsupported("MultiIndex columns")
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
     held = held.numbered()
     spec = held.index
     chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
@@ -68,10 +70,10 @@ def index_to_columns(
     try:
         inserted = given._get_default_index_names(names, default)
     except Exception as error:
-        raise Unsupported(f"names={names!r}") from error
+        raise Unsupported(Refusal.PARAMETER, f"names={names!r}") from error
     for number in reversed(chosen):
         if not allow_duplicates and inserted[number] in labels:
-            raise Unsupported("a column of the index's name exists")
+            raise Unsupported(Refusal.INDEX_NAME_TAKEN)
         labels = labels.insert(0, inserted[number])
     values = (*(spec.values[i] for i in chosen), *held.values)
     return replace(held, values=values, labels=labels, index=remaining(spec, chosen))
@@ -102,7 +104,7 @@ def index_kind(values: Sequence[Value]) -> OneOf["range", "labels", "multi"]:
     if family(dtype) != "numpy" or dtype.kind != "i":
         return "labels"
     if dtype != INT64 or not values[0].definite:
-        raise Unsupported(f"an index of {dtype}, which becomes int64 where the labels are evenly spaced")
+        raise Unsupported(Refusal.INDEX_EVENLY_SPACED, dtype)
     return "range"
 
 
@@ -110,14 +112,14 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
     """``set_index`` by labels of columns."""
     labels = keys if isinstance(keys, list) else [keys]
     if isinstance(held.labels, pd.MultiIndex) or not labels:
-        raise Unsupported("MultiIndex columns, or no keys")
+        raise Unsupported(Refusal.INDEX_KEYS)
     for label in labels:
         if not (is_scalar(label) or isinstance(label, tuple)):
-            raise Unsupported("keys that are arrays")
+            raise Unsupported(Refusal.INDEX_KEY_ARRAYS)
     try:
         positions = [held.position(label) for label in labels]
     except KeyError as error:
-        raise Unsupported(f"no column {error}") from error
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
     values: list[Value] = [held.values[i] for i in positions]
     names: list[Hashable] = list(labels)
     if append:
@@ -139,12 +141,10 @@ def rearranged(held: View, method: str, *args: Any) -> View:
         ``droplevel``, ``swaplevel`` or ``reorder_levels`` of a MultiIndex.
     """
     if held.index.kind != "multi":
-        raise Unsupported("an index of one level")
+        raise Unsupported(Refusal.INDEX_ONE_LEVEL)
     numbers = [[i] for i in range(len(held.index.names))]
-    try:
-        result = getattr(pd.MultiIndex.from_arrays(numbers, names=held.index.names), method)(*args)
-    except Exception as error:
-        raise Unsupported(f"{method}: {error}") from error
+    levels = pd.MultiIndex.from_arrays(numbers, names=held.index.names)
+    result = stand_ins.ask(getattr(levels, method), *args, about=method, warned=True)
     order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
     return replace(held, index=held.index.picked(order).renamed(result.names))
 
@@ -161,9 +161,6 @@ def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwar
     empty.index = (
         pd.MultiIndex.from_arrays([[]] * len(names), names=names) if len(names) > 1 else pd.Index([], name=names[0])
     )
-    try:
-        result = empty.rename_axis(*args, **kwargs)
-    except Exception as error:
-        raise Unsupported(f"rename_axis: {error}") from error
+    result = stand_ins.ask(lambda: empty.rename_axis(*args, **kwargs), about="rename_axis", warned=True)
     labels = result.columns if isinstance(result, pd.DataFrame) else held.labels
     return replace(held, labels=labels, index=held.index.renamed(result.index.names))

@@ -26,6 +26,7 @@ from craton.pandas.view import IndexSpec, View, condition
 from craton.plan.expr import Call, Expr, Values, WindowCall
 from craton.plan.operators import Join, Operator, RowNumber, Scan, Slice, schema
 from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
 
 POSITION = WindowCall("row_number", (), pl.UInt32())
 
@@ -69,7 +70,7 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
             return beside(held, arrays[0])
         return held, condition(selector.values[0])
     if isinstance(mask, pd.Index) and not is_bool_dtype(mask.dtype):
-        raise Unsupported("an Index that is no mask")
+        raise Unsupported(Refusal.MASK_INDEX)
     array = mask.array if isinstance(mask, pd.Index) else mask
     return beside(held, array if hasattr(array, "dtype") else np.asarray(array, dtype=bool))
 
@@ -77,7 +78,7 @@ def masked(held: View, mask: Any) -> tuple[View, Expr]:
 def beside(held: View, array: Any) -> tuple[View, Expr]:
     """An array of booleans beside a view's rows; missing is false."""
     if not is_bool_dtype(array.dtype) or len(array) != count_rows(held):
-        raise Unsupported("a mask of another length or dtype")
+        raise Unsupported(Refusal.MASK_LENGTH)
     if isinstance(array, pd.api.extensions.ExtensionArray):
         array = array.to_numpy(dtype=bool, na_value=False)
     held, (column,) = attached(held, [pl.Series("mask", np.array(array, dtype=bool))])
@@ -124,7 +125,7 @@ def bounds(key: slice) -> tuple[int | None, int | None]:
     """
     for bound in (key.start, key.stop):
         if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool)):
-            raise Unsupported("bounds that are no integers")
+            raise Unsupported(Refusal.BOUNDS_NOT_INTEGERS)
     return (None if key.start is None else int(key.start), None if key.stop is None else int(key.stop))
 
 
@@ -206,16 +207,16 @@ def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
         if not all(
             bound is None or (isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)) for bound in bounds
         ):
-            raise Unsupported("bounds that are no integers")
+            raise Unsupported(Refusal.BOUNDS_NOT_INTEGERS)
         if key.step == 0:
-            raise Unsupported("a step of 0")
+            raise Unsupported(Refusal.STEP_ZERO)
         return np.arange(*key.indices(rows))
     array = np.asarray(key)
     if array.ndim != 1 or (len(array) and not is_integer_dtype(array.dtype)):
-        raise Unsupported(f"positions by a {type(key).__name__}")
+        raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
     array = array.astype("int64")
     if len(array) and (array.min() < -rows or array.max() >= rows):
-        raise Unsupported("positions out of bounds")
+        raise Unsupported(Refusal.POSITIONS_OUT_OF_BOUNDS)
     return np.where(array < 0, array + rows, array)
 
 
@@ -277,9 +278,9 @@ def label_predicate(held: View, key: Any) -> Expr:
     try:
         numbers = pd.Series(np.arange(count_rows(held)), index=row_labels(held)).loc[key]
     except (KeyError, TypeError, ValueError) as error:
-        raise Unsupported("labels that pandas must resolve") from error
+        raise Unsupported(Refusal.KEY_LABELS) from error
     if not isinstance(numbers, pd.Series):
-        raise Unsupported("one row")
+        raise Unsupported(Refusal.ONE_ROW)
     return at_positions(numbers.to_numpy())
 
 
@@ -304,7 +305,7 @@ def labelled(held: View, index: pd.Index) -> View:
 def relabelled(held: View, labels: Any) -> View:
     """The rows under labels that the user gave."""
     if not held.values:
-        raise Unsupported("a frame without columns, which takes labels of any number")
+        raise Unsupported(Refusal.NO_COLUMNS)
     index = ensure_index(labels)
     rows = count_rows(held)
     if len(index) != rows:

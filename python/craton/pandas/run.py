@@ -26,6 +26,7 @@ from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
 from craton.plan.visit import topological
+from craton.refusals import Refusal
 
 if TYPE_CHECKING:
     from craton.lower.tiled.planner import Tiling
@@ -61,7 +62,7 @@ def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None
         Puts a lazy sink on the lowered plan.
     """
     if forks.kernel_lost():
-        raise Unsupported("this process was forked from one that had run plans, so that it has no kernel")
+        raise Unsupported(Refusal.FORKED_WITHOUT_KERNEL)
     started = time.perf_counter()
     wanted = results.substitute(plan)
     optimized = optimize(wanted)

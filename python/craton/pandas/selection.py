@@ -11,50 +11,50 @@ import pandas as pd
 from pandas.api.types import is_hashable, is_list_like, is_scalar
 
 from craton.errors import Unsupported
-from craton.pandas.counterparts import crafted
+from craton.pandas import stand_ins
 from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.execute import count_rows, resolved
-from craton.pandas.frame_columns import filter_rows
+from craton.pandas.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexers import ILocIndexer, LocIndexer, compute
 from craton.pandas.lazy import lazy, replace_state, view
-from craton.pandas.native import dispatch, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
+from craton.pandas.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
 from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
 from craton.pandas.setting import assigned, set_by_label, set_by_position
-from craton.pandas.templates import chosen_columns, template
 from craton.pandas.view import IndexSpec, View, name_index
+from craton.refusals import Refusal
 
 
 def _head(self: Any, n: Any = 5) -> Any:
     if isinstance(n, bool) or not isinstance(n, int):
-        raise Unsupported(f"n={n!r}")
+        raise Unsupported(Refusal.PARAMETER, f"n={n!r}")
     return lazy(type(self), sliced(view(self), None, n), self)
 
 
 def _tail(self: Any, n: Any = 5) -> Any:
     if isinstance(n, bool) or not isinstance(n, int):
-        raise Unsupported(f"n={n!r}")
+        raise Unsupported(Refusal.PARAMETER, f"n={n!r}")
     held = view(self)
     return lazy(type(self), sliced(held, -n, None) if n else sliced(held, 0, 0), self)
 
 
 def _take(self: Any, indices: Any, axis: Any = 0, **kwargs: Any) -> Any:
     if kwargs or axis not in (0, "index", "rows"):
-        raise Unsupported("columns by position")
+        raise Unsupported(Refusal.COLUMNS_BY_POSITION)
     held = view(self)
     if isinstance(indices, slice) or not is_list_like(indices):
-        raise Unsupported("positions that are no list")
+        raise Unsupported(Refusal.POSITIONS_NOT_LIST)
     return lazy(type(self), taken(held, positions_of(held, indices)), self)
 
 
 def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "sample", args, kwargs)
     if named.pop("axis", None) not in (None, 0, "index", "rows"):
-        raise Unsupported("columns")
+        raise Unsupported(Refusal.COLUMN_AXIS)
     again = named.pop("ignore_index", False)
     if named.get("weights") is not None:
-        raise Unsupported("weights")
+        raise Unsupported(Refusal.PARAMETER, "weights")
     held = view(self)
     positions = pd.Series(np.arange(count_rows(held))).sample(**named).to_numpy()
     result = taken(held, positions)
@@ -64,7 +64,7 @@ def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "truncate", args, kwargs)
     if named.pop("axis", None) not in (None, 0, "index", "rows"):
-        raise Unsupported("columns")
+        raise Unsupported(Refusal.COLUMN_AXIS)
     without_copy(self, named)
     held = view(self)
     labels = row_labels(held)
@@ -72,18 +72,20 @@ def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
     return lazy(type(self), taken(held, kept.to_numpy()), self)
 
 
-def _evaluated(self: Any, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run ``query`` or ``eval``; pandas finds the caller's variables by counting frames, so they are handed over."""
-    pandas_own = getattr(pd.DataFrame, name)
+def _with_variables(name: str) -> Any:
+    """Pandas' ``query`` or ``eval``, which finds the caller's variables by counting frames, so they are handed over."""
+    theirs = getattr(pd.DataFrame, name)
 
-    def fallback(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    def called(obj: Any, *args: Any, **kwargs: Any) -> Any:
         named = dict(kwargs)
         known = variables(named)
-        return pandas_own(obj, *args, **named, local_dict=known, global_dict={})
+        return theirs(obj, *args, **named, local_dict=known, global_dict={})
 
-    if stays_in_pandas(self) or inside_pandas():  # pandas' query calls eval
-        return crafted(fallback(self, *args, **kwargs))
-    return dispatch(f"DataFrame.{name}", function, fallback, self, args, kwargs)
+    return called
+
+
+def _stays(obj: Any) -> bool:
+    return stays_in_pandas(obj) or inside_pandas()  # pandas' query calls eval
 
 
 def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -92,10 +94,10 @@ def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
     evaluate = _evaluator(self, expr, named)
     (node,) = statements(expr.replace("\n", " ").strip())
     if isinstance(node, ast.Assign):
-        raise Unsupported("an assignment")
+        raise Unsupported(Refusal.EXPRESSION_ASSIGNS)
     mask = evaluate.evaluated(node)
     if not is_mask(mask):
-        raise Unsupported("a result that is no mask")
+        raise Unsupported(Refusal.EXPRESSION_NO_MASK)
     held, predicate = masked(view(self), mask)
     inplace = in_place(self, named, "query")
     return finished(self, held.filtered(predicate), inplace)
@@ -109,11 +111,11 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
     for node in statements(expr):
         if not isinstance(node, ast.Assign):
             if named.get("inplace") is True:
-                raise Unsupported("no assignment: pandas words the error")
+                raise Unsupported(Refusal.EXPRESSION_NO_TARGET)
             in_place(self, named, "eval")
             return evaluate.evaluated(node)
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-            raise Unsupported("an assignment of this kind")
+            raise Unsupported(Refusal.EXPRESSION_TARGET)
         value = evaluate.evaluated(node.value)
         held = assigned(view(result), node.targets[0].id, value)
         result = lazy(type(self), held, self)
@@ -125,10 +127,11 @@ def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
     known = variables(named)
     parser, engine = named.pop("parser", "pandas"), named.pop("engine", None)
     if parser != "pandas" or engine not in (None, "python") or named.keys() - {"inplace"} or not isinstance(expr, str):
-        raise Unsupported("options of the evaluation")
+        raise Unsupported(Refusal.PARAMETERS, "parser, engine and inplace")
     return Evaluator(self, known)
 
 
+@facts(pd.DataFrame, "loc", "iloc")
 class FrameSelection:
     """Methods of DataFrame."""
 
@@ -162,9 +165,9 @@ class FrameSelection:
             columns = named.pop("labels", None)
         errors = named.pop("errors", "raise")
         if named.keys() - {"inplace"} or columns is None:
-            raise Unsupported("dropping rows")
+            raise Unsupported(Refusal.DROPPING_ROWS)
         inplace = in_place(self, named, "drop")
-        kept = template(held.labels).drop(columns=columns, errors=errors)
+        kept = stand_ins.positions(held.labels).drop(columns=columns, errors=errors)
         return finished(self, replace(held.take(kept.iloc[0].tolist()), labels=kept.columns), inplace)
 
     @native(pd.DataFrame)
@@ -177,36 +180,33 @@ class FrameSelection:
             columns = named.pop("mapper", None)
         errors = named.pop("errors", "ignore")
         if named.keys() - {"inplace", "copy"} or columns is None:
-            raise Unsupported("renaming rows")
+            raise Unsupported(Refusal.RENAMING_ROWS)
         inplace = in_place(self, named, "rename")
         without_copy(self, named)
-        labels = template(held.labels).rename(columns=columns, errors=errors).columns
+        labels = stand_ins.positions(held.labels).rename(columns=columns, errors=errors).columns
         return finished(self, held.with_values(held.values, labels), inplace)
 
     @native(pd.DataFrame)
     def filter(self: Any, *args: Any, **kwargs: Any) -> Any:
         named = arguments(pd.DataFrame, "filter", args, kwargs)
         if named.pop("axis", None) not in (None, 1, "columns"):
-            raise Unsupported("rows by label")
+            raise Unsupported(Refusal.ROWS_BY_LABEL)
         rest = {key: value for key, value in named.items() if key != "arg"}
         held = view(self)
         arg = named.get("arg")
         if "cond" in named or callable(arg) or not held.labels.is_unique:
-            raise Unsupported("a mask")
+            raise Unsupported(Refusal.FILTER_ROWS)
         return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
 
-    def query(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        """See :meth:`pandas.DataFrame.query`."""
-        return _evaluated(self, "query", _query, (expr, *args), kwargs)
-
-    def eval(self: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        """See :meth:`pandas.DataFrame.eval`."""
-        return _evaluated(self, "eval", _eval, (expr, *args), kwargs)
+    query = native(pd.DataFrame, "query", theirs=_with_variables("query"), like=pd.DataFrame.query, stays=_stays)(
+        _query
+    )
+    eval = native(pd.DataFrame, "eval", theirs=_with_variables("eval"), like=pd.DataFrame.eval, stays=_stays)(_eval)
 
     @native(pd.DataFrame)
     def select_dtypes(self: Any, include: Any = None, exclude: Any = None) -> Any:
         held = resolved(view(self))
-        empty = pd.DataFrame({i: pd.Series([], dtype=value.dtype) for i, value in enumerate(held.values)})
+        empty = stand_ins.columns([value.dtype for value in held.values])
         return lazy(type(self), held.take(list(empty.select_dtypes(include, exclude).columns)), self)
 
     @native(pd.DataFrame)
@@ -215,7 +215,7 @@ class FrameSelection:
         axis = self._get_axis_number(named.get("axis", 0))
         held = view(self)
         if axis == 1:
-            result = held.with_values(held.values, template(held.labels).set_axis(labels, axis=1).columns)
+            result = held.with_values(held.values, stand_ins.positions(held.labels).set_axis(labels, axis=1).columns)
         else:
             result = relabelled(held, labels)
         without_copy(self, named)
@@ -236,11 +236,12 @@ class FrameSelection:
 
 def _affixed(self: Any, axis: Any, change: Any) -> Any:
     if axis not in (None, 1, "columns"):
-        raise Unsupported("row labels")
+        raise Unsupported(Refusal.ROW_AXIS)
     held = view(self)
-    return lazy(type(self), held.with_values(held.values, change(template(held.labels)).columns), self)
+    return lazy(type(self), held.with_values(held.values, change(stand_ins.positions(held.labels)).columns), self)
 
 
+@facts(pd.Series, "loc", "iloc")
 class SeriesSelection:
     """Methods of Series."""
 
@@ -277,11 +278,11 @@ class SeriesSelection:
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, tuple) or held.index.kind == "multi":
-            raise Unsupported("a key of several levels")
+            raise Unsupported(Refusal.KEY_OF_LEVELS)
         if isinstance(key, (bool, np.bool_)):
-            raise Unsupported("a key that is a bool")
+            raise Unsupported(Refusal.KEY_BOOL)
         if getattr(key, "ndim", 1) > 1 or (isinstance(key, list) and any(isinstance(item, slice) for item in key)):
-            raise Unsupported("a key that pandas refuses")
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
         if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
         return LocIndexer("loc", self)[key]
@@ -297,7 +298,7 @@ class SeriesSelection:
         elif not is_hashable(key) and is_mask(key):
             replace_state(self, set_by_label(self, key, slice(None), value))
         else:
-            raise Unsupported("one row")
+            raise Unsupported(Refusal.ONE_ROW_SET)
 
     @native(pd.Series)
     def to_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -305,8 +306,9 @@ class SeriesSelection:
 
         named = arguments(pd.Series, "to_frame", args, kwargs)
         held = view(self)
-        template = pd.Series([], name=self.name, dtype=object).to_frame(**named)
-        return lazy(DataFrame, held.with_values(held.values, template.columns), self)
+        few = stand_ins.column(np.dtype(object))
+        few.name = self.name
+        return lazy(DataFrame, held.with_values(held.values, few.to_frame(**named).columns), self)
 
     @native(pd.Series)
     def rename(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -318,7 +320,7 @@ class SeriesSelection:
             or not is_hashable(index)
             or not (is_scalar(index) or isinstance(index, tuple))
         ):
-            raise Unsupported("renaming rows")
+            raise Unsupported(Refusal.RENAMING_ROWS)
         inplace = in_place(self, named, "rename")
         without_copy(self, named)
         held = view(self)

@@ -14,7 +14,7 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.grouping import SeriesGrouping
 from craton.pandas.inherit import inherit
 from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import BinaryOperators, SeriesOperators
+from craton.pandas.operators import SeriesOperators
 from craton.pandas.persisting import Persisting
 from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions import SeriesReductions
@@ -40,7 +40,6 @@ class Series(  # noqa: D101 - the docstring is pandas'
     SeriesSinks,
     Persisting,
     SeriesOperators,
-    BinaryOperators,
     Ufuncs,
     pd.Series,
     metaclass=Counterpart,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from dataclasses import replace
 from types import FrameType
@@ -16,7 +15,7 @@ from craton.pandas.axes import current, row_axis
 from craton.pandas.execute import count_rows
 from craton.pandas.frame_facts import set_row_labels
 from craton.pandas.lazy import lazy
-from craton.pandas.native import is_lazy
+from craton.pandas.native import facts, is_lazy
 from craton.pandas.scanning import hand_out
 from craton.pandas.view import name_index
 
@@ -32,6 +31,8 @@ def _is_users(frame: FrameType) -> bool:
     return module.partition(".")[0] not in ("pandas", "craton") or module.startswith("pandas.tests")
 
 
+@facts(pd.Series, "array", "values", "to_numpy", planned=False)
+@facts(pd.Series, *["name", "index", "axes", "keys", "shape", "size", "ndim", "empty", "dtype", "dtypes", "copy"])
 class SeriesFacts:
     """Facts about a lazy Series."""
 
@@ -111,20 +112,17 @@ class SeriesFacts:
         return self._mgr.dtype
 
     @property
-    @functools.wraps(_array.fget)
     def array(self: Any) -> Any:
         if _is_users(sys._getframe(1)):
             hand_out(self)
         return _array.__get__(self, type(self))
 
     @property
-    @functools.wraps(_values.fget)
     def values(self: Any) -> Any:
         if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
             hand_out(self)
         return _values.__get__(self, type(self))
 
-    @functools.wraps(pd.Series.to_numpy)
     def to_numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _is_users(sys._getframe(1)) and not isinstance(self.dtype, np.dtype):
             hand_out(self)

@@ -6,7 +6,6 @@ before is touched: that is copy-on-write.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from pandas.api.types import is_iterator, is_scalar
 from pandas.core.frame import _reindex_for_setitem
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.align import aligned, attached, same_labels
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, kind_of
@@ -26,11 +26,10 @@ from craton.pandas.lazy import view
 from craton.pandas.native import plain_pandas
 from craton.pandas.questions import happens
 from craton.pandas.rows import at_positions, everything, is_mask, label_predicate, masked, positions_of, row_labels
-from craton.pandas.statistics import stand_in
-from craton.pandas.templates import template
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, has_window
 from craton.plan.operators import Filter
+from craton.refusals import Refusal
 
 
 def constant(scalar: Any) -> Value:
@@ -41,13 +40,8 @@ def constant(scalar: Any) -> Value:
     Unsupported
         If the dtype has no physical form.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            frame = pd.DataFrame(index=range(1))
-            frame["x"] = scalar
-        except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}") from error
+    frame = pd.DataFrame(index=range(1))
+    stand_ins.ask(frame.__setitem__, "x", scalar)
     return constant_of(frame["x"]._values, frame.dtypes.iloc[0])
 
 
@@ -101,7 +95,7 @@ def column_for(held: View, value: Any) -> tuple[View, Value]:
     if is_scalar(value):
         return held, constant(value)
     if isinstance(value, pd.DataFrame) or is_iterator(value) or isinstance(value, (dict, set)):
-        raise Unsupported(f"a column from a {type(value).__name__}")
+        raise Unsupported(Refusal.COLUMN_FROM, type(value).__name__)
     if isinstance(value, pd.Series):
         try:
             held, other = aligned(held, view(value))
@@ -117,7 +111,7 @@ def column_for(held: View, value: Any) -> tuple[View, Value]:
             return beside(held, array)
     rows = count_rows(held)
     if not rows:
-        raise Unsupported("values for a frame without rows")
+        raise Unsupported(Refusal.NO_ROWS)
     frame = pd.DataFrame(index=range(rows))
     with plain_pandas():
         frame["x"] = value
@@ -135,7 +129,7 @@ def with_column(held: View, label: Hashable, value: Value) -> View:
     """The view with a column set: in its place, or added at the end."""
     found = held.positions(label)
     if len(found) > 1:
-        raise Unsupported(f"several columns are named {label!r}")
+        raise Unsupported(Refusal.COLUMNS_OF_ONE_LABEL, repr(label))
     if found:
         values = list(held.values)
         values[found[0]] = value
@@ -145,7 +139,7 @@ def with_column(held: View, label: Hashable, value: Value) -> View:
 
 def _extended(labels: pd.Index, label: Hashable) -> pd.Index:
     """Labels with one more, of the dtype that pandas gives them."""
-    frame = pd.DataFrame(columns=labels, index=range(0))
+    frame = stand_ins.without_rows(labels)
     frame[label] = 0
     return frame.columns
 
@@ -159,11 +153,11 @@ def assigned(held: View, label: Any, value: Any) -> View:
         If pandas must do it.
     """
     if isinstance(held.labels, pd.MultiIndex) or not (is_scalar(label) or isinstance(label, tuple)):
-        raise Unsupported("assignment of this kind")
+        raise Unsupported(Refusal.COLUMN_SET_LABEL)
     if not held.values and held.index.kind == "default":
-        raise Unsupported("a frame without columns")
+        raise Unsupported(Refusal.NO_COLUMNS)
     if getattr(value, "ndim", 1) > 1 or len(held.positions(label)) > 1:
-        raise Unsupported("several columns")
+        raise Unsupported(Refusal.COLUMNS_SET)
     held, column = column_for(held, value)
     return with_column(held, label, column)
 
@@ -185,15 +179,15 @@ def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         held, predicate = masked(held, rows)
     elif not everything(rows):
         if is_scalar(rows) or isinstance(rows, tuple) or held.index.kind == "multi":
-            raise Unsupported("one row")
+            raise Unsupported(Refusal.ONE_ROW_SET)
         predicate = label_predicate(held, rows)
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
     try:
-        chosen = template(held.labels).loc[:, columns]
+        chosen = stand_ins.positions(held.labels).loc[:, columns]
     except KeyError:
         if not is_scalar(columns):
-            raise Unsupported("several new columns") from None
+            raise Unsupported(Refusal.NEW_COLUMNS) from None
         return _new_column(held, predicate, columns, value)
     positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
     return set_where(obj, held, positions, predicate, value)
@@ -210,16 +204,16 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
     held = view(obj)
     predicate: Expr | None = None
     if isinstance(value, pd.Series):
-        raise Unsupported("values with labels, by position")
+        raise Unsupported(Refusal.SET_BY_POSITION)
     if is_mask(rows) and not isinstance(rows, pd.Series):
         held, predicate = masked(held, rows)
     elif not everything(rows):
         if not isinstance(rows, (slice, list, np.ndarray)):
-            raise Unsupported("one row")
+            raise Unsupported(Refusal.ONE_ROW_SET)
         predicate = at_positions(positions_of(held, rows))
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
-    chosen = template(held.labels).iloc[:, columns]
+    chosen = stand_ins.positions(held.labels).iloc[:, columns]
     positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
     return set_where(obj, held, positions, predicate, value)
 
@@ -231,37 +225,32 @@ def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None
         held, new = _series_where(held, predicate, value)
         for i in positions:
             if new.dtype != held.values[i].dtype or not new.definite or not held.values[i].definite:
-                raise Unsupported("values of another dtype")
+                raise Unsupported(Refusal.SET_DTYPE)
             values = list(held.values) if i == positions[0] else values
             values[i] = _where(predicate, new, held.values[i])
         return held.with_values(values)
     if not is_scalar(value):
-        raise Unsupported(f"setting a {type(value).__name__} in some rows")
+        raise Unsupported(Refusal.SET_TYPE, type(value).__name__)
     for i in positions:
         if not values[i].definite:
-            raise Unsupported("a dtype that depends on the data")
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
         values[i] = _scalar_where(held, predicate, value, values[i], isinstance(obj, pd.Series))
     return held.with_values(values)
 
 
 def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, single: bool) -> Value:
     """A scalar in some rows of a column; pandas sets it in a stand-in, which gives the dtype."""
-    before = stand_in(old.dtype, 2, 0)
+    before = stand_ins.column(old.dtype, 2)
     after: Any = before.copy() if single else before.to_frame("c")
     target = after if single else after.loc
     key: Any = slice(None) if predicate is None else [True, False]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            target[key if single else (key, "c")] = scalar
-        except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}") from error
+    stand_ins.ask(target.__setitem__, key if single else (key, "c"), scalar)
     column = after if single else after["c"]
     if column.dtype != old.dtype:
         if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
-            raise Unsupported(f"a column of {old.dtype} that becomes {column.dtype}")
+            raise Unsupported(Refusal.SET_DTYPE_CHANGES, f"{old.dtype} becomes {column.dtype}")
         if not happens(held, predicate):
-            raise Unsupported("another dtype for no row")  # how the rows were given decides whether it changes
+            raise Unsupported(Refusal.SET_NO_ROWS)  # how the rows were given decides whether it changes
         old = Value(Call("cast", (old.expr,), pl.Float64()), column.dtype, old.nulls)
     return _where(predicate, constant_of(column._values[:1], old.dtype), old)
 
@@ -270,7 +259,7 @@ def _where(predicate: Expr | None, new: Value, old: Value) -> Value:
     if predicate is None:
         return new
     if new.physical != old.physical:
-        raise Unsupported("values of another physical dtype")
+        raise Unsupported(Refusal.SET_PHYSICAL)
     expr = Call("when", (predicate, new.expr, old.expr), old.physical)
     return Value(expr, old.dtype, new.nulls or old.nulls, new.nans or old.nans)
 
@@ -278,7 +267,7 @@ def _where(predicate: Expr | None, new: Value, old: Value) -> Value:
 def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple[View, Value]:
     """A Series whose labels are those of the rows, or of exactly the rows that are set."""
     if held.index.kind not in ("default", "range"):
-        raise Unsupported("labels that may repeat")
+        raise Unsupported(Refusal.SET_LABELS_REPEAT)
     other = view(value)
     try:
         held, other = aligned(held, other)
@@ -288,9 +277,9 @@ def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple
             raise
     chosen = held.filtered(predicate)
     if chosen.base != other.base or not same_labels(chosen.index, other.index):
-        raise Unsupported("values for other rows")
+        raise Unsupported(Refusal.SET_ROWS_DIFFER)
     if has_window(other.values[0].expr):
-        raise Unsupported("values that were computed over the chosen rows alone")
+        raise Unsupported(Refusal.SET_CHOSEN_ROWS)
     assert isinstance(chosen.base, Filter)
     return replace(held.numbered(), base=chosen.base.input), other.values[0]
 
@@ -298,18 +287,13 @@ def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple
 def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any) -> View:
     """A column that is set in some rows and missing in the others."""
     if not count_rows(held):
-        raise Unsupported("a frame without rows")
+        raise Unsupported(Refusal.NO_ROWS)
     if predicate is None:
         return assigned(held, label, value)
     if not is_scalar(value):
-        raise Unsupported("a new column from values for some rows")
+        raise Unsupported(Refusal.NEW_COLUMN_FOR_ROWS)
     frame = pd.DataFrame({0: [0, 0]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            frame.loc[[True, False], "x"] = value
-        except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}") from error
+    stand_ins.ask(frame.loc.__setitem__, ([True, False], "x"), value)
     series, _, nans = from_array("x", frame["x"]._values)
     if nans:
         series = series.fill_nan(None)

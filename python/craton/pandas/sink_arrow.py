@@ -20,6 +20,7 @@ from craton.pandas.view import IndexSpec, View
 from craton.pandas.written import Rows, arrow_batch, batches_of, rows_of, rows_over, write_batches
 from craton.plan import build
 from craton.plan.size import row_bytes
+from craton.refusals import Refusal
 
 #: Rows of a record batch, and of a row group where pyarrow writes.
 BATCH_ROWS = 1 << 17
@@ -51,9 +52,9 @@ def write_parquet(
     import pyarrow.parquet as pq
 
     if not isinstance(compression, (str, type(None))) or compression not in _COMPRESSIONS:
-        raise Unsupported(f"compression {compression!r}")
+        raise Unsupported(Refusal.PARAMETER, f"compression={compression!r}")
     if group is not None and (type(group) is not int or group < 1):
-        raise Unsupported(f"row groups of {group!r} rows")
+        raise Unsupported(Refusal.PARAMETER, f"row_group_size={group!r}")
     rows, schema = _schema(frame, index)
     if frame.attrs:
         schema = schema.with_metadata({**schema.metadata, b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()})
@@ -91,7 +92,7 @@ def _write_folder(
     import pyarrow.dataset as ds
 
     if unknown := [name for name in partitions if name not in schema.names]:
-        raise Unsupported(f"partitions by unknown columns {unknown}: pandas words the error")
+        raise Unsupported(Refusal.WRITE_PARTITIONS, unknown)
     form = ds.ParquetFileFormat()
     parts = (part for batch in batches_of(rows, BATCH_ROWS) for part in arrow_batch(rows, batch, schema).to_batches())
     try:
@@ -121,9 +122,9 @@ def write_feather(frame: Any, path: Any, compression: str | None, size: int | No
     rows, schema = _schema(frame, None)
     codec = "lz4" if compression is None else compression
     if codec not in ("lz4", "zstd", "uncompressed"):
-        raise Unsupported(f"compression {compression!r}")
+        raise Unsupported(Refusal.PARAMETER, f"compression={compression!r}")
     if size is not None and (type(size) is not int or size < 1):
-        raise Unsupported(f"batches of {size!r} rows")
+        raise Unsupported(Refusal.PARAMETER, f"chunksize={size!r}")
     options = pa.ipc.IpcWriteOptions(compression=None if codec == "uncompressed" else codec)
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         write_batches(
@@ -168,9 +169,9 @@ def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
     try:
         schema = pa.Schema.from_pandas(template, preserve_index=preserved)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise Unsupported(f"pandas should write this: {error}") from error
+        raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
     if len(schema) != len(rows.values):
-        raise Unsupported("columns that the schema has no place for")
+        raise Unsupported(Refusal.WRITE_SCHEMA)
     order = _positions(schema, rows)
     schema = pa.schema([schema.field(i) for i in order], metadata=schema.metadata)
     metadata = dict(schema.metadata or {})
@@ -182,7 +183,7 @@ def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
     try:
         metadata[b"pandas"] = json.dumps(described).encode()
     except (TypeError, ValueError) as error:
-        raise Unsupported("attrs that pandas words an error for") from error
+        raise Unsupported(Refusal.WRITE_ATTRS) from error
     rows, schema = _columns_first(rows, schema.with_metadata(metadata))
     return rows, schema
 

@@ -24,6 +24,7 @@ from craton.errors import Unsupported
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, is_float
 from craton.pandas.written import Rows, frame_of, rows_of, write_batches
+from craton.refusals import Refusal
 
 #: Cells of a chunk in which pandas writes CSV, and rows of one in which JSON lines are written here.
 _CHUNK_CELLS = 100_000
@@ -64,14 +65,14 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
         Before anything is written.
     """
     if unknown := given.keys() - _OPTIONS:
-        raise Unsupported(f"to_csv with {', '.join(sorted(unknown))}")
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(unknown)))
     if given.get("mode", "w") != "w":
-        raise Unsupported(f"mode {given['mode']!r}")
+        raise Unsupported(Refusal.PARAMETER, f"mode={given['mode']!r}")
     size = given.get("chunksize")
     if size is not None and (type(size) is not int or size < 1):
-        raise Unsupported(f"chunks of {size!r} rows")
+        raise Unsupported(Refusal.PARAMETER, f"chunksize={size!r}")
     if path is None and given.get("compression") not in (None, "infer"):
-        raise Unsupported("compressed text that is returned")
+        raise Unsupported(Refusal.WRITE_COMPRESSED_TEXT)
     columns = given.get("columns")
     if columns is not None:
         if (
@@ -79,11 +80,11 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
             or not frame.columns.is_unique
             or any(one not in frame.columns for one in columns)
         ):
-            raise Unsupported("columns of this kind: pandas words the error")
+            raise Unsupported(Refusal.WRITE_COLUMNS)
         frame = frame[columns]
     index = given.get("index", True)
     if not isinstance(index, bool):
-        raise Unsupported("an index of this kind")
+        raise Unsupported(Refusal.PARAMETER, "index, which is no bool")
     rows = rows_of(frame, index=index)
     options = {key: value for key, value in given.items() if key in _FORMATS or key in ("sep", "index", "encoding")}
     try:
@@ -91,7 +92,7 @@ def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
             None, **{k: v for k, v in given.items() if k not in ("columns", "compression", "chunksize")}
         )
     except Exception as error:
-        raise Unsupported(f"pandas should write this: {error}") from error
+        raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
     width = len(rows.view.values)
     size = size or _CHUNK_CELLS // width or 1
     text = _Text(rows, options) if _plain(rows, options) else None
@@ -126,7 +127,7 @@ def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None
     try:
         rows.template.to_json(None, **options)
     except Exception as error:
-        raise Unsupported(f"pandas should write this: {error}") from error
+        raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
     written = 0
 
     def write_to(write: Callable[[str], Any]) -> None:

@@ -6,7 +6,6 @@ plan that is streamed into it, or pandas, for small frames and where a call fall
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 from collections.abc import Callable
@@ -15,10 +14,11 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.pandas.native import dispatch, inside_pandas, plain_pandas, stays_in_pandas
+from craton.pandas.native import Native, inside_pandas, native, plain_pandas, stays_in_pandas
+from craton.refusals import Reason, Refusal
 
 
-def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
     """Decorate the native implementation of a method that writes to the path that is its first argument.
 
     Parameters
@@ -28,44 +28,33 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Callable[...,
     name
         The method's name.
     """
+    signature = inspect.signature(getattr(base, name))
+    first = list(signature.parameters)[1]
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        fallback = getattr(base, name)
-        label = f"{base.__name__}.{name}"
-        signature = inspect.signature(fallback)
-        first = list(signature.parameters)[1]
+    def around(entry: Native, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if inside_pandas() or not _fits(signature, (self, *args), kwargs):
+            return entry.theirs(self, *args, **kwargs)
+        args = (kwargs.pop(first), *args) if not args and first in kwargs else args or (None,)
+        path, *rest = args
 
-        @functools.wraps(fallback)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside_pandas() or not _fits(signature, (self, *args), kwargs):
-                return fallback(self, *args, **kwargs)
-            args = (kwargs.pop(first), *args) if not args and first in kwargs else args
-            path, rest = (args[0], args[1:]) if args else (None, ())
-            if path is None and not args:
-                args = (None,)
+        def write(target: Any, reason: Reason | None = None) -> Any:
+            if stays_in_pandas(self):
+                with plain_pandas():
+                    return entry.theirs(self, target, *rest, **kwargs)
+            return entry.run(self, (target, *rest), kwargs, reason)
 
-            def write(target: Any) -> Any:
-                if stays_in_pandas(self):
-                    with plain_pandas():
-                        return fallback(self, target, *rest, **kwargs)
-                return dispatch(label, function, fallback, self, (target, *rest), kwargs)
+        if kwargs.get("mode", "w") != "w":
+            return write(path)
+        from craton.pandas.publish import published, published_folder
 
-            if kwargs.get("mode", "w") != "w":
-                return write(path)
-            from craton.pandas.publish import published, published_folder
-
-            if kwargs.get("partition_cols"):
-                with published_folder(path) as written:
-                    return write(written)
-            with published(path) as written:
-                if written is path and isinstance(path, (str, os.PathLike)) and not stays_in_pandas(self):
-                    return dispatch(label, _in_place, fallback, self, (path, *rest), kwargs)
+        if kwargs.get("partition_cols"):
+            with published_folder(path) as written:
                 return write(written)
+        with published(path) as written:
+            in_place = written is path and isinstance(path, (str, os.PathLike))
+            return write(written, Reason(Refusal.WRITE_NOT_FILE) if in_place else None)
 
-        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
-        return wrapper
-
-    return decorate
+    return native(base, name, around=around)
 
 
 def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -74,10 +63,6 @@ def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str,
     except TypeError:
         return False
     return True
-
-
-def _in_place(*args: Any, **kwargs: Any) -> None:
-    raise Unsupported("a target that is no regular file in a folder that can be written")
 
 
 def _local(path: Any) -> str:
@@ -89,22 +74,40 @@ def _local(path: Any) -> str:
         For anything else.
     """
     if not isinstance(path, (str, os.PathLike)):
-        raise Unsupported("a target that is no path")
+        raise Unsupported(Refusal.WRITE_NOT_PATH)
     name = os.fspath(path)
     if not isinstance(name, str) or "://" in name:
-        raise Unsupported("a target that is no local path")
+        raise Unsupported(Refusal.WRITE_NOT_LOCAL)
     return name
+
+
+def _from_arrow(base: Any) -> Any:
+    """``from_arrow`` of a class; what does it is imported when it is first called."""
+    plain = base.from_arrow
+
+    def theirs(cls: type, data: Any) -> Any:
+        return cls(plain(data))
+
+    def planned(cls: type, data: Any) -> Any:
+        from craton.pandas.memory_data import planned_data
+
+        return planned_data(cls, data)
+
+    def around(entry: Native, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from craton.pandas.memory_data import converted
+
+        if len(args) + len(kwargs) != 1 or (kwargs and "data" not in kwargs):
+            return plain(*args, **kwargs)  # raises
+        data, small = converted(base, kwargs.get("data", *args))
+        return theirs(cls, data) if small else entry.run(cls, (data,), {})
+
+    return native(base, "from_arrow", theirs=theirs, like=plain.__func__, around=around)(planned)
 
 
 class FrameSinks:
     """Methods of DataFrame."""
 
-    @classmethod
-    def from_arrow(cls, data: Any) -> Any:
-        """See :meth:`pandas.DataFrame.from_arrow`."""
-        from craton.pandas.memory_data import frame_from_arrow
-
-        return frame_from_arrow(cls, data)
+    from_arrow: Any = classmethod(_from_arrow(pd.DataFrame))
 
     @_sink(pd.DataFrame, "to_parquet")
     def to_parquet(
@@ -126,9 +129,9 @@ class FrameSinks:
             or filesystem is not None
             or kwargs
         ):
-            raise Unsupported("to_parquet with options")
+            raise Unsupported(Refusal.PARAMETERS, "engine, storage_options, filesystem and those of the engine")
         if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
-            raise Unsupported("partition_cols of this kind")
+            raise Unsupported(Refusal.PARAMETER, "partition_cols")
         from craton.pandas.sink_arrow import write_parquet
 
         write_parquet(self, _local(path), compression, index, partition_cols, group)
@@ -137,7 +140,7 @@ class FrameSinks:
     def to_feather(self: Any, path: Any, **kwargs: Any) -> None:
         compression, size = kwargs.pop("compression", None), kwargs.pop("chunksize", None)
         if kwargs:
-            raise Unsupported("to_feather with options")
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(kwargs)))
         from craton.pandas.sink_arrow import write_feather
 
         write_feather(self, _local(path), compression, size)
@@ -151,9 +154,9 @@ class FrameSinks:
     @_sink(pd.DataFrame, "to_json")
     def to_json(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
         if not kwargs.get("lines") or kwargs.get("orient") != "records" or kwargs.get("mode", "w") != "w":
-            raise Unsupported("JSON that is not one record a line")
+            raise Unsupported(Refusal.WRITE_JSON)
         if kwargs.get("storage_options"):
-            raise Unsupported("storage_options")
+            raise Unsupported(Refusal.PARAMETER, "storage_options")
         from craton.pandas.sink_text import write_json_lines
 
         return write_json_lines(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
@@ -162,12 +165,7 @@ class FrameSinks:
 class SeriesSinks:
     """Methods of Series."""
 
-    @classmethod
-    def from_arrow(cls, data: Any) -> Any:
-        """See :meth:`pandas.Series.from_arrow`."""
-        from craton.pandas.memory_data import series_from_arrow
-
-        return series_from_arrow(cls, data)
+    from_arrow: Any = classmethod(_from_arrow(pd.Series))
 
     @_sink(pd.Series, "to_csv")
     def to_csv(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:

@@ -21,6 +21,7 @@ from craton.pandas.row_labels import level_numbers
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal, WindowCall, dtype_of
 from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
+from craton.refusals import Refusal
 
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
 
@@ -38,17 +39,17 @@ def directions(ascending: Any, count: int) -> list[bool]:
     listed = isinstance(ascending, (list, tuple)) and all(isinstance(item, (bool, int)) for item in ascending)
     if listed and len(ascending) == count:
         return [bool(item) for item in ascending]
-    raise Unsupported(f"ascending={ascending!r} for {count} keys")
+    raise Unsupported(Refusal.SORT_DIRECTIONS, f"{ascending!r} for {count} keys")
 
 
 def check_options(kind: Any, na_position: Any, key: Any) -> None:
     """Refuse what pandas does otherwise, or words an error for."""
     if key is not None:
-        raise Unsupported("a key function")
+        raise Unsupported(Refusal.SORT_KEY)
     if kind is not None and kind not in KINDS:
-        raise Unsupported(f"kind={kind!r}")
+        raise Unsupported(Refusal.PARAMETER, f"kind={kind!r}")
     if na_position not in ("first", "last"):
-        raise Unsupported(f"na_position={na_position!r}")
+        raise Unsupported(Refusal.PARAMETER, f"na_position={na_position!r}")
 
 
 def sorted_rows(
@@ -68,16 +69,16 @@ def sorted_rows(
         Where missing values come, ``first`` or ``last``; for all keys, or for each.
     """
     if any(family(key.dtype) == "object" for key in keys):
-        raise Unsupported("a sort by objects")
+        raise Unsupported(Refusal.SORT_OBJECTS)
     if held.index.freq is not None and not ignore_index:
-        raise Unsupported("labels with a frequency")
+        raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
     held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
     exprs: list[Expr] = [key.clean.expr for key in keys]
     positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
     if len(keys) == 1:
         exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
     elif any(tells_zeros_apart(key.dtype) and happens(held, _negative_zero(key.clean.expr)) for key in keys):
-        raise Unsupported("two zeros in Arrow floats, by which pandas' sort by several keys fails")
+        raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
 
     def rule(base: Operator, by: Sequence[Expr]) -> Operator:
         keys = zip(by, ascending, positions, strict=True)
@@ -131,7 +132,7 @@ def sorted_by_index(
             ups = directions(ascending, len(levels))
     else:
         if isinstance(ascending, (list, tuple)) and len(levels) == 1:
-            raise Unsupported("a list of directions for one level")
+            raise Unsupported(Refusal.SORT_DIRECTIONS_OF_LEVEL)
         ups = directions(ascending, len(levels))
     keys = [held.index.values[i] for i in levels]
     if held.index.kind == "multi":
@@ -146,13 +147,11 @@ def _check_levels(index: IndexSpec) -> None:
     """Refuse levels that pandas puts in order if the rows are not in order yet, and else leaves as they are."""
     categories = any(family(value.dtype) == "category" for value in index.values)
     if categories and any(map(index.has_missing_label, range(len(index.values)))):
-        raise Unsupported(
-            "levels of categories, which pandas compares as texts where a missing label is one like others"
-        )
+        raise Unsupported(Refusal.SORT_CATEGORY_LEVELS)
     if any(tells_zeros_apart(value.dtype) for value in index.values):
-        raise Unsupported("levels of Arrow floats, of which pandas tells the two zeros apart")
+        raise Unsupported(Refusal.SORT_ARROW_FLOAT_LEVELS)
     if not all(source.ordered for source in index.sources) or not all(map(_in_order, index.levels)):
-        raise Unsupported("levels whose labels are not in order")
+        raise Unsupported(Refusal.SORT_LEVELS)
 
 
 def _in_order(level: pd.Index) -> bool:
@@ -176,12 +175,12 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
         Whether the largest are asked for.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n <= 0 or keep not in ("first", "last", "all") or not keys:
-        raise Unsupported("an odd number or keep")
+        raise Unsupported(Refusal.PARAMETERS, "n and keep")
     for key in keys:
         if key.dtype.kind not in "biufmM" or family(key.dtype) in ("str", "category", "arrow") or not key.definite:
-            raise Unsupported(f"{key.dtype} is not ordered like a number")
+            raise Unsupported(Refusal.LARGEST_DTYPE, key.dtype)
     if len(keys) > 1 and (keep != "first" or any(key.clean.nulls for key in keys)):
-        raise Unsupported("several columns with missing values, or with another keep")
+        raise Unsupported(Refusal.LARGEST_MISSING)
     if keep == "first":
         ordered = sorted_rows(held, keys, [not largest] * len(keys))
         return ordered.moved(lambda base, _: Slice(base, 0, n))

@@ -7,10 +7,8 @@ column of the same dtype with the same shape of emptiness. So corner cases and e
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.lower.results import results
+from craton.pandas import stand_ins
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, tells_zeros_apart, with_missing
 from craton.pandas.execute import null_count
@@ -28,6 +27,7 @@ from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, options
 from craton.plan.operators import AggregateCall, Operator
+from craton.refusals import Refusal
 
 LENGTH = AggregateCall("len", (), pl.Int64())
 
@@ -67,47 +67,15 @@ def aggregate(function: str, arg: Expr, dtype: pl.DataType, **named: Any) -> Agg
     return AggregateCall(function, (arg,), dtype, options(**named))
 
 
-def stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
-    """A small column of a dtype: some ones (or ``"a"``, or the epoch), then some missing values."""
-    return _stand_in(dtype, filled, missing).copy()
+def ask(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> Any:
+    """What pandas returns for a stand-in; it is the result."""
+    return stand_ins.result(getattr(series, name), **named)
 
 
-@lru_cache(maxsize=1024)
-def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
-    kind = kind_of(dtype)
-    if isinstance(dtype, pd.CategoricalDtype):
-        first = 0 if len(dtype.categories) else -1  # type: ignore[arg-type]
-        return pd.Series(pd.Categorical.from_codes([first] * filled + [-1] * missing, dtype=dtype))
-    one: Any = "a" if kind == "T" else True if kind == "b" else b"a" if _holds_bytes(dtype) else 1
-    if missing and isinstance(dtype, np.dtype) and dtype.kind in "iub":
-        raise Unsupported(f"missing values in {dtype}")
-    if kind in "mM":
-        zero = pd.Series([pd.NaT] * (filled + missing), dtype=dtype)
-        return (
-            zero.fillna(pd.Timestamp(0, tz=_zone(dtype)) if kind == "M" else pd.Timedelta(0)) if not missing else zero
-        )
-    return pd.Series([one] * filled + [None] * missing, dtype=dtype)
-
-
-def _zone(dtype: DtypeObj) -> Any:
-    return getattr(dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else dtype, "tz", None)
-
-
-def _holds_bytes(dtype: DtypeObj) -> bool:
-    kind = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else None
-    return kind is not None and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def ask(series: pd.Series, name: str, named: dict[str, Any]) -> Any:
-    """What pandas returns for a stand-in."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return getattr(series, name)(**named)
-
-
-@lru_cache(maxsize=1024)
 def _class_of(dtype: DtypeObj, name: str, rows: int) -> type:
-    return type(ask(stand_in(dtype, rows, 0), name, {}))
+    return stand_ins.asked(  # type: ignore[no-any-return]
+        "class", (dtype, name, rows), lambda: type(ask(stand_ins.column(dtype, rows), name, {}))
+    )
 
 
 def typed(dtype: DtypeObj, name: str, raw: Any) -> Any:
@@ -136,10 +104,10 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
         If the engine has no exact form of it.
     """
     if not value.definite:
-        raise Unsupported("a dtype that depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     builder = _BUILDERS.get(name)
     if builder is None:
-        raise Unsupported(f"{name} is not planned")
+        raise Unsupported(Refusal.OPERATION, name)
     if name not in ("count", "size", "nunique", "quantile"):
         _refuse_bad(name, value.dtype, named)
     return builder(name, prepared(value), named)
@@ -147,12 +115,7 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
 
 def _refuse_bad(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
     """Refuse what pandas refuses, so that pandas words the error."""
-    try:
-        ask(stand_in(dtype, 2, 0), name, named)
-    except Unsupported:
-        raise
-    except Exception as error:
-        raise Unsupported(f"{name}: {type(error).__name__}") from error
+    stand_ins.asked("reduction", (dtype, name, named), lambda: ask(stand_ins.column(dtype, 2), name, named), name)
 
 
 def _guarded(
@@ -171,16 +134,16 @@ def _guarded(
     def done(fetch: Fetch) -> Any:
         rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
         if present == 0 or (present < rows and not skipna):
-            return ask(stand_in(value.dtype, 0, 1 if rows else 0), name, named)
+            return ask(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
         if present < least:
             if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
-                raise Unsupported(f"{name} of fewer values than ddof")
-            return ask(stand_in(value.dtype, min(present, 32), int(present < rows)), name, named)
+                raise Unsupported(Refusal.OPERATION, f"{name} of fewer values than ddof")
+            return ask(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
         return finish(fetch, present)
 
     def likeness(fetch: Fetch) -> pd.Series:
         rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
-        return stand_in(value.dtype, min(present, 4), int(present < rows))
+        return stand_ins.column(value.dtype, min(present, 4), int(present < rows))
 
     return Statistic((LENGTH, count, *calls), done, likeness)
 
@@ -188,17 +151,17 @@ def _guarded(
 def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     kind = kind_of(value.dtype)
     if kind not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = value.physical if kind == "f" else pl.UInt64() if kind == "u" else pl.Int64()
     if family(value.dtype) == "arrow" and kind != "f" and name == "prod":
-        raise Unsupported("an Arrow product, which checks for overflow")
+        raise Unsupported(Refusal.ARROW_PRODUCT)
     call = aggregate("sum" if name == "sum" else "product", value.expr, dtype)
     return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
 
 
 def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if kind_of(value.dtype) not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype)
     return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
@@ -206,7 +169,7 @@ def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if isinstance(value.dtype, pd.CategoricalDtype):
-        raise Unsupported(f"{name} of categories")
+        raise Unsupported(Refusal.OPERATION, f"{name} of categories")
     call = aggregate(name, value.expr, value.physical)
 
     def finish(fetch: Fetch, _: int) -> Any:
@@ -217,10 +180,10 @@ def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if kind_of(value.dtype) not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     ddof = named.get("ddof", 1)
     if isinstance(ddof, bool) or not isinstance(ddof, int) or ddof < 0:
-        raise Unsupported(f"ddof={ddof!r}")
+        raise Unsupported(Refusal.PARAMETER, f"ddof={ddof!r}")
     dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
     call = aggregate(name, value.expr, dtype, ddof=ddof)
     return _guarded(
@@ -238,12 +201,12 @@ def _size(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 
 
 def _like(value: Value) -> Callable[[Fetch], pd.Series]:
-    return lambda _: stand_in(value.dtype, 2, 0)
+    return lambda _: stand_ins.column(value.dtype, 2, 0)
 
 
 def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if tells_zeros_apart(value.dtype):
-        raise Unsupported("distinct Arrow floats, of which pandas tells the two zeros apart")
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     call = aggregate("n_unique", value.expr, pl.Int64())
     if named.get("dropna", True) or not value.nulls:
         return Statistic((call,), lambda fetch: int(fetch(call).item()), _like(value))
@@ -254,9 +217,9 @@ def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
 def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     kind = kind_of(value.dtype)
     if kind not in "biuf":
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     if not named.get("skipna", True) and value.nulls:
-        raise Unsupported(f"{name} that counts missing values")
+        raise Unsupported(Refusal.OPERATION, f"{name} that counts missing values")
     expr = value.expr
     if kind != "b":
         expr = Call("ne", (expr, Literal(0, value.physical)), pl.Boolean())
@@ -268,14 +231,14 @@ def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     """Some quantiles as a Series; pandas interpolates between the two values that the engine finds beside each."""
     shares, how = named["q"], named["interpolation"]
     if kind_of(value.dtype) not in "iufMm" or isinstance(value.dtype, pd.ArrowDtype) or how not in _INTERPOLATIONS:
-        raise Unsupported(f"{name} of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
     call = aggregate("order_statistics", value.expr, pl.List(value.physical), q=shares)
 
     def finish(fetch: Fetch) -> Any:
         rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
         if present == 0:
-            nothing = stand_in(value.dtype, 0, int(rows > 0)).to_frame(0)
+            nothing = stand_ins.column(value.dtype, 0, int(rows > 0)).to_frame(0)
             return nothing.quantile(list(shares), interpolation=how)[0].reset_index(drop=True)
         around = fetch(call).explode()
         parts = []

@@ -22,6 +22,7 @@ from craton.pandas.view import Carried, IndexSpec, Value, View
 from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
+from craton.refusals import Refusal
 
 Reader = Callable[[pa.Table], pd.DataFrame]
 
@@ -66,13 +67,13 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
     try:
         frame = read(schema.empty_table())
     except Exception as error:
-        raise Unsupported(f"pandas should read this: {error}") from error
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if not frame.columns.is_unique or isinstance(frame.columns, pd.MultiIndex):
-        raise Unsupported("column labels that are not unique, or MultiIndex columns")
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
     dtypes: dict[str, DtypeObj] = {}
     for label, dtype in frame.dtypes.items():
         if not isinstance(label, str):
-            raise Unsupported("column labels that are not strings")
+            raise Unsupported(Refusal.LABELS_NOT_STRINGS)
         dtypes[label] = dtype
     entries = (schema.pandas_metadata or {}).get("index_columns", [])
     if isinstance(frame.index, pd.RangeIndex):
@@ -80,7 +81,7 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
         return Template(frame, dtypes, (), ranges)
     levels = tuple(entry for entry in entries if isinstance(entry, str))
     if len(levels) != frame.index.nlevels:
-        raise Unsupported("an index that the metadata does not describe")
+        raise Unsupported(Refusal.FILE_INDEX)
     for i, name in enumerate(levels):
         dtypes[name] = frame.index.get_level_values(i).dtype
     return Template(frame, dtypes, levels)
@@ -104,12 +105,12 @@ def stored_value(base: Scan, name: str, dtype: DtypeObj, missing: int | None) ->
         return Value(Carried(column), OBJECT)
     expected = physical(dtype)
     if expected != column.dtype:
-        raise Unsupported(f"column {name!r} of {column.dtype} as {dtype}")
+        raise Unsupported(Refusal.FILE_COLUMN, f"{name!r} of {column.dtype} as {dtype}")
     floating = column.dtype.is_float() and isinstance(dtype, np.dtype)
     if not nulls or with_missing(dtype) == dtype:
         return Value(column, dtype, nulls, nans=floating)
     if dtype.kind == "b":
-        raise Unsupported(f"a boolean column {name!r} with missing values")
+        raise Unsupported(Refusal.FILE_BOOLEANS, repr(name))
     if missing is None:
         return Value(column, dtype, source=(base, name))
     promoted = with_missing(dtype)
@@ -135,7 +136,7 @@ def stored_view(base: Scan, values: Mapping[str, Value], template: Template, row
         If nothing is stored but the number of rows.
     """
     if not base.columns:
-        raise Unsupported("a file without columns")
+        raise Unsupported(Refusal.FILE_NO_COLUMNS)
     labels = template.frame.columns
     names = tuple(template.frame.index.names)
     columns = tuple(values[name] for name in labels)
@@ -170,7 +171,7 @@ def physical_schema(frame: pl.LazyFrame) -> dict[str, pl.DataType]:
     try:
         return dict(frame.collect_schema())
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise Unsupported(f"the kernel can't read the file: {error}") from error
+        raise Unsupported(Refusal.FILE_KERNEL, error) from error
 
 
 def unchanged(source: FileSource) -> None:
@@ -184,4 +185,4 @@ def unchanged(source: FileSource) -> None:
     try:
         source.held.check()
     except SourceChanged as error:
-        raise Unsupported("a file that changes while it is opened") from error
+        raise Unsupported(Refusal.FILE_LOST) from error

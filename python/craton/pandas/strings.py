@@ -18,7 +18,8 @@ from pandas.core.accessor import Accessor
 from pandas.core.strings.accessor import StringMethods as PandasStringMethods
 
 from craton.errors import Unsupported
-from craton.pandas.accessors import LazyAccessor, document, empty_series, member, sample_series
+from craton.pandas import stand_ins
+from craton.pandas.accessors import LazyAccessor, member
 from craton.pandas.align import aligned
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
@@ -26,13 +27,14 @@ from craton.pandas.elementwise import is_missing
 from craton.pandas.execute import scalar
 from craton.pandas.inherit import counterpart
 from craton.pandas.lazy import lazy, view
-from craton.pandas.native import stays_in_pandas
+from craton.pandas.native import Native, stays_in_pandas
 from craton.pandas.questions import happens
 from craton.pandas.regexes import groups, is_plain, may_be_empty, translate
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import AggregateCall
+from craton.refusals import Refusal
 
 _BATCHED = [
     "capitalize",
@@ -84,18 +86,18 @@ _BATCHED = [
 _RAISING = {"index", "rindex"}
 _ARGUMENTS = (str, int, bool, float, tuple, dict, re.Pattern, type(None))
 
-Native = Callable[..., Expr]
-_NATIVE: dict[str, Native] = {}
+Form = Callable[..., Expr]
+_FORMS: dict[str, Form] = {}
 
 
-def _native(function: Native) -> Native:
-    _NATIVE[function.__name__.strip("_")] = function
+def _form(function: Form) -> Form:
+    _FORMS[function.__name__.strip("_")] = function
     return function
 
 
 def _text(value: Any) -> Literal:
     if type(value) is not str:
-        raise Unsupported(f"a {type(value).__name__} where a string is expected")
+        raise Unsupported(Refusal.TEXT_EXPECTED, type(value).__name__)
     return Literal(value, pl.String())
 
 
@@ -103,11 +105,11 @@ def _boolean(function: str, value: Value, pattern: Expr, **options: Any) -> Expr
     return Call(function, (value.expr, pattern), pl.Boolean(), tuple(sorted(options.items())))
 
 
-@_native
+@_form
 def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any = None, regex: bool = True) -> Expr:
     literal = _text(pat)
     if case is not True or flags:
-        raise Unsupported("matching without regard to case")
+        raise Unsupported(Refusal.PARAMETER, "case")
     if not regex or is_plain(pat):
         return _boolean("str_contains", value, literal, literal=True)
     _as_python(value, pat)
@@ -117,37 +119,37 @@ def _contains(value: Value, pat: Any, case: bool = True, flags: int = 0, na: Any
 def _as_python(value: Value, pattern: str) -> None:
     """Refuse what Arrow's own dtypes, which go straight to Arrow's engine, understand differently."""
     if family(value.dtype) == "arrow" and ("\\" in pattern or "$" in pattern):
-        raise Unsupported("a pattern that Arrow reads in its own way")
+        raise Unsupported(Refusal.PATTERN_ARROW)
 
 
-@_native
+@_form
 def _match(value: Value, pat: Any, case: Any = None, flags: Any = None, na: Any = None) -> Expr:
     if case not in (None, True) or flags:
-        raise Unsupported("matching without regard to case")
+        raise Unsupported(Refusal.PARAMETER, "case")
     _text(pat)
     _as_python(value, pat)
     return _boolean("str_contains", value, _text(rf"\A(?:{translate(pat)})"), literal=False)
 
 
-@_native
+@_form
 def _startswith(value: Value, pat: Any, na: Any = None) -> Expr:
     return _boolean("str_starts_with", value, _text(pat))
 
 
-@_native
+@_form
 def _endswith(value: Value, pat: Any, na: Any = None) -> Expr:
     return _boolean("str_ends_with", value, _text(pat))
 
 
-@_native
+@_form
 def _slice(value: Value, start: Any = None, stop: Any = None, step: Any = None) -> Expr:
     if step not in (None, 1) or any(item is not None and type(item) is not int for item in (start, stop)):
-        raise Unsupported("slicing with a step")
+        raise Unsupported(Refusal.TEXT_SLICE_STEP)
     start = 0 if start is None else start
     if stop is None:
         return _cut(value, start, None)
     if (start < 0) != (stop < 0):
-        raise Unsupported("slicing from one end to the other")
+        raise Unsupported(Refusal.TEXT_SLICE_ENDS)
     return _cut(value, start, max(stop - start, 0))
 
 
@@ -155,24 +157,24 @@ def _cut(value: Value, offset: int, length: int | None) -> Expr:
     return Call("str_slice", (value.expr,), pl.String(), (("length", length), ("offset", offset)))
 
 
-@_native
+@_form
 def _len(value: Value) -> Expr:
     return Call("str_len", (value.expr,), pl.Int64())
 
 
-@_native
+@_form
 def _replace(
     value: Value, pat: Any, repl: Any = None, n: int = -1, case: Any = None, flags: int = 0, regex: bool = False
 ) -> Expr:
     if case not in (None, True) or flags or type(n) is not int or n == 0 or pat == "":
-        raise Unsupported("a replacement with options")
+        raise Unsupported(Refusal.PARAMETERS, "case, flags, n and pat")
     literal = not regex or is_plain(pat)
     if not literal and (may_be_empty(_text(pat).value) or "\\" in _text(repl).value or _to_the_end(pat)):
-        raise Unsupported("a replacement of what may be empty, or with groups")
+        raise Unsupported(Refusal.TEXT_REPLACEMENT)
     if not literal:
         _as_python(value, pat)
         if n > 1:
-            raise Unsupported("several replacements by a pattern")
+            raise Unsupported(Refusal.TEXT_REPLACEMENTS)
     pattern = _text(pat) if literal else _text(translate(pat))
     replacement = _text(repl) if literal else _text(repl.replace("$", "$$"))
     return Call(
@@ -197,18 +199,18 @@ def _result(name: str, held: View, value: Value, args: tuple[Any, ...], kwargs: 
         If its dtype is not known, or pandas refuses the arguments.
     """
     if not value.definite:
-        raise Unsupported("a column whose dtype depends on the data")
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
     dtype = _probed(name, value.dtype, args, kwargs)
     fill = _fill_value(args, kwargs, name)
-    native = _NATIVE.get(name)
+    form = _FORMS.get(name)
     expr: Expr | None = None
     if (
-        native is not None
+        form is not None
         and family(value.dtype) != "category"
         and getattr(value.dtype, "storage", "pyarrow") == "pyarrow"
     ):
         try:
-            expr = native(value, *args, **kwargs)
+            expr = form(value, *args, **kwargs)
         except (Unsupported, TypeError):
             expr = None
     if expr is None:
@@ -241,20 +243,17 @@ def _fill_value(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> boo
     if value is None and "na" not in kwargs and len(args) <= position:
         return None
     if not isinstance(value, bool):
-        raise Unsupported(f"na={value!r}")
+        raise Unsupported(Refusal.PARAMETER, f"na={value!r}")
     return value
 
 
 def _probed(name: str, dtype: DtypeObj, args: tuple[Any, ...], kwargs: dict[str, Any]) -> DtypeObj:
     for item in (*args, *kwargs.values()):
         if not isinstance(item, _ARGUMENTS):
-            raise Unsupported(f"an argument of type {type(item).__name__}")
-    try:
-        result = getattr(sample_series(dtype).str, name)(*args, **kwargs)
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+            raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
+    result = stand_ins.ask(getattr(stand_ins.column(dtype, 1).str, name), *args, warned=True, **kwargs)
     if not isinstance(result, pd.Series) or result.dtype == object:
-        raise Unsupported("a result of Python objects")
+        raise Unsupported(Refusal.OBJECT_RESULT)
     physical(result.dtype)
     return result.dtype  # type: ignore[no-any-return]
 
@@ -273,7 +272,7 @@ def _expanded(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], 
     values = []
     for position, dtype in enumerate(frame.dtypes):
         if kind_of(dtype) != "T":
-            raise Unsupported("a result of Python objects")
+            raise Unsupported(Refusal.OBJECT_RESULT)
         values.append(batched("method", f"str.{name}", [value], dtype, (COLUMN, *args), pick=position, **kwargs))
     return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), self._series)
 
@@ -281,11 +280,8 @@ def _expanded(self: Any, name: str, frame: pd.DataFrame, args: tuple[Any, ...], 
 def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
     value = self._held[1]
     if not isinstance(pat, str) or type(flags) is not int or not isinstance(expand, bool) or not value.definite:
-        raise Unsupported("extraction with options")
-    try:
-        frame = sample_series(value.dtype).str.extract(pat, flags=flags, expand=True)
-    except Exception as error:
-        raise Unsupported(f"pandas words the error: {error}") from error
+        raise Unsupported(Refusal.PARAMETERS, "pat, flags and expand")
+    frame = stand_ins.ask(stand_ins.column(value.dtype, 1).str.extract, pat, warned=True, flags=flags, expand=True)
     if expand or frame.shape[1] > 1:
         return _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
     named = groups(pat) and frame.columns[0]
@@ -298,11 +294,11 @@ def _partition(name: str) -> Callable[..., Any]:
     def run(self: Any, sep: Any = " ", expand: Any = True) -> Any:
         held, value = self._held
         if not isinstance(sep, str) or not sep or expand is not True or not value.definite:
-            raise Unsupported("a partition with options")
+            raise Unsupported(Refusal.PARAMETERS, "sep and expand")
         present = Call("not", (is_missing(value).expr,), pl.Boolean())
         if family(value.dtype) == "category" or not happens(held, present):
-            raise Unsupported("a partition of no strings, which has other columns")
-        frame = getattr(sample_series(value.dtype).str, name)(sep)
+            raise Unsupported(Refusal.TEXT_PARTITION)
+        frame = stand_ins.ask(getattr(stand_ins.column(value.dtype, 1).str, name), sep)
         return _expanded(self, name, frame, (sep,), {"expand": True})
 
     return run
@@ -312,15 +308,15 @@ def _split(name: str) -> Callable[..., Any]:
     def run(self: Any, pat: Any = None, *, n: Any = -1, expand: Any = False, **kwargs: Any) -> Any:
         held, value = self._held
         if expand is not True or kwargs or not isinstance(pat, (str, type(None))) or type(n) is not int:
-            raise Unsupported("a split into lists")
+            raise Unsupported(Refusal.TEXT_SPLIT)
         if not value.definite or family(value.dtype) != "str":
-            raise Unsupported(f"a split of {value.dtype}")
+            raise Unsupported(Refusal.OPERATION, f"a split of {value.dtype}")
         options: dict[str, Any] = {"pat": pat, "n": n, "expand": False}
         parts = batched("method", f"str.{name}", [value], INT64, (COLUMN,), lengths=True, **options)
         width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
         if width is None:
-            raise Unsupported("a split without strings")
-        frame = pd.DataFrame({i: sample_series(value.dtype) for i in range(int(width))})
+            raise Unsupported(Refusal.TEXT_SPLIT_EMPTY)
+        frame = stand_ins.columns([value.dtype] * int(width))
         frame.columns = pd.RangeIndex(int(width))
         return _expanded(self, name, frame, (), {"pat": pat, "n": n, "expand": True})
 
@@ -330,9 +326,9 @@ def _split(name: str) -> Callable[..., Any]:
 def _cat(self: Any, others: Any = None, sep: Any = None, na_rep: Any = None, join: Any = "left") -> Any:
     others = [others] if isinstance(others, pd.Series) else others
     if not isinstance(others, list) or not others or not all(isinstance(item, pd.Series) for item in others):
-        raise Unsupported("joining with something else than Series")
+        raise Unsupported(Refusal.TEXT_JOIN_SERIES)
     if not isinstance(sep, (str, type(None))) or not isinstance(na_rep, (str, type(None))) or join != "left":
-        raise Unsupported("joining with options")
+        raise Unsupported(Refusal.PARAMETERS, "sep, na_rep and join")
     held, value = self._held
     sides = []
     for item in others:
@@ -340,7 +336,7 @@ def _cat(self: Any, others: Any = None, sep: Any = None, na_rep: Any = None, joi
         sides.append(other)
     columns = [held.values[0], *(aligned(held, other)[1].values[0] for other in sides)]
     if any(column.dtype != value.dtype or not column.definite for column in columns) or family(value.dtype) != "str":
-        raise Unsupported("joining of different dtypes")
+        raise Unsupported(Refusal.TEXT_JOIN_DTYPES)
     nulls = any(column.nulls for column in columns)
     exprs = [column.expr for column in columns]
     if na_rep is not None:
@@ -360,10 +356,6 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
 }
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Unsupported("not native")
-
-
 class StringMethods(LazyAccessor, PandasStringMethods):
     """``Series.str`` of planned strings; see :class:`pandas.Series.str`."""
 
@@ -380,8 +372,8 @@ class StringMethods(LazyAccessor, PandasStringMethods):
 
 for _name, _original in list(vars(PandasStringMethods).items()):
     if not _name.startswith("_") and callable(_original):
-        _function = _SPECIAL.get(_name) or (_method(_name) if _name in _BATCHED and _name not in _RAISING else _refuse)
-        setattr(StringMethods, _name, document(member("str", _name, _function), _original))
+        _function = _SPECIAL.get(_name) or (_method(_name) if _name in _BATCHED and _name not in _RAISING else None)
+        setattr(StringMethods, _name, member("str", _name, _function, _original))
 
 
 @functools.cache
@@ -394,6 +386,7 @@ class StringAccessor(Accessor):
 
     def __init__(self) -> None:
         super().__init__("str", PandasStringMethods)
+        self.__craton_native__ = Native("Series.str", PandasStringMethods, StringMethods)
 
     def __get__(self, obj: Any, cls: Any) -> Any:
         if obj is None:
@@ -404,5 +397,5 @@ class StringAccessor(Accessor):
         if kind_of(dtype) == "T" or (isinstance(dtype, pd.CategoricalDtype) and kind_of(dtype.categories.dtype) == "T"):
             return StringMethods(obj)
         if dtype.kind in "biufmM":
-            PandasStringMethods(empty_series(dtype))  # raises pandas' error
+            PandasStringMethods(stand_ins.column(dtype))  # raises pandas' error
         return _counted_class()(obj)

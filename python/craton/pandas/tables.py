@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,49 +14,41 @@ from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy, view
 from craton.pandas.merging import as_frame
 from craton.pandas.merging import merge as merge_views
-from craton.pandas.native import dispatch, stays_in_pandas
+from craton.pandas.native import native_function, operands, stays_in_pandas
 from craton.pandas.relational import melted
-from craton.pandas.relational_calls import operands, plain
+from craton.pandas.relational_calls import plain
 from craton.pandas.series import Series
 from craton.pandas.view import View
+from craton.refusals import Refusal
 
 
-def native_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate the native implementation of a function of the pandas module that takes frames.
+def in_plain_pandas(subject: str) -> Callable[..., bool]:
+    """Whether a call of a function of frames runs in plain pandas.
 
-    Where no argument is a Craton object, or all are small and in memory, pandas' own runs.
+    It does where no argument is a Craton object, or all are small and in memory, or the first parameter is missing.
     """
-    fallback = getattr(pd, name)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        subject = next(iter(inspect.signature(function).parameters))
+    def stays(*args: Any, **kwargs: Any) -> bool:
+        found = operands(args, kwargs)
+        ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
+        return not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs)
 
-        @functools.wraps(fallback)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if name == "concat":  # iterators over frames are read once here, so that they can be read again
-                args = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
-                kwargs = {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
-            found = operands(args, kwargs)
-            ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
-            if not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs):
-                return fallback(*args, **kwargs)
-            first, *rest = args or (kwargs.pop(subject),)
-            return dispatch(name, function, fallback, first, tuple(rest), kwargs)
+    return stays
 
-        wrapper.__craton_native__ = function  # type: ignore[attr-defined]
-        wrapper.__module__ = "craton.pandas"  # where it is pickled from
-        return wrapper
 
-    return decorate
+def _read(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Iterators over frames are read once here, so that they can be read again."""
+    held = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
+    return held, {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
 
 
 def own_classes(*objects: Any) -> None:
     """Refuse subclasses, whose class pandas would give the result."""
     if any(type(obj) not in (pd.DataFrame, pd.Series, DataFrame, Series) for obj in objects):
-        raise Unsupported("an object of a subclass")
+        raise Unsupported(Refusal.SUBCLASS)
 
 
-@native_function("merge")
+@native_function(pd.merge, stays=in_plain_pandas("left"), craft=False)
 def merge(
     left: Any,
     right: Any,
@@ -76,7 +66,7 @@ def merge(
 ) -> Any:
     """Join two frames; see :func:`pandas.merge`."""
     if copy is not no_default:
-        raise Unsupported("copy, which pandas warns of")
+        raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
     plain(left, right)
     own_classes(left)
     keys = (on, left_on, right_on, left_index, right_index)
@@ -89,11 +79,11 @@ def _frame(obj: Any) -> View:
     if not isinstance(obj, pd.Series):
         return view(obj)
     if obj.name is None:
-        raise Unsupported("a series without a name")
+        raise Unsupported(Refusal.SERIES_UNNAMED)
     return as_frame(view(obj), obj.name)
 
 
-@native_function("concat")
+@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), craft=False)
 def concat(
     objs: Any,
     *,
@@ -110,12 +100,12 @@ def concat(
 ) -> Any:
     """Put frames below or beside each other; see :func:`pandas.concat`."""
     if copy is not no_default or levels is not None or verify_integrity is not False or union_categories is not False:
-        raise Unsupported("copy, levels, verify_integrity or union_categories")
+        raise Unsupported(Refusal.PARAMETERS, "copy, levels, verify_integrity and union_categories")
     if not isinstance(ignore_index, bool) or join not in ("outer", "inner"):
-        raise Unsupported("an odd parameter")
+        raise Unsupported(Refusal.PARAMETERS, "ignore_index and join")
     items, labels = clean_parts(objs, keys)
     if ignore_index and labels is not None:
-        raise Unsupported("ignore_index with keys")
+        raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)
     plain(*items)
     own_classes(*items)
     parts = [
@@ -124,11 +114,11 @@ def concat(
     only_series = all(part.series for part in parts)
     if axis in (0, "index"):
         if sort is not no_default and not isinstance(sort, bool):
-            raise Unsupported(f"sort={sort!r}")
+            raise Unsupported(Refusal.PARAMETER, f"sort={sort!r}")
         held = stack(parts, join, None if sort is no_default else sort, ignore_index, labels, names)
         return lazy(Series if only_series else DataFrame, held)
     if axis not in (1, "columns") or sort is True or names is not None:
-        raise Unsupported("axis, sort or names")
+        raise Unsupported(Refusal.PARAMETERS, "axis, sort and names")
     held = beside(parts, ignore_index, labels)
     result = lazy(DataFrame, held)
     if held.index.names == parts[0].view.index.names:
@@ -136,7 +126,7 @@ def concat(
     return result
 
 
-@native_function("melt")
+@native_function(pd.melt, stays=in_plain_pandas("frame"), craft=False)
 def melt(
     frame: Any,
     id_vars: Any = None,

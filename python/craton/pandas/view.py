@@ -23,6 +23,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.names import visible
 from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, Window, schema
+from craton.refusals import Refusal
 
 ROW = "__row__"
 
@@ -49,7 +50,7 @@ class Carried(Expr):
     @property
     def digest(self) -> bytes:  # type: ignore[override]
         """Refused."""
-        raise Unsupported(f"Python objects in column {self.column.name!r}")
+        raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.column.name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Carried) and self.column == other.column
@@ -104,7 +105,7 @@ class Value:
     def at(self, name: str) -> Value:
         """The same column, when its expression has become a column of the base."""
         if isinstance(self.expr, Carried):
-            raise Unsupported(f"Python objects in column {self.expr.column.name!r}")
+            raise Unsupported(Refusal.OBJECT_COLUMN, repr(self.expr.column.name))
         return replace(self, expr=Column(name, self.physical))
 
 
@@ -165,7 +166,7 @@ class IndexSpec:
     def __post_init__(self) -> None:
         for value in self.values:
             if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
-                raise Unsupported("row labels that are Python objects")
+                raise Unsupported(Refusal.OBJECT_LABELS)
 
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
         """The same labels under other names."""
@@ -224,7 +225,7 @@ class View:
             If the label is a text and the columns are dates: some methods of pandas take it for a date, others do not.
         """
         if isinstance(label, str) and isinstance(self.labels, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)):
-            raise Unsupported("a text among dates")
+            raise Unsupported(Refusal.TEXT_BESIDE_DATES)
         try:
             found = self.labels.get_loc(label)
         except (KeyError, TypeError, InvalidIndexError):
@@ -249,7 +250,7 @@ class View:
         if not found:
             raise KeyError(label)
         if len(found) > 1:
-            raise Unsupported(f"several columns are named {label!r}")
+            raise Unsupported(Refusal.COLUMNS_OF_ONE_LABEL, repr(label))
         return found[0]
 
     def take(self, positions: Sequence[int]) -> View:
@@ -407,7 +408,7 @@ def condition(value: Value) -> Expr:
         If it is not boolean.
     """
     if value.dtype != BOOL and str(value.dtype) not in ("boolean", "bool[pyarrow]"):
-        raise Unsupported(f"a mask of dtype {value.dtype}")
+        raise Unsupported(Refusal.MASK_OF_DTYPE, value.dtype)
     if value.source is not None:
-        raise Unsupported("a mask whose dtype depends on the data")
+        raise Unsupported(Refusal.MASK_DTYPE_OF_DATA)
     return value.expr

@@ -5,7 +5,6 @@ Result dtypes, and errors of what can't be done, are asked of pandas on a stand-
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from pandas.api.extensions import no_default
 from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.execute import has_rows, resolved
 from craton.pandas.lazy import lazy, view
@@ -24,9 +24,10 @@ from craton.pandas.native import native
 from craton.pandas.reductions import arguments, numeric
 from craton.pandas.selection import finished
 from craton.pandas.setting import constant_of
-from craton.pandas.statistics import prepared, stand_in
+from craton.pandas.statistics import prepared
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
+from craton.refusals import Refusal
 
 _CUMULATIVE = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}
 _RANKS = {
@@ -46,31 +47,22 @@ def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
     return expr if dtype == of else Call("cast", (expr,), dtype)
 
 
-def outcome(value: Value, method: Callable[[pd.Series], pd.Series]) -> pd.Series:
-    """What pandas makes of a stand-in column.
-
-    Raises
-    ------
-    Unsupported
-        If pandas raises or warns: then it should on the real column.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return method(stand_in(value.dtype, 2, 0))
-        except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}") from error
+def outcome(value: Value, method: str, /, **named: Any) -> pd.Series:
+    """What a method of pandas' makes of a stand-in column."""
+    return stand_ins.asked(  # type: ignore[no-any-return]
+        "window", (value.dtype, method, named), lambda: getattr(stand_ins.column(value.dtype, 2), method)(**named)
+    )
 
 
 def _usable(value: Value) -> Value:
     if family(value.dtype) in ("category", "object"):
-        raise Unsupported(f"windows over {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"windows over {value.dtype}")
     return prepared(value)
 
 
 def _made(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Value:
     if physical(dtype) != expr.dtype:  # type: ignore[attr-defined]
-        raise Unsupported(f"a result of {dtype}")
+        raise Unsupported(Refusal.WINDOW_RESULT, dtype)
     return Value(expr, dtype, nulls, nans)
 
 
@@ -79,8 +71,8 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
     value = _usable(value)
     kinds = "biufmM" if name in ("cummin", "cummax") else "biuf"
     if kind_of(value.dtype) not in kinds or family(value.dtype) == "arrow":
-        raise Unsupported(f"{name} of {value.dtype}")
-    dtype = outcome(value, lambda s: getattr(s, name)(skipna=skipna)).dtype
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    dtype = outcome(value, name, skipna=skipna).dtype
     kind = physical(dtype)
     expr = _window(_CUMULATIVE[name], (_cast(value.expr, kind, value.physical),), kind)
     floating = kind.is_float()
@@ -93,7 +85,7 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
 def shifted(value: Value, periods: int, fill_value: Any) -> Value:
     """Values of other rows: those ``periods`` before."""
     value = _usable(value)
-    result = outcome(value, lambda s: s.shift(1 if periods else 0, fill_value=fill_value))
+    result = outcome(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
     kind = physical(result.dtype)
     if not periods:
         return value
@@ -107,10 +99,10 @@ def shifted(value: Value, periods: int, fill_value: Any) -> Value:
 def differences(value: Value, periods: int) -> Value:
     """What each value is more than the one ``periods`` before."""
     value = _usable(value)
-    dtype = outcome(value, lambda s: s.diff(1)).dtype
+    dtype = outcome(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
     if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
-        raise Unsupported(f"differences of {value.dtype}")
+        raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
     target = physical(dtype)
     wide: pl.DataType = pl.Int64() if kind == "i" else value.physical
     now = _cast(value.expr, wide, value.physical)
@@ -123,8 +115,8 @@ def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
     """The place of each value among all; missing values have none."""
     value = _usable(value)
     if family(value.dtype) not in ("numpy", "str"):
-        raise Unsupported(f"ranks of {value.dtype}")
-    dtype = outcome(value, lambda s: s.rank(method=method, ascending=ascending, pct=pct)).dtype  # type: ignore[arg-type]
+        raise Unsupported(Refusal.OPERATION, f"ranks of {value.dtype}")
+    dtype = outcome(value, "rank", method=method, ascending=ascending, pct=pct).dtype
     choice = options(descending=not ascending)
     expr = _window(_RANKS[method], (value.expr,), pl.Float64(), choice)
     if pct:
@@ -143,7 +135,7 @@ def carried(value: Value, name: str, limit: int | None) -> Value:
         return value
     value = prepared(value)
     if family(value.dtype) == "object":
-        raise Unsupported("objects")
+        raise Unsupported(Refusal.OBJECTS)
     function = "forward_fill" if name == "ffill" else "backward_fill"
     return replace(value, expr=_window(function, (value.expr,), value.physical, options(limit=limit)))
 
@@ -158,7 +150,7 @@ def _each(self: Any, change: Callable[[Value], Value], held: View | None = None)
 
 def _rows_only(named: dict[str, Any]) -> None:
     if named.pop("axis", 0) not in (0, "index", "rows", None):
-        raise Unsupported("another axis")
+        raise Unsupported(Refusal.PARAMETER, "axis")
 
 
 def _cumulation(base: type, name: str) -> Callable[..., Any]:
@@ -167,12 +159,12 @@ def _cumulation(base: type, name: str) -> Callable[..., Any]:
         _rows_only(named)
         skipna = named.pop("skipna", True)
         if not isinstance(skipna, bool):
-            raise Unsupported(f"skipna={skipna!r}")
+            raise Unsupported(Refusal.PARAMETER, f"skipna={skipna!r}")
         held = view(self)
         if named.pop("numeric_only", False):
             held = numeric(held, "numeric_only")
         if named:
-            raise Unsupported("more options")
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
         return _each(self, lambda value: cumulated(value, name, skipna), held)
 
     return native(base, name)(method)
@@ -183,7 +175,7 @@ def _periods(named: dict[str, Any]) -> int:
     if isinstance(periods, np.integer):
         periods = int(periods)
     if isinstance(periods, bool) or not isinstance(periods, int):
-        raise Unsupported(f"periods={periods!r}")
+        raise Unsupported(Refusal.PARAMETER, f"periods={periods!r}")
     return periods
 
 
@@ -194,10 +186,10 @@ def _shift(base: type) -> Callable[..., Any]:
         periods = _periods(named)
         fill_value = named.pop("fill_value", no_default)
         if named or not (fill_value is no_default or is_scalar(fill_value)):
-            raise Unsupported("shifts of labels, or several")
+            raise Unsupported(Refusal.SHIFT_PERIODS)
         held = view(self)
         if base is pd.DataFrame and any(kind_of(value.dtype) in "biu" for value in held.values) and not has_rows(held):
-            raise Unsupported("no rows, whose dtypes pandas leaves as they are")
+            raise Unsupported(Refusal.NO_ROWS_DTYPES_KEPT)
         return _each(self, lambda value: shifted(value, periods, fill_value), held)
 
     return native(base, "shift")(method)
@@ -209,7 +201,7 @@ def _diff(base: type) -> Callable[..., Any]:
         _rows_only(named)
         periods = _periods(named)
         if named:
-            raise Unsupported("more options")
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
         return _each(self, lambda value: differences(value, periods))
 
     return native(base, "diff")(method)
@@ -220,7 +212,7 @@ def _pct_change(base: type) -> Callable[..., Any]:
         named = arguments(base, "pct_change", args, kwargs)
         periods = _periods(named)
         if named:
-            raise Unsupported("more options")
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
         return self / self.shift(periods=periods) - 1
 
     return native(base, "pct_change")(method)
@@ -232,16 +224,16 @@ def _rank(base: type) -> Callable[..., Any]:
         _rows_only(named)
         how, ascending, pct = named.pop("method", "average"), named.pop("ascending", True), named.pop("pct", False)
         if how not in _RANKS or not isinstance(ascending, bool) or not isinstance(pct, bool):
-            raise Unsupported("options of another kind")
+            raise Unsupported(Refusal.PARAMETERS, "method, ascending and pct")
         held = view(self)
         if base is pd.DataFrame and named.pop("numeric_only", False):
             held = numeric(held, "numeric_only")
         if named:
-            raise Unsupported("ranks of missing values")
+            raise Unsupported(Refusal.RANK_MISSING)
         if base is pd.DataFrame and not all(
             family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values
         ):
-            raise Unsupported("ranks in columns of several kinds")
+            raise Unsupported(Refusal.RANK_COLUMNS)
         return _each(self, lambda value: ranked(value, how, ascending, pct), held)
 
     return native(base, "rank")(method)
@@ -253,14 +245,14 @@ def _carry(base: type, name: str) -> Callable[..., Any]:
         _rows_only(named)
         limit = named.pop("limit", None)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise Unsupported(f"limit={limit!r}")
+            raise Unsupported(Refusal.PARAMETER, f"limit={limit!r}")
         if named.keys() - {"inplace"}:
-            raise Unsupported("more options")
+            raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(named.keys() - {'inplace'}))}")
         held = resolved(view(self))
         result = held.with_values([carried(value, name, limit) for value in held.values])
         inplace = named.pop("inplace", False)
         if not isinstance(inplace, bool):
-            raise Unsupported(f"inplace={inplace!r}")
+            raise Unsupported(Refusal.PARAMETER, f"inplace={inplace!r}")
         new = finished(self, result, inplace)
         return self if inplace else new  # in place too, pandas gives the object back
 

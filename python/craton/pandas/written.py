@@ -20,6 +20,7 @@ from craton.pandas.lazy import view as view_of_object
 from craton.pandas.run import sink
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.operators import Operator
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def rows_of(obj: Any, *, index: bool = True) -> Rows:
     """
     held = view_of_object(obj)
     if not held.values:
-        raise Unsupported("a frame without columns")
+        raise Unsupported(Refusal.NO_COLUMNS)
     if not index and held.index.values:
         held = replace(held, index=IndexSpec())
     held = resolved(held)

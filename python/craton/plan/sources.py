@@ -13,6 +13,7 @@ from craton.errors import Unsupported
 from craton.plan.expr import Options
 from craton.plan.names import may_name_a_column
 from craton.plan.node import Node
+from craton.refusals import Refusal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +65,7 @@ class FileSource(Source):
 
     def _validate(self) -> None:
         if odd := [name for name, _ in self.columns if not may_name_a_column(name)]:
-            raise Unsupported(f"files with columns called {odd}")
+            raise Unsupported(Refusal.COLUMNS_NAMED, odd)
 
     def __repr__(self) -> str:
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""

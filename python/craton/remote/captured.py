@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 
 from craton.callers import is_user
+from craton.refusals import Reason, Refusal
 from craton.remote.functions import Function
 
 __all__ = ["State", "refusal"]
@@ -83,7 +84,7 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range, n
 _LOOKED_AT = 64 << 20
 
 
-def refusal(function: Function) -> str | None:
+def refusal(function: Function) -> Reason | None:
     """Why a function must be called here, one row after another, as far as its code tells; None if it does not."""
     for found in _functions(function):
         reason = _of_code(found.__code__, found)
@@ -145,27 +146,27 @@ def _names(code: types.CodeType) -> list[str]:
     return list(found)
 
 
-def _of_code(code: types.CodeType, function: types.FunctionType) -> str | None:
+def _of_code(code: types.CodeType, function: types.FunctionType) -> Reason | None:
     captured = dict(_named(function))
     name = function.__qualname__
     instructions = [one for one in dis.get_instructions(code) if one.opname not in ("CACHE", "EXTENDED_ARG")]
     aliases: dict[str, str] = {}
     for at, one in enumerate(instructions):
         if one.opname in _GLOBAL_STORES:
-            return f"{name} assigns the global {one.argval}"
+            return Reason(Refusal.FUNCTION_ASSIGNS_GLOBAL, f"{one.argval} in {name}")
         if one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in function.__code__.co_freevars:
-            return f"{name} assigns {one.argval}, a variable of the function around it"
+            return Reason(Refusal.FUNCTION_ASSIGNS_OUTER, f"{one.argval} in {name}")
         asks = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval in _ASKING
         if asks and one.argval not in captured:
-            return f"{name} asks for input"
+            return Reason(Refusal.FUNCTION_ASKS, name)
         if one.opname == "STORE_FAST" and at and (source := _source(instructions[at - 1], captured)) is not None:
             aliases[one.argval] = source
         if one.opname in _METHODS and at and one.argval in _CHANGING:
             owner = _owner(instructions, at, captured, aliases)
             if owner is not None:
-                return f"{name} calls {owner}.{one.argval}"
+                return Reason(Refusal.FUNCTION_CHANGES, f"{owner}.{one.argval} in {name}")
         if one.opname in _STORES and (owner := _stored_into(instructions, at, captured, aliases)) is not None:
-            return f"{name} stores into {owner}"
+            return Reason(Refusal.FUNCTION_CHANGES, f"{owner} in {name}")
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType) and (reason := _of_code(inner, function)) is not None:
             return reason

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from craton import forks
 from craton.config import options
+from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, refusal
 from craton.remote.functions import Function, Payload, Surroundings
@@ -97,7 +98,7 @@ class Results:
 
     chunks: list[Values] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
-    refused: str | None = None
+    refused: Reason | None = None
     pieces: int = 0
 
     def to_list(self) -> list[Any]:
@@ -226,7 +227,7 @@ class _Run:
         self.keep()
         return self.results
 
-    def spread(self) -> str | None:
+    def spread(self) -> Reason | None:
         """Have the rest of the calls made by workers, or return why not; then some are left."""
         reason = _general_refusal() or refusal(self.job.function)
         if reason is not None:
@@ -244,7 +245,7 @@ class _Run:
         except Exception as error:
             return _unpicklable(error)
         if before != after:
-            return "it changes what it captures"
+            return Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         waiting = sessions.start(type(self.job.body).__module__)
         while not waiting.done() and self.done < self.total:
             self.advance_for(SAMPLE)
@@ -253,7 +254,7 @@ class _Run:
         try:
             session = waiting.result()
         except Exception as error:
-            return f"no workers could be started: {error}"
+            return Reason(Refusal.NO_WORKERS, str(error))
         try:
             payload = Payload.of(self.job.function)
             held = session.submit(put(session.runner, payload.table)).result()
@@ -262,7 +263,7 @@ class _Run:
         self.keep()
         return self.in_workers(session, Piece(self.job.body, payload.digest, Surroundings.here()), held)
 
-    def in_workers(self, session: Session, piece: Piece, held: int) -> str | None:
+    def in_workers(self, session: Session, piece: Piece, held: int) -> Reason | None:
         """Have the rest done by workers; return why that could not be, with the rest left to do here."""
         underway: _Underway = deque()
         sent = self.done
@@ -277,7 +278,7 @@ class _Run:
                         rows = self.job.rows(sent, stop)
                     except Exception as error:
                         if not underway:
-                            return f"its rows cannot be pickled: {type(error).__name__}: {error}"
+                            return Reason(Refusal.FUNCTION_ROWS_NOT_PICKLED, f"{type(error).__name__}: {error}")
                         break
                     weight = self.weight(sent, stop)
                     by_bytes = max(LARGEST * weight / max(rows.nbytes, 1), 1.0)
@@ -337,21 +338,21 @@ def _room(underway: _Underway, workers: int) -> bool:
     return sum(not future.done() for _, _, future in underway) < _AHEAD * workers
 
 
-def _general_refusal() -> str | None:
+def _general_refusal() -> Reason | None:
     """Why no function is spread in this thread now, or None."""
     if not options.parallel_functions:
-        return "craton.options.parallel_functions is off"
+        return Reason(Refusal.FUNCTIONS_NOT_PARALLEL)
     if sessions.inside_worker():
-        return "it is called by a function that a worker runs"
+        return Reason(Refusal.FUNCTION_IN_WORKER)
     if multiprocessing.parent_process() is not None:
-        return "this process was started by multiprocessing"
+        return Reason(Refusal.FUNCTION_IN_CHILD)
     if forks.kernel_lost():
-        return "this process was forked"
+        return Reason(Refusal.FORKED)
     return None
 
 
-def _unpicklable(error: Exception) -> str:
-    return f"it cannot be pickled: {type(error).__name__}: {error}"
+def _unpicklable(error: Exception) -> Reason:
+    return Reason(Refusal.FUNCTION_NOT_PICKLED, f"{type(error).__name__}: {error}")
 
 
 async def put(runner: Runner, table: pa.Table) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from craton.cluster.crew import Cancelled
+from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
 from craton.remote.functions import Function, Surroundings, forget, loaded, turn
 from craton.remote.session import serving
@@ -54,7 +55,7 @@ class Told:
     seconds: float
     said: Said = field(default_factory=Said)
     value: Any = None
-    refused: str | None = None
+    refused: Reason | None = None
     failure: bytes | None = None
 
 
@@ -111,9 +112,9 @@ class Piece:
         told = Told(seconds, said, value)
         try:
             if self.watched and State(function).digest() != before:
-                told.refused = "it changes what it captures"
+                told.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         except Exception as error:
-            told.refused = f"what it captures cannot be pickled any more: {error}"
+            told.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
         if failed is not None:
             # Not before the state was looked at: pickling the exception may make its class anew.
             told.failure = failure_of(failed)
@@ -121,7 +122,7 @@ class Piece:
             try:
                 table = self.body.pack(results)
             except Exception as error:
-                told.refused = f"its results cannot be pickled: {type(error).__name__}: {error}"
+                told.refused = Reason(Refusal.FUNCTION_RESULTS_NOT_PICKLED, f"{type(error).__name__}: {error}")
             else:
                 sink.write(0, table)
         return told

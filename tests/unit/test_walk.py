@@ -1,0 +1,118 @@
+"""How many files a call passes, from the user's line to the kernel.
+
+Who follows a method through the code goes two ways, and both are measured on the stack of a running program:
+
+*building*: from the user's call down to where the expression of the plan is made that stands for it;
+*evaluating*: from the look at the result down to where the kernel collects.
+
+A file counts each time that the way enters it: one that is left and come back to counts twice. What is called and returns
+on the way (the plan's rules, the lowering, stand-ins) is beside it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import craton
+import craton.pandas as pd
+from craton import fallbacks
+from craton.plan.expr import WindowCall
+
+PACKAGE = Path(craton.__file__).parent
+MOST = 8
+
+
+def files_of(frame: FrameType | None) -> list[str]:
+    """The files of the package on the stack, the outermost first, each entry into one once."""
+    passed: list[str] = []
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(PACKAGE):
+            name = path.relative_to(PACKAGE).as_posix()
+            if not passed or passed[-1] != name:
+                passed.append(name)
+        frame = frame.f_back
+    return passed[::-1]
+
+
+def longest(call: Callable[[], Any], arrives: Callable[[FrameType, str, Any], bool]) -> tuple[Any, list[str]]:
+    """What a call returns, and the longest way by which it arrives somewhere."""
+    ways: list[list[str]] = []
+
+    def look(frame: FrameType, event: str, arg: Any) -> None:
+        if arrives(frame, event, arg):
+            ways.append(files_of(frame))
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        result = call()
+    finally:
+        sys.setprofile(before)
+    assert ways, "it never arrives"
+    return result, max(ways, key=len)
+
+
+def makes_the_expression(frame: FrameType, event: str, _: Any) -> bool:
+    return (
+        event == "call" and frame.f_code.co_name == "__post_init__" and isinstance(frame.f_locals["self"], WindowCall)
+    )
+
+
+def collects(frame: FrameType, event: str, _: Any) -> bool:
+    if event != "call" or frame.f_code.co_name not in ("collect", "collect_all"):
+        return False
+    return frame.f_globals.get("__name__", "").startswith("polars.")
+
+
+def walk(call: Callable[[Any], Any]) -> list[str]:
+    """The files from a call to the kernel."""
+    with craton.option_context(small_rows=0, fallback="error"):
+        frame = pd.DataFrame({"a": [3, 1, 2], "b": [1.0, None, 2.0]})
+        fallbacks.reset()
+        result, building = longest(lambda: call(frame), makes_the_expression)
+        _, evaluating = longest(lambda: result._mgr, collects)
+    return building + evaluating
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "shift": lambda df: df.shift(1),
+    "shift with a value": lambda df: df.shift(2, fill_value=0),
+    "diff": lambda df: df.diff(),
+    "cumsum": lambda df: df.cumsum(),
+    "cummax": lambda df: df.cummax(),
+    "rank": lambda df: df.rank(),
+    "ffill": lambda df: df.ffill(),
+    "shift of a column": lambda df: df["a"].shift(1),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_from_the_call_to_the_kernel(name: str) -> None:
+    passed = walk(CALLS[name])
+    assert len(passed) <= MOST, passed
+    assert len(set(passed)) == len(passed), f"comes back to a file that it left: {passed}"
+
+
+def test_the_way_of_shift() -> None:
+    """It begins at the one dispatch, and ends in the kernel."""
+    passed = walk(CALLS["shift"])
+    assert passed[:2] == ["pandas/native.py", "pandas/windows.py"]
+    assert passed[-1] == "kernel/run.py"
+
+
+def test_ways_are_told_apart() -> None:
+    """The measure sees a file that is come back to."""
+
+    def outer() -> list[str]:
+        return files_of(sys._getframe())
+
+    assert outer() == []
+    _, way = longest(lambda: pd.DataFrame({"a": [1]}).sum(), lambda frame, event, _: event == "call")
+    assert "pandas/native.py" in way
