@@ -82,7 +82,6 @@ class Refusal(enum.Enum):
     CALENDAR_STEP = "a calendar step that may lead to no point in time"
     BOOLEAN_ARITHMETIC = "arithmetic of booleans, which has rules of its own"
     FLOAT_REMAINDER = "division with remainder of floats"
-    NULLABLE_DIVISION = "division of nullable numbers by a constant"
     POWERS = "powers, which NumPy computes in its own way"
     POINT_BESIDE_DAYS = "a point in time beside days"
     ZONES_DIFFER = "NaT, or a timestamp whose time zone does not go with the column's"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -102,6 +103,7 @@ def test_results_are_those_of_pandas_but_for_the_last_digits(reproducible: None)
 
 
 SCRIPT = """
+import contextlib
 import hashlib, sys
 sys.path[:0] = sys.argv[1:]
 import craton, craton.pandas as pd
@@ -213,3 +215,25 @@ def test_variances_of_groups_with_infinities_and_nans(tiles: int) -> None:
         expected = frame.groupby("k")[["x", "n"]].var()
     with craton.option_context(small_rows=0), using(engine(tiles, 1)):
         same(pd.DataFrame(frame).groupby("k")[["x", "n"]].var(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tiles", [0, 1, 3, 7])
+def test_products_that_leave_the_range_of_floats_on_the_way(tiles: int) -> None:
+    values = [1e200, 1e-200] * 8 + [1e-200] * 4 + [1e200] * 5 + [0.5, 0.0, 1e300, 1e300]
+    frame = pandas.DataFrame({"k": np.arange(len(values)) % 2, "x": values, "t": np.arange(len(values))[::-1]})
+
+    def results(pd: Any, frame: Any) -> list[Any]:
+        return [
+            frame["x"].cumprod(),
+            frame.sort_values("t")["x"].cumprod(),
+            frame.groupby("k")["x"].cumprod(),
+            frame.head(20)["x"].prod() > 0,
+            frame.groupby("k")["x"].cumprod().max(),
+        ]
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = results(pandas, frame)
+    with craton.option_context(small_rows=0), using(engine(tiles, 1)) if tiles else contextlib.nullcontext():
+        got = results(pd, pd.DataFrame(frame))
+    for one, other in zip(got, expected, strict=True):
+        same(one, other) if isinstance(other, pandas.Series) else np.testing.assert_equal(one, other)

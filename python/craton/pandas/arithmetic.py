@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +11,12 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
-from craton.pandas.batches import COLUMN, batched
+from craton.pandas.batches import batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.elementwise import binary, by_batch, cast_number, invert, is_na, literal
+from craton.pandas.elementwise import binary, by_batch, invert, is_na, literal
 from craton.pandas.questions import happens, tried
 from craton.pandas.view import Value, View
-from craton.plan.expr import Call, Literal
+from craton.plan.expr import Call
 from craton.refusals import Refusal
 
 
@@ -118,25 +116,8 @@ def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
     if name in ("floordiv", "mod") and target.kind == "f":
         raise Unsupported(Refusal.FLOAT_REMAINDER)
     source = _source(one, other) if target.kind != "f" else None
-    if name == "truediv" and isinstance(other.expr, Literal) and not _is_power_of_two(other.expr.value):
-        # The engine multiplies by the reciprocal of a constant, which is not the same in the last digit.
-        return _divided(one, other, dtype)
     expr = Call(name, (one.expr, other.expr), physical(dtype))
     return Value(expr, dtype, nulls=one.nulls or other.nulls, nans=target.kind == "f", source=source)
-
-
-def _is_power_of_two(value: float) -> bool:
-    return math.isfinite(value) and value != 0 and math.frexp(abs(value))[0] == 0.5 and abs(value) > 1e-300
-
-
-def _divided(one: Value, other: Value, dtype: DtypeObj) -> Value:
-    target = number(dtype)
-    if family(dtype) != "numpy":
-        raise Unsupported(Refusal.NULLABLE_DIVISION)
-    dividend = cast_number(one, target)
-    assert isinstance(other.expr, Literal)
-    divisor = target.type(other.expr.value)
-    return batched("ufunc", "divide", [replace(dividend, source=None)], dtype, (COLUMN, divisor))
 
 
 def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:

@@ -56,10 +56,12 @@ def widest(dtypes: Dtypes) -> pl.DataType:
     return pl.Int64() if dtype in INTEGERS or dtype in BOOLEANS else dtype
 
 
-def _total(call: AggregateCall) -> Phases:
+def _total(call: AggregateCall) -> Phases | None:
     """A sum or a product, null where fewer than ``min_count`` values are not missing."""
     least = call.option("min_count", 0)
     (arg,) = call.args
+    if call.function == "product" and call.dtype.is_float():
+        return None  # that of a tile alone may leave the range of floats where that of all rows does not
     # Partial sums of 32-bit floats are not rounded: see `_sum`.
     in_64_bits = call.function == "sum" and call.dtype == pl.Float32()
     plain = (

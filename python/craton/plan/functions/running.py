@@ -9,7 +9,7 @@ import polars as pl
 
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, options
 from craton.plan.functions.aggregates import widest
-from craton.plan.functions.strategies import BOOL, Near, Running, Spec, Step
+from craton.plan.functions.strategies import BOOL, AllRows, Near, Running, Spec, Step
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import (
     ANY,
@@ -122,7 +122,8 @@ def _cum_sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     result=cast_to(INTEGERS | FLOATS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
-    tiling=lambda call: _MULTIPLIED,
+    # The product of a tile alone may leave the range of floats where that of all rows before does not.
+    tiling=lambda call: AllRows() if call.dtype.is_float() else _MULTIPLIED,
 )
 def _cum_prod(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return in_64_bits(args[0], spec, pl.Expr.cum_prod)
