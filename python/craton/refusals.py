@@ -82,6 +82,7 @@ class Refusal(enum.Enum):
     CALENDAR_STEP = "a calendar step that may lead to no point in time"
     BOOLEAN_ARITHMETIC = "arithmetic of booleans, which has rules of its own"
     FLOAT_REMAINDER = "division with remainder of floats"
+    SINGLE_PRODUCTS = "running products of 32-bit floats, which leave their range sooner than the engine's"
     POWERS = "powers, which NumPy computes in its own way"
     POINT_BESIDE_DAYS = "a point in time beside days"
     ZONES_DIFFER = "NaT, or a timestamp whose time zone does not go with the column's"

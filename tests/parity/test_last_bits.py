@@ -221,6 +221,7 @@ def test_variances_of_groups_with_infinities_and_nans(tiles: int) -> None:
 def test_products_that_leave_the_range_of_floats_on_the_way(tiles: int) -> None:
     values = [1e200, 1e-200] * 8 + [1e-200] * 4 + [1e200] * 5 + [0.5, 0.0, 1e300, 1e300]
     frame = pandas.DataFrame({"k": np.arange(len(values)) % 2, "x": values, "t": np.arange(len(values))[::-1]})
+    frame["single"] = np.where(frame["x"] == 0, 0, np.clip(frame["x"], 1e-30, 1e30)).astype("float32")
 
     def results(pd: Any, frame: Any) -> list[Any]:
         return [
@@ -229,6 +230,9 @@ def test_products_that_leave_the_range_of_floats_on_the_way(tiles: int) -> None:
             frame.groupby("k")["x"].cumprod(),
             frame.head(20)["x"].prod() > 0,
             frame.groupby("k")["x"].cumprod().max(),
+            frame["single"].cumprod(),
+            frame.groupby("k")["single"].cumprod(),
+            frame["single"].prod(),
         ]
 
     with np.errstate(over="ignore", invalid="ignore"):

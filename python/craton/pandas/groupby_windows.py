@@ -136,6 +136,8 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
             raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
         if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
+        if name == "cumprod" and clean.physical == pl.Float32():
+            raise Unsupported(Refusal.SINGLE_PRODUCTS)
         if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
             # pandas makes floats of the column before it adds, as a row without a key has no total.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64

@@ -74,6 +74,8 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
         raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
     dtype = outcome(value, name, skipna=skipna).dtype
     kind = physical(dtype)
+    if name == "cumprod" and kind == pl.Float32():
+        raise Unsupported(Refusal.SINGLE_PRODUCTS)
     expr = _window(_CUMULATIVE[name], (_cast(value.expr, kind, value.physical),), kind)
     floating = kind.is_float()
     if not skipna and value.nulls:
