@@ -238,7 +238,12 @@ def _arrays(expected: Any, got: Any, what: str, close: Closeness) -> str | None:
     if hasattr(expected, "_ndarray") and expected.dtype.kind in "mM":
         same = np.array_equal(expected._ndarray.view("i8"), got._ndarray.view("i8"))
         return None if same else f"values: {what} {_short(list(got))}, not {_short(list(expected))}"
+    if isinstance(expected, pandas.arrays.ArrowExtensionArray) and isinstance(got, type(expected)):
+        if expected._pa_array.equals(got._pa_array):  # type: ignore[attr-defined]
+            return None
     kept = ~missing
+    if isinstance(expected, pandas.core.arrays.BaseMaskedArray) and expected.dtype.kind in "iub":
+        return _plain(expected._data[kept], got._data[kept], what, close)
     one, other = expected[kept], got[kept]
     if expected.dtype.kind == "f":
         # NaN that is not missing: found as such, not as NA.
@@ -258,7 +263,7 @@ def _plain(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], what: str,
         return None
     if kind == "O":
         for one, other in zip(expected.ravel().tolist(), got.ravel().tolist(), strict=True):
-            if one is other:
+            if one is other or (type(one) is type(other) and type(one) in _PLAIN and one == other):
                 continue
             if type(one) is not type(other) or difference(one, other, close) is not None:
                 return f"values: {what} {other!r} {type(other).__name__}, not {one!r} {type(one).__name__}"

@@ -138,30 +138,27 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     """
     make, exact = CHANGES[change]
     changed = make(program)
-    found = oracle.check(changed, mode, fresh=True)
+    found, got = oracle.beside(changed, oracle.in_pandas(changed), mode, fresh=True)
     if change == "spill":  # texts added up grow with the square of the rows: one page of them does not fit, and says so
         found = [one for one in found if one.raised != "MemoryError"]
     if found or exact is None:
         return found
-    outcomes = []
-    for one in (program, changed):
-        with oracle.quiet(), oracle.scratch() as folder, mode():
-            craton.clear_memory()
-            outcome = oracle.run(one, craton.pandas, folder)
-            oracle.looked_at(one, outcome, one.variables())
-        outcomes.append(outcome)
-    return _compared(program, *outcomes, exact)
+    return _compared(program, _outcome(program, mode), got, exact)
+
+
+def _outcome(program: Program, mode: Mode) -> Outcome:
+    """What a program leaves under Craton, which remembers nothing of those before."""
+    with oracle.quiet(), oracle.scratch() as folder, mode():
+        craton.clear_memory()
+        outcome = oracle.run(program, craton.pandas, folder)
+        oracle.looked_at(program, outcome, program.variables())
+    return outcome
 
 
 def check_bits(program: Program, mode: Mode, whole: Mode) -> list[Difference]:
     """In which bits a program in a mode differs from one that runs as a whole, where results are to be reproducible."""
-    outcomes = []
-    for way in (whole, mode):
-        with oracle.quiet(), oracle.scratch() as folder, craton.option_context(reproducible=True), way():
-            craton.clear_memory()
-            outcome = oracle.run(program, craton.pandas, folder)
-            oracle.looked_at(program, outcome, program.variables())
-        outcomes.append(outcome)
+    with craton.option_context(reproducible=True):
+        outcomes = [_outcome(program, way) for way in (whole, mode)]
     return _compared(program, *outcomes, True)
 
 

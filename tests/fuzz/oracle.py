@@ -282,9 +282,13 @@ def check(program: Program, mode: Mode, fresh: bool = False) -> list[Difference]
     fresh
         Whether Craton forgets results of earlier programs before.
     """
+    return against(program, in_pandas(program), mode, fresh)
+
+
+def in_pandas(program: Program) -> Outcome:
+    """What a program leaves under pandas."""
     with quiet(), scratch() as folder:
-        expected = run(program, pandas, folder)
-    return against(program, expected, mode, fresh)
+        return run(program, pandas, folder)
 
 
 def against(
@@ -295,6 +299,17 @@ def against(
     observe: Callable[[Step, bool], None] | None = None,
 ) -> list[Difference]:
     """As :func:`check`, with pandas' outcome at hand."""
+    return beside(program, expected, mode, fresh, observe)[0]
+
+
+def beside(
+    program: Program,
+    expected: Outcome,
+    mode: Mode,
+    fresh: bool = False,
+    observe: Callable[[Step, bool], None] | None = None,
+) -> tuple[list[Difference], Outcome]:
+    """As :func:`against`, and the outcome under Craton."""
     with quiet(), scratch() as folder, mode():
         if fresh:
             craton.clear_memory()
@@ -302,7 +317,7 @@ def against(
         names = [*program.variables(), *(name for name in expected.values if name[:1] in "rh" and name[1:].isdigit())]
         looked_at(program, got, names)
         found = compare(program, expected, got)
-        return [one for one in found if explanation(program, expected, got, one) is None]
+        return [one for one in found if explanation(program, expected, got, one) is None], got
 
 
 def tidy() -> None:

@@ -180,3 +180,17 @@ def numeric(g: Builder, v: str) -> str | None:
         return v
     found = g.listed(v, "number", "bool" if g.chance(0.2) else "number", most=3)
     return None if found is None else f"{v}[{found}]"
+
+
+def with_levels(g: Builder, v: str) -> str | None:
+    """A frame whose row labels have levels: itself, or with a column beside its labels."""
+    if g.value(v).index.nlevels > 1:
+        return v
+    key = g.key(v)
+    return None if key is None else f"{v}.set_index({key}, append=True)"
+
+
+def one_with_levels(g: Builder, v: str) -> str | None:
+    """A column of such a frame."""
+    frame, label = with_levels(g, v), g.column(v)
+    return None if frame is None or label is None or label in frame[len(v) :] else f"{frame}[{label}]"

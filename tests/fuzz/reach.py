@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections import Counter
@@ -48,6 +49,18 @@ def possible_pairs() -> list[tuple[str, str]]:
     return [(parent.__name__, child.__name__) for parent in parents for child in every]
 
 
+@functools.lru_cache(1)
+def _callers(_loaded: int) -> list[Any]:
+    """The modules that call the planner, of so many that are loaded."""
+    from craton.plan import stages
+
+    return [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("craton") and module is not stages and getattr(module, "optimize", None) is stages.optimize
+    ]
+
+
 class Pairs:
     """Counts within the block which operators of executed plans have which inputs, before and after the rules.
 
@@ -74,10 +87,8 @@ class Pairs:
             self.count(optimized)
             return optimized
 
-        for module in list(sys.modules.values()):
-            ours = getattr(module, "__name__", "").startswith("craton") and module is not stages
-            if ours and getattr(module, "optimize", None) is original:
-                self._patch(module, "optimize", optimize)
+        for module in _callers(len(sys.modules)):
+            self._patch(module, "optimize", optimize)
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -12,6 +12,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import functools
 import hashlib
 import pickle
 import struct
@@ -22,6 +23,10 @@ import polars as pl
 
 from craton.errors import PlanError
 from craton.imported import imported_pandas
+
+
+#: The length of an encoded item, in four bytes.
+_LENGTH = struct.Struct("<I").pack
 
 
 class Node:
@@ -64,12 +69,15 @@ def _restored(cls: type[Node], values: tuple[Any, ...], digest: bytes) -> Node:
     return node
 
 
+@functools.cache
+def _compared(kind: type[Node]) -> tuple[bytes, tuple[str, ...]]:
+    """The name of a class, and its fields that two nodes are compared by."""
+    return kind.__name__.encode(), tuple(field.name for field in dataclasses.fields(kind) if field.compare)  # type: ignore[arg-type]
+
+
 def _digest(node: Node) -> bytes:
-    hasher = hashlib.blake2b(type(node).__name__.encode(), digest_size=16)
-    for field in dataclasses.fields(node):  # type: ignore[arg-type]
-        if field.compare:
-            hasher.update(encode(getattr(node, field.name)))
-    return hasher.digest()
+    kind, names = _compared(type(node))
+    return hashlib.blake2b(kind + b"".join([encode(getattr(node, name)) for name in names]), digest_size=16).digest()
 
 
 def encode(value: Any) -> bytes:
@@ -87,9 +95,10 @@ def encode(value: Any) -> bytes:
     """
     if isinstance(value, Node):
         return b"N" + value.digest
+    if type(value) is str:  # before the tests of classes that fewer values are of
+        return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, tuple):
-        parts = [encode(item) for item in value]
-        return b"(" + b"".join(struct.pack("<I", len(part)) + part for part in parts) + b")"
+        return b"(" + b"".join([_LENGTH(len(part)) + part for part in map(encode, value)]) + b")"
     if isinstance(value, enum.Enum):
         return f"E{type(value).__name__}.{value.name}".encode()
     if value is None or isinstance(value, (bool, np.bool_)):

@@ -9,9 +9,10 @@ visitors of :mod:`craton.plan.visit`.
 from __future__ import annotations
 
 import enum
+import functools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -55,15 +56,13 @@ class Operator(Node):
     @property
     def inputs(self) -> tuple[Operator, ...]:
         """The operators that this one reads."""
-        return tuple(
-            value for name in ("input", "left", "right") if isinstance(value := getattr(self, name, None), Operator)
-        )
+        return tuple([getattr(self, name) for name in _read_by(type(self))])
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
         """The same operator over other inputs; itself if they are the same."""
-        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+        names = _read_by(type(self))
+        if all([new is getattr(self, name) for name, new in zip(names, inputs, strict=True)]):
             return self
-        names = [name for name in ("input", "left", "right") if isinstance(getattr(self, name, None), Operator)]
         return replace(self, **dict(zip(names, inputs, strict=True)))  # type: ignore[type-var]
 
     @property
@@ -157,6 +156,12 @@ class Operator(Node):
 
     def _check(self) -> None:
         """Check what else must hold; subclasses raise :class:`PlanError`."""
+
+
+@functools.cache
+def _read_by(kind: type[Operator]) -> tuple[str, ...]:
+    """The fields of a class of operators that hold what it reads."""
+    return tuple(field.name for field in fields(kind) if field.name in ("input", "left", "right"))
 
 
 _schemas: WeakKeyDictionary[Operator, Schema] = WeakKeyDictionary()

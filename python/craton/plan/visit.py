@@ -18,17 +18,20 @@ T = TypeVar("T")
 def topological(root: Operator) -> list[Operator]:
     """Every distinct operator once, each before its inputs."""
     order: list[Operator] = []
-    seen: set[Operator] = set()
+    seen: set[bytes] = set()  # digests: equal for equal operators, and quick to look for
     stack: list[tuple[Operator, bool]] = [(root, False)]
     while stack:
         op, done = stack.pop()
         if done:
             order.append(op)
-        elif op not in seen:
-            seen.add(op)
+        elif op.digest not in seen:
+            seen.add(op.digest)
             stack.append((op, True))
-            stack.extend((child, False) for child in reversed(op.inputs) if child not in seen)
-    return order[::-1]
+            for child in reversed(op.inputs):
+                if child.digest not in seen:
+                    stack.append((child, False))
+    order.reverse()
+    return order
 
 
 def readers(root: Operator) -> Counter[Operator]:

@@ -15,6 +15,7 @@ from tests.fuzz.parameters import (
     method,
     numeric,
     of,
+    with_levels,
 )
 
 REDUCE = "skipna numeric_only"
@@ -213,9 +214,9 @@ method("DataFrame.filter", "frame", "", weight=0.3, items_=label_list)
 method("DataFrame.filter", "frame", "", weight=0.2, like_=of('"x"', '"k"'))
 method("DataFrame.filter", "frame", "", weight=0.2, regex_=of('"^[xy]"', '"."'))
 method("DataFrame.copy", "frame", "", weight=0.5, deep=maybe(FLAG, 0.3))
-method("DataFrame.droplevel", "frame", "", weight=0.3, level_=of("0", "1", "-1"), wants=lambda f: f.index.nlevels > 1)
-method("DataFrame.reorder_levels", "frame", "", weight=0.3, order_=of("[1, 0]"), wants=lambda f: f.index.nlevels > 1)
-method("DataFrame.swaplevel", "frame", "", weight=0.3, wants=lambda f: f.index.nlevels > 1)
+method("DataFrame.droplevel", "frame", "", weight=0.6, through=with_levels, level_=of("0", "1", "-1"))
+method("DataFrame.reorder_levels", "frame", "", weight=0.4, through=with_levels, order_=of("[1, 0]"))
+method("DataFrame.swaplevel", "frame", "", weight=0.6, through=with_levels)
 method(
     "DataFrame.value_counts", "frame", "normalize ascending dropna", subset=maybe(labels, 0.7), sort=maybe(FLAG, 0.3)
 )
@@ -283,7 +284,7 @@ for _name in [
         f"DataFrame.{_name}",
         "frame",
         "",
-        weight=0.12,
+        weight=0.2,
         through=numeric,
         other_=lambda g, v: g.pick(["2", "0.5", "3", "-1", v]),
         fill_value=maybe("0", 0.2),
@@ -298,7 +299,7 @@ for _name in [
         axis_=of("0", '"index"'),
     )
 for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
-    method(f"DataFrame.{_name}", "frame", "", weight=0.12, through=numeric, other_=lambda g, v: g.pick(["2", "0.5", v]))
+    method(f"DataFrame.{_name}", "frame", "", weight=0.2, through=numeric, other_=lambda g, v: g.pick(["2", "0.5", v]))
     method(
         f"DataFrame.{_name}",
         "frame",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz.building import Builder, operation
+from tests.fuzz.building import Builder, operation, text_of
 from tests.fuzz.operations.expressions import ENDINGS, WINDOWS
 from tests.fuzz.operations.masks import frame_mask
 from tests.fuzz.parameters import FLAG, NUMBER, Draw, arguments, attribute, ints, maybe, method, of
@@ -14,6 +14,11 @@ PARAMETERS: dict[str, Draw] = {
     "observed": maybe(FLAG, 0.3),
     "group_keys": maybe(FLAG, 0.1),
 }
+
+
+def _a_group(g: Builder, v: str) -> str | None:
+    """The name of a group."""
+    return text_of(g.pick(g.value(v).groups)) or None
 
 
 def grouped(g: Builder, v: str, column: bool) -> str | None:
@@ -159,6 +164,7 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
     )
     _call("apply", weight=0.3, func_=of("lambda f: f.max()", "len", "lambda f: f.head(1)"))
     _call("get_group", weight=0.3, name_=of("1", '"a"', '("a",)', "(1,)", '"b"', "0"))
+    _call("get_group", weight=0.6, name_=_a_group)
     _call("filter", weight=0.2, func_=of("lambda f: len(f) > 1"))
     attribute(f"{_family}.ngroups", _on, 0.3, through=_receiver)
     attribute(f"{_family}.ndim", _on, 0.1, through=_receiver)

@@ -16,6 +16,7 @@ from tests.fuzz.parameters import (
     near,
     near_list,
     of,
+    one_with_levels,
     series_or_number,
     series_or_value,
 )
@@ -177,9 +178,9 @@ method("Series.to_frame", "series", "", name=maybe('"f"', 0.4))
 method("Series.set_axis", "series", "", weight=0.3, labels_=lambda g, v: f"range(len({v}))")
 method("Series.combine_first", "series", "", weight=0.5, other_=lambda g, v: g.beside(v))
 method("Series.copy", "series", "", weight=0.4, deep=maybe(FLAG, 0.3))
-method("Series.droplevel", "series", "", weight=0.3, level_=of("0", "1", "-1"), wants=lambda s: s.index.nlevels > 1)
-method("Series.reorder_levels", "series", "", weight=0.2, order_=of("[1, 0]"), wants=lambda s: s.index.nlevels > 1)
-method("Series.swaplevel", "series", "", weight=0.2, wants=lambda s: s.index.nlevels > 1)
+method("Series.droplevel", "frame", "", weight=0.4, through=one_with_levels, level_=of("0", "1", "-1"))
+method("Series.reorder_levels", "frame", "", weight=0.3, through=one_with_levels, order_=of("[1, 0]"))
+method("Series.swaplevel", "frame", "", weight=0.4, through=one_with_levels)
 method(
     "Series.unstack",
     "series",

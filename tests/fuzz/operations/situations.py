@@ -272,43 +272,62 @@ def _(g: Builder, v: str) -> str | None:
 
 
 #: What makes each operator of a plan, of any frame.
-OPERATORS = (
-    "f[f[f.columns[0]].notna()]",
-    "f[f[f.columns[-1]] == f[f.columns[-1]].max()]",
-    'f.sort_values(f.columns[0], kind="stable")',
-    'f.sort_values(f.columns[-1], kind="stable", ascending=False)',
-    "f.head(7)",
-    "f.iloc[2:-1]",
-    "f.tail(4)",
-    "f.drop_duplicates(f.columns[0])",
-    "f.drop_duplicates(f.columns[-1], keep=False)",
-    "f.drop_duplicates()",
-    "pd.concat([f, f.head(2)])",
-    "pd.concat([f, f], ignore_index=True)",
-    "f.melt(id_vars=f.columns[0])",
-    "f.melt()",
-    "f.merge(f.drop_duplicates(f.columns[0]), on=f.columns[0])",
-    'f.merge(f.head(3)[[f.columns[0]]].drop_duplicates(), on=f.columns[0], how="left", indicator=True)',
-    "f.groupby(f.columns[0], as_index=False).first()",
-    "f.groupby(f.columns[0], as_index=False, sort=False).agg(n=(f.columns[-1], 'count'))",
-    "f.assign(p=np.arange(len(f)))",
-    "f.assign(q=f[f.columns[-1]].shift())",
-    "f.assign(q=f.groupby(f.columns[0])[f.columns[-1]].shift())",
-    "f.assign(q=f.groupby(f.columns[0]).cumcount())",
-    "f.assign(q=f[f.columns[0]].isna())",
-    "f.reset_index()",
-    "f.reset_index(drop=True)",
-    "f.set_index(f.columns[0], drop=False)",
-    "f[f[f.columns[0]].isin(f[f.columns[0]].head(3))]",
-    "f.rename(columns={f.columns[0]: 'first'})",
-    "f.astype({f.columns[-1]: 'str'})",
-    "f.dropna()",
-)
+OPERATORS: dict[str, tuple[str, ...]] = {
+    "Aggregate": (
+        "f.groupby(f.columns[0], as_index=False).first()",
+        "f.groupby(f.columns[0], as_index=False, sort=False).agg(n=(f.columns[-1], 'count'))",
+    ),
+    "Attach": ("f.assign(p=np.arange(len(f)))",),
+    "Distinct": (
+        "f.drop_duplicates(f.columns[0])",
+        "f.drop_duplicates(f.columns[-1], keep=False)",
+        "f.drop_duplicates()",
+    ),
+    "Filter": (
+        "f[f[f.columns[0]].notna()]",
+        "f[f[f.columns[-1]] == f[f.columns[-1]].max()]",
+        "f[f[f.columns[0]].isin(f[f.columns[0]].head(3))]",
+        "f.dropna()",
+    ),
+    "Join": (
+        "f.merge(f.drop_duplicates(f.columns[0]), on=f.columns[0])",
+        'f.merge(f.head(3)[[f.columns[0]]].drop_duplicates(), on=f.columns[0], how="left", indicator=True)',
+    ),
+    "Project": (
+        "f.assign(q=f[f.columns[0]].isna())",
+        "f.set_index(f.columns[0], drop=False)",
+        "f.rename(columns={f.columns[0]: 'first'})",
+        "f.astype({f.columns[-1]: 'str'})",
+    ),
+    "RowNumber": ("f.reset_index()", "f.reset_index(drop=True)"),
+    "Slice": ("f.head(7)", "f.iloc[2:-1]", "f.tail(4)"),
+    "Sort": (
+        'f.sort_values(f.columns[0], kind="stable")',
+        'f.sort_values(f.columns[-1], kind="stable", ascending=False)',
+    ),
+    "Union": ("pd.concat([f, f.head(2)])", "pd.concat([f, f], ignore_index=True)"),
+    "Unpivot": (
+        "f.melt(id_vars=f.columns[0])",
+        "f.melt()",
+        "f[f.columns[:1]].melt()",
+        "f.melt(id_vars=f.columns[0], value_vars=f.columns[-1:])",
+    ),
+    "Window": (
+        "f.assign(q=f[f.columns[-1]].shift())",
+        "f.assign(q=f.groupby(f.columns[0])[f.columns[-1]].shift())",
+        "f.assign(q=f.groupby(f.columns[0]).cumcount())",
+    ),
+}
+
+
+def _operator(g: Builder) -> str:
+    """What makes an operator, each as often as the others."""
+    return g.pick(OPERATORS[g.pick(OPERATORS)])
 
 
 @operation("one operator over another", "situation", 5)
 def _(g: Builder, v: str) -> str | None:
     v = g.named("frame") or ""
-    steps = "".join(f".pipe(lambda f: {g.pick(OPERATORS)})" for _ in range(g.pick([2, 2, 3, 4])))
+    steps = "".join(f".pipe(lambda f: {_operator(g)})" for _ in range(g.pick([2, 2, 3, 4])))
     tail = g.pick(["", "", "", ".count()", ".index", ".shape", ".iloc[:, -1].sum()", ".iloc[:, 0].value_counts()"])
     return f"{v}{steps}{tail}" if v else None

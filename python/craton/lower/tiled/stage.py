@@ -16,7 +16,7 @@ from craton.lower.held import check_files
 from craton.lower.tiled.tiles import TileSource, bind
 from craton.lower.whole import OrderKey
 from craton.plan.names import HIDDEN
-from craton.plan.operators import Operator, Scan
+from craton.plan.operators import Attach, Operator, Scan
 from craton.plan.size import row_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.plan.visit import topological
@@ -238,8 +238,10 @@ class StageWork:
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
         """Compute the tile."""
-        _check_files(self.plan)
-        columns = _slot_columns(self.plan)
+        sources_read = [op.source for op in topological(self.plan) if isinstance(op, Scan | Attach)]
+        files = [source for source in sources_read if isinstance(source, FileSource) and source.filesystem is None]
+        columns = {source.slot: source.columns for source in sources_read if isinstance(source, TileSource)}
+        _check_files(files)
         given: dict[int, list[pl.DataFrame]] = {slot: [] for slot in columns}
         read: dict[int, list[Input]] = {slot: [] for slot in columns}
         for slot, rows in zip(self.slots, inputs, strict=True):
@@ -261,7 +263,7 @@ class StageWork:
             self._stream(plan, sink, max(row_bytes(self.plan), sum(widths)) or 1)
         else:
             told = self.exchange.write(plan.collect(engine="streaming"), sink)
-        _check_files(self.plan)
+        _check_files(files)
         return told
 
     def _stream(self, plan: pl.LazyFrame, sink: Sink, row_bytes: int) -> None:
@@ -281,20 +283,10 @@ class StageWork:
             raise failed[0]
 
 
-def _slot_columns(plan: Operator) -> dict[int, tuple[tuple[str, pl.DataType], ...]]:
-    found = {}
-    for op in topological(plan):
-        source = getattr(op, "source", None)
-        if isinstance(source, TileSource):
-            found[source.slot] = source.columns
-    return found
-
-
-def _check_files(plan: Operator) -> None:
+def _check_files(files: Sequence[FileSource]) -> None:
     """Raise if a file is not what it was when the plan was built."""
-    for op in topological(plan):
-        if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.filesystem is None:
-            check_files(op.source.paths, op.source.versions)
+    for source in files:
+        check_files(source.paths, source.versions)
 
 
 def _one_frame(frames: list[pl.DataFrame], columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
@@ -305,7 +297,9 @@ def _one_frame(frames: list[pl.DataFrame], columns: tuple[tuple[str, pl.DataType
 
 def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame:
     """A table as a frame with these columns and types."""
-    frame = frame_of(table).select(list(columns))
+    frame = frame_of(table)
+    if frame.columns != list(columns):
+        frame = frame.select(list(columns))
     changed = [name for name, dtype in columns.items() if frame.schema[name] != dtype]
     return frame.with_columns(pl.col(name).cast(columns[name]) for name in changed) if changed else frame
 

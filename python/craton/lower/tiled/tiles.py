@@ -374,8 +374,7 @@ def bind(plan: Operator, frames: Mapping[int, Source]) -> Operator:
     def visit(op: Operator) -> Operator:
         if op not in done:
             if isinstance(op, Scan):
-                source = frames[op.source.slot] if isinstance(op.source, TileSource) else op.source
-                done[op] = replace(op, source=source)
+                done[op] = replace(op, source=frames[op.source.slot]) if isinstance(op.source, TileSource) else op
             else:
                 made = op.with_inputs(tuple(map(visit, op.inputs)))
                 if isinstance(made, Attach) and isinstance(made.source, TileSource):
