@@ -106,7 +106,10 @@ LEFT_OUT = {
         "a": pandas.to_datetime(["2021", None, "2020", "2019"]),
         "b": pandas.array([2, 1, 2, None], dtype="Int64"),
     },
-    "categories": {"a": pandas.Categorical(["q", None, "p", "q"], categories=["q", "p", "unused"]), "b": [2, 1, 2, None]},
+    "categories": {
+        "a": pandas.Categorical(["q", None, "p", "q"], categories=["q", "p", "unused"]),
+        "b": [2, 1, 2, None],
+    },
 }
 
 
@@ -120,7 +123,11 @@ def test_labels_on_rows_that_are_left_out(data, sort, dropna, tmp_path):
         groups = df.groupby(["a", "b"], sort=sort, dropna=dropna, observed=True)
         grouped = groups.v.sum()
         found = [*map(list, grouped.index.levels), grouped.unstack(0), grouped.unstack()]
-        found += [grouped[grouped > 0].unstack(), grouped.sort_index(ascending=False).unstack(), groups.size().unstack()]
+        found += [
+            grouped[grouped > 0].unstack(),
+            grouped.sort_index(ascending=False).unstack(),
+            groups.size().unstack(),
+        ]
         return [*found, grouped.index.remove_unused_levels().levels[0], grouped.iloc[1:].index.levels[1]]
 
     check_sources(program, data, tmp_path)
