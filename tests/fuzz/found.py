@@ -169,9 +169,6 @@ v1 = a.astype(dtype="Float64")
 a = pd.DataFrame({"x": [-2.25, 10.0, np.nan], "t": [3, -3, 0]})
 v1 = a.groupby(["x", "t"]).size().unstack()
 """,
-}
-
-OPEN: dict[str, str] = {
     "infinities in groups": """
 a = pd.DataFrame({"k": [1, 1, 2], "y": [-np.inf, -np.inf, np.inf]})
 v1 = a.groupby("k")["y"].cumsum()
@@ -181,4 +178,11 @@ v2 = a.groupby("y")["y"].quantile()
 a = pd.DataFrame({"k": [2], "w": [0]})
 v1 = a[["w", "k"]].rfloordiv(a)
 """,
+    "quantiles of integers that are integers": """
+a = pd.DataFrame({"g": [3]})
+v1 = a.groupby("g")["g"].quantile(interpolation="higher")
+v2 = v1.notna()
+""",
 }
+
+OPEN: dict[str, str] = {}

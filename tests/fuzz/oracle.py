@@ -259,9 +259,13 @@ def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = Fal
         if name not in expected.values or name not in got.values:
             continue
         with quiet():
-            text = difference(expected.values[name], got.values[name], Closeness(exact=exact))
-            if text is not None and not exact:
-                text = difference(expected.values[name], got.values[name], closeness(expected.values, names))
+            try:
+                text = difference(expected.values[name], got.values[name], Closeness(exact=exact))
+                if text is not None and not exact:
+                    text = difference(expected.values[name], got.values[name], closeness(expected.values, names))
+            except Exception as error:  # what was looked at a part of raises when the whole is compared
+                kind = "error of the engine" if of_engine(error) else "error"
+                text = f"{kind}: raised when compared {type(error).__name__}: {str(error)[:300]}"
         if text is not None:
             found.append(Difference(text.partition(":")[0], where, f"{name}: {text}", number))
     return sorted(found, key=lambda one: (one.lesser, one.step))

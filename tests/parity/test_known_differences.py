@@ -28,6 +28,16 @@ def test_ties_keep_their_order() -> None:
     assert got != frame.sort_values("k")["v"].tolist()
 
 
+def test_integers_divided_by_zero() -> None:
+    frame = pandas.DataFrame({"k": [2], "w": [0]})
+    later = pandas.DataFrame({"k": [2]})
+    later["w"] = 0
+    planned = pd.DataFrame(frame)[["k", "w"]]
+    assert (planned // planned).dtypes.tolist() == (later // later).dtypes.tolist() == ["int64", "float64"]
+    assert (frame // frame).dtypes.tolist() == ["float64", "float64"]
+    assert (planned // planned).fillna(-1).to_numpy().tolist() == (frame // frame).fillna(-1).to_numpy().tolist()
+
+
 def test_freq_is_not_inferred() -> None:
     frame = pandas.DataFrame({"x": range(6)}, index=pandas.date_range("2024", periods=6, freq="D"))
     assert frame.drop_duplicates().index.freq == "D"

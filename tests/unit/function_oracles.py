@@ -166,7 +166,7 @@ def quantile(xs: Values, options: Options) -> Any:
         case "nearest":
             return values[math.floor(place + 0.5)]
         case _:
-            return low if low == high or not share else low + (high - low) * share
+            return low + (high - low) * share if share else low
 
 
 def median(xs: Values, options: Options) -> Any:
@@ -269,6 +269,14 @@ def _running(step: Callable[[Any, Any], Any]) -> Callable[..., list[Any]]:
     return run
 
 
+def cum_sum(xs: Values, options: Options) -> list[Any]:
+    sums = _running(lambda a, b: a + b)(xs, options)
+    if not options.get("compensated", False):
+        return sums
+    infinite = [isinstance(x, float) and not math.isfinite(x) for x in sums]
+    return [math.nan if x is not None and any(infinite[:i]) else x for i, x in enumerate(sums)]
+
+
 def cum_count(xs: Values, options: Options) -> list[Any]:
     return [len(present(xs[: i + 1])) for i in range(len(xs))]
 
@@ -332,9 +340,9 @@ def _marks(test: Callable[[list[Any], int], bool]) -> Callable[..., list[Any]]:
 
 
 WINDOWS: dict[str, Callable[..., list[Any]]] = {
-    "cum_sum": _running(lambda a, b: a + b),
+    "cum_sum": cum_sum,
     "cum_prod": _running(lambda a, b: a * b),
-    "exact_cum_sum": _running(lambda a, b: a + b),
+    "exact_cum_sum": cum_sum,
     "exact_cum_prod": _running(lambda a, b: a * b),
     "cum_min": _running(lambda a, b: least([a, b], {})),
     "cum_max": _running(lambda a, b: greatest([a, b], {})),

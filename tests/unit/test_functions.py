@@ -101,6 +101,8 @@ OPTIONS: dict[str, list[Options]] = {
         options(q=1.0),
     ],
     "order_statistics": [options(q=(0.5,)), options(q=(0.0, 0.3, 1.0))],
+    "cum_sum": [(), options(compensated=True)],
+    "exact_cum_sum": [(), options(compensated=True)],
     "shift": [(), options(periods=-2), options(periods=3)],
     "diff": [(), options(periods=-2), options(periods=3)],
     "forward_fill": [(), options(limit=None), options(limit=2)],

@@ -266,9 +266,16 @@ class _Lowering:
         return frame, changed
 
     def _keys(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, list[pl.Expr]]:
-        """Keys of groups or joins, which have a value for each row, too."""
+        """Keys of groups, which have a value for each row, too."""
         frame, constants = self._with_constants(frame, exprs)
         return frame, [lower_expr(constants.get(expr, expr)) for expr in exprs]
+
+    def _columns_of_keys(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, list[pl.Expr]]:
+        """Keys of joins as columns: the kernel refuses some expressions as keys."""
+        computed = {expr: self._hidden() for expr in exprs if not isinstance(expr, Column)}
+        if computed:
+            frame = frame.with_columns(lower_expr(expr).alias(name) for expr, name in computed.items())
+        return frame, [pl.col(expr.name if isinstance(expr, Column) else computed[expr]) for expr in exprs]
 
     def _with_constants(self, frame: pl.LazyFrame, exprs: Sequence[Expr]) -> tuple[pl.LazyFrame, dict[Expr, Column]]:
         """The rows with those of some expressions that are constants as hidden columns, and what stands for them."""
@@ -327,8 +334,8 @@ class _Lowering:
         merged = how in ("inner", "left") and op not in self._chained and bool(pairs)
         if given and (how == "left" or not all(map(has_one_form, map(dtype_of, op.left_on)))):
             merged = False
-        ours, left_on = self._keys(left.frame, op.left_on)
-        theirs, right_on = self._keys(right.frame, op.right_on)
+        ours, left_on = self._columns_of_keys(left.frame, op.left_on)
+        theirs, right_on = self._columns_of_keys(right.frame, op.right_on)
         frame = ours.join(
             theirs,
             left_on=left_on,

@@ -17,7 +17,6 @@ from craton.pandas.dtypes import (
     INT64,
     DtypeObj,
     family,
-    is_float,
     kind_of,
     physical,
     tells_zeros_apart,
@@ -146,9 +145,9 @@ def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
         raise Unsupported(Refusal.PARAMETER, "min_count")
     if count <= 0:
-        return Outcome(function, (value.expr,), dtype, nans=is_float(dtype), narrow=narrow)
+        return Outcome(function, (value.expr,), dtype, nans=kind_of(dtype) == "f", narrow=narrow)
     choice = options(min_count=int(count))
-    return Outcome(function, (value.expr,), dtype, choice, nulls=True, nans=is_float(dtype), narrow=narrow)
+    return Outcome(function, (value.expr,), dtype, choice, nulls=True, nans=kind_of(dtype) == "f", narrow=narrow)
 
 
 def _widest(dtype: DtypeObj) -> DtypeObj:
@@ -241,7 +240,7 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> O
     if interpolation not in ("linear", "lower", "higher", "midpoint"):
         raise Unsupported(Refusal.PARAMETER, f"interpolation={interpolation!r}")
     choice = options(q=float(q), interpolation=interpolation)
-    return Outcome("quantile", (value.expr,), dtype, choice, nulls=value.nulls, nans=True)
+    return Outcome("quantile", (value.expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
 
 
 def _truth(function: str) -> Builder:

@@ -12,7 +12,7 @@ import polars as pl
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, is_float, kind_of, physical, with_missing
+from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.elementwise import literal
 from craton.pandas.execute import count_rows
 from craton.pandas.groupby_aggregates import Probe, rows
@@ -99,6 +99,11 @@ def _settled(value: Value) -> None:
         raise Undecided(Refusal.DTYPE_OF_DATA)
 
 
+def _of_groups(value: Value) -> Value:
+    """What is computed of groups: NaN in it is NA, where the dtype has one."""
+    return value if family(value.dtype) == "numpy" else value.clean
+
+
 def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
     values = [build(value, dtype) for value, dtype in zip(state.values, _dtypes(template), strict=True)]
     return like_rows(state, values, template), template
@@ -115,7 +120,7 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
         out = outcome(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
-        return over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans)
+        return _of_groups(over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans))
 
     if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
         raise Unsupported(Refusal.GROUP_TRANSFORM)
@@ -141,7 +146,10 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
         if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
             # pandas makes floats of the column before it adds, as a row without a key has no total.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
-        return over(state, function, (clean.expr,), dtype, nulls=clean.nulls, nans=is_float(dtype))
+        # pandas' sums of floats are compensated for rounding, and so NaN after an infinity.
+        floats = kind_of(dtype) == "f"
+        choice = options(compensated=True) if name == "cumsum" and floats else ()
+        return _of_groups(over(state, function, (clean.expr,), dtype, choice, nulls=clean.nulls, nans=floats))
 
     return _each(state, template, build)
 

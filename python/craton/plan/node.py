@@ -24,7 +24,6 @@ import polars as pl
 from craton.errors import PlanError
 from craton.imported import imported_pandas
 
-
 #: The length of an encoded item, in four bytes.
 _LENGTH = struct.Struct("<I").pack
 
@@ -69,10 +68,12 @@ def _restored(cls: type[Node], values: tuple[Any, ...], digest: bytes) -> Node:
     return node
 
 
-@functools.cache
-def _compared(kind: type[Node]) -> tuple[bytes, tuple[str, ...]]:
+def _compared_fields(kind: type[Node]) -> tuple[bytes, tuple[str, ...]]:
     """The name of a class, and its fields that two nodes are compared by."""
     return kind.__name__.encode(), tuple(field.name for field in dataclasses.fields(kind) if field.compare)  # type: ignore[arg-type]
+
+
+_compared: Any = functools.cache(_compared_fields)
 
 
 def _digest(node: Node) -> bytes:

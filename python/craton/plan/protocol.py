@@ -13,7 +13,7 @@ import functools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -61,7 +61,7 @@ class Operator(Node):
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
         """The same operator over other inputs; itself if they are the same."""
         names = _read_by(type(self))
-        if all([new is getattr(self, name) for name, new in zip(names, inputs, strict=True)]):
+        if all(new is getattr(self, name) for name, new in zip(names, inputs, strict=True)):
             return self
         return replace(self, **dict(zip(names, inputs, strict=True)))  # type: ignore[type-var]
 
@@ -158,10 +158,12 @@ class Operator(Node):
         """Check what else must hold; subclasses raise :class:`PlanError`."""
 
 
-@functools.cache
-def _read_by(kind: type[Operator]) -> tuple[str, ...]:
+def _inputs_of(kind: type[Operator]) -> tuple[str, ...]:
     """The fields of a class of operators that hold what it reads."""
     return tuple(field.name for field in fields(kind) if field.name in ("input", "left", "right"))
+
+
+_read_by: Any = functools.cache(_inputs_of)
 
 
 _schemas: WeakKeyDictionary[Operator, Schema] = WeakKeyDictionary()

@@ -98,7 +98,15 @@ def _quantile_tiling(call: AggregateCall) -> Strategy:
     tiling=_quantile_tiling,
 )
 def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return as_stated(args[0].quantile(spec.option("q"), interpolation=spec.option("interpolation", "linear")), spec)
+    (arg,), q, how = args, spec.option("q"), spec.option("interpolation", "linear")
+    found = arg.quantile(q, interpolation=how)
+    if how == "linear" and dtype_of(spec.args[0]) in FLOATS:
+        # The first of two values and a share of the way between them, which two infinities have not: the kernel takes
+        # equal ones for what is between them.
+        place = (arg.count() - 1.0) * q
+        both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - place.floor())
+        found = pl.when(found.is_infinite() & (place % 1 != 0) & both).then(float("nan")).otherwise(found)
+    return as_stated(found, spec)
 
 
 # ---- values beside shares ----

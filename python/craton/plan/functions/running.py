@@ -52,9 +52,10 @@ def _total(function: str) -> Callable[[WindowCall], AggregateCall]:
     return lambda call: AggregateCall(function, call.args, call.dtype)
 
 
-def _with(function: str, neutral: int) -> Callable[[Expr, Column], Expr]:
-    def join(value: Expr, carried: Column) -> Expr:
-        before = Call("coalesce", (carried, Literal(neutral, carried.dtype)), carried.dtype)
+def _with(function: str, neutral: int) -> Callable[[Expr, Expr], Expr]:
+    def join(value: Expr, carried: Expr) -> Expr:
+        kind = dtype_of(carried)
+        before = Call("coalesce", (carried, Literal(neutral, kind)), kind)
         return Call(function, (value, before), dtype_of(value))
 
     return join
@@ -96,12 +97,30 @@ def _cum_count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def in_64_bits(value: pl.Expr, spec: Spec, running: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
     """A running sum or product; of 32-bit floats in 64 bits, as the kernel does it or not, by its number of threads."""
     if spec.dtype == pl.Float32():
-        return running(value.cast(pl.Float64)).cast(pl.Float32)
-    return running(value.cast(spec.dtype))
+        found = running(value.cast(pl.Float64)).cast(pl.Float32)
+    else:
+        found = running(value.cast(spec.dtype))
+    if not spec.option("compensated", False) or not spec.dtype.is_float():
+        return found
+    infinite = found.is_finite().not_()
+    return pl.when(infinite.cum_sum() > infinite.cast(pl.UInt32)).then(float("nan")).otherwise(found)
 
 
 _SUMMED = Running(_total("sum"), after("cum_sum"), _with("add", 0))
+
+
+def _compensated(value: Expr, carried: Column) -> Expr:
+    # An infinity less itself is NaN; so is what a sum has lost that comes to an infinity, and with it every later value.
+    lost = Call("sub", (carried, carried), carried.dtype)
+    return _with("add", 0)(_with("add", 0)(value, carried), lost)
+
+
+_COMPENSATED = Running(_total("sum"), after("cum_sum"), _compensated)
 _MULTIPLIED = Running(_total("product"), after("cum_prod"), _with("mul", 1))
+
+
+def _sum_tiling(call: WindowCall) -> Strategy:
+    return _COMPENSATED if call.option("compensated", False) and call.dtype.is_float() else _SUMMED
 
 
 @_running(
@@ -110,9 +129,10 @@ _MULTIPLIED = Running(_total("product"), after("cum_prod"), _with("mul", 1))
     result=cast_to(NUMBERS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
-    tiling=lambda call: _SUMMED,
+    tiling=_sum_tiling,
 )
 def _cum_sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+    """With the option ``compensated``, as a sum that is compensated for rounding: NaN after an infinity."""
     return in_64_bits(args[0], spec, pl.Expr.cum_sum)
 
 
