@@ -238,9 +238,9 @@ def _arrays(expected: Any, got: Any, what: str, close: Closeness) -> str | None:
     if hasattr(expected, "_ndarray") and expected.dtype.kind in "mM":
         same = np.array_equal(expected._ndarray.view("i8"), got._ndarray.view("i8"))
         return None if same else f"values: {what} {_short(list(got))}, not {_short(list(expected))}"
-    if isinstance(expected, pandas.arrays.ArrowExtensionArray) and isinstance(got, type(expected)):
-        if expected._pa_array.equals(got._pa_array):  # type: ignore[attr-defined]
-            return None
+    in_arrow = isinstance(expected, pandas.arrays.ArrowExtensionArray) and isinstance(got, type(expected))
+    if in_arrow and expected._pa_array.equals(got._pa_array):
+        return None
     kept = ~missing
     if isinstance(expected, pandas.core.arrays.BaseMaskedArray) and expected.dtype.kind in "iub":
         return _plain(expected._data[kept], got._data[kept], what, close)

@@ -13,13 +13,11 @@ from craton.errors import Unsupported
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merging import as_frame, merge
 from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, native_pair, outcome, plain, rows_only
-from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
-from craton.pandas.view import Value, View
+from craton.pandas.view import Value, View, as_frame
 
 
 def sort_key(held: View, label: Any) -> Value:
@@ -239,6 +237,8 @@ def merged(left: Any, right: Any, *args: Any) -> Any:
     ours, theirs = view(left), view(right)
     if isinstance(right, pd.Series):
         theirs = as_frame(theirs, right.name)
+    from craton.pandas.merging import merge
+
     return lazy(type(left), merge(ours, theirs, *args))
 
 
@@ -259,4 +259,6 @@ def melted(
     if col_level is not None or not isinstance(obj, pd.DataFrame):
         raise Unsupported("a column level, or no frame")
     bools(ignore_index=ignore_index)
+    from craton.pandas.reshaping import melt
+
     return lazy(type(obj), melt(view(obj), id_vars, value_vars, var_name, value_name, ignore_index), obj)

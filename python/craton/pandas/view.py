@@ -408,3 +408,8 @@ def condition(value: Value) -> Expr:
     if value.source is not None:
         raise Unsupported("a mask whose dtype depends on the data")
     return value.expr
+
+
+def as_frame(held: View, name: Hashable) -> View:
+    """A Series' view as a frame's of one column."""
+    return replace(held, labels=pd.Index([name]))

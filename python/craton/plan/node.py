@@ -24,7 +24,6 @@ import polars as pl
 from craton.errors import PlanError
 from craton.imported import imported_pandas
 
-
 #: The length of an encoded item, in four bytes.
 _LENGTH = struct.Struct("<I").pack
 
@@ -70,13 +69,13 @@ def _restored(cls: type[Node], values: tuple[Any, ...], digest: bytes) -> Node:
 
 
 @functools.cache
-def _compared(kind: type[Node]) -> tuple[bytes, tuple[str, ...]]:
+def _compared(kind: type[Any]) -> tuple[bytes, tuple[str, ...]]:
     """The name of a class, and its fields that two nodes are compared by."""
     return kind.__name__.encode(), tuple(field.name for field in dataclasses.fields(kind) if field.compare)  # type: ignore[arg-type]
 
 
 def _digest(node: Node) -> bytes:
-    kind, names = _compared(type(node))
+    kind, names = _compared(type(node))  # type: ignore[arg-type]
     return hashlib.blake2b(kind + b"".join([encode(getattr(node, name)) for name in names]), digest_size=16).digest()
 
 

@@ -13,7 +13,7 @@ import functools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -56,12 +56,12 @@ class Operator(Node):
     @property
     def inputs(self) -> tuple[Operator, ...]:
         """The operators that this one reads."""
-        return tuple([getattr(self, name) for name in _read_by(type(self))])
+        return tuple([getattr(self, name) for name in _read_by(type(self))])  # type: ignore[arg-type]
 
     def with_inputs(self, inputs: tuple[Operator, ...]) -> Operator:
         """The same operator over other inputs; itself if they are the same."""
-        names = _read_by(type(self))
-        if all([new is getattr(self, name) for name, new in zip(names, inputs, strict=True)]):
+        names = _read_by(type(self))  # type: ignore[arg-type]
+        if all(new is getattr(self, name) for name, new in zip(names, inputs, strict=True)):
             return self
         return replace(self, **dict(zip(names, inputs, strict=True)))  # type: ignore[type-var]
 
@@ -159,7 +159,7 @@ class Operator(Node):
 
 
 @functools.cache
-def _read_by(kind: type[Operator]) -> tuple[str, ...]:
+def _read_by(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a class of operators that hold what it reads."""
     return tuple(field.name for field in fields(kind) if field.name in ("input", "left", "right"))
 
