@@ -18,13 +18,12 @@ LOADED = {
     "craton.kernel": "memory progress run",
     "craton.lower": "bounded engines held results",
     "craton.pandas": """
-        accessors align arithmetic axes batch_rows batches calling_methods casting cells concatenation
-        convert counterparts counting dates deprecations dtypes duplicates elementwise evaluations execute
-        filling frame frame_columns frame_facts functions grouping indexers inherit lazy living mapping
-        membership merge_index merge_keys merging native operators parsing persisting printing query questions
-        reductions regexes relational relational_calls relational_series reshaping row_labels rows run
-        scanning selection series series_facts setting sharing sinks sorting stack stand_ins statistics strings
-        tables ufuncs view windows
+        accessors align arithmetic axes batch_rows batches calling_methods casting cells convert counterparts
+        counting dates deprecations dtypes duplicates elementwise evaluations execute filling frame
+        frame_columns frame_facts functions grouping indexers inherit lazy living mapping membership native
+        operators persisting printing query questions reductions regexes relational relational_calls
+        relational_series row_labels rows run scanning selection series series_facts setting sharing sinks
+        sorting stack stand_ins statistics strings ufuncs view windows
         """,
     "craton.plan": """
         build expr functions memory names node operators ops order origin protocol registry rules size sources

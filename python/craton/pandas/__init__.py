@@ -13,10 +13,8 @@ import pandas as _pandas
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
 from craton.pandas.inherit import CountedAccessor, inherit_deferred
-from craton.pandas.parsing import to_datetime, to_numeric
 from craton.pandas.series import Series
 from craton.pandas.stack import teach_pandas
-from craton.pandas.tables import concat, melt, merge
 
 if TYPE_CHECKING:
     from craton.pandas.csv import read_csv, read_table
@@ -24,16 +22,23 @@ if TYPE_CHECKING:
     from craton.pandas.json_lines import read_json
     from craton.pandas.memory_data import from_arrow, from_polars
     from craton.pandas.parquet import read_parquet
+    from craton.pandas.parsing import to_datetime, to_numeric
+    from craton.pandas.tables import concat, melt, merge
 
 #: Functions whose modules are imported when they are first asked for.
-_READERS = {
+_LATER = {
+    "concat": "tables",
     "from_arrow": "memory_data",
     "from_polars": "memory_data",
+    "melt": "tables",
+    "merge": "tables",
     "read_csv": "csv",
     "read_feather": "feather",
     "read_json": "json_lines",
     "read_parquet": "parquet",
     "read_table": "csv",
+    "to_datetime": "parsing",
+    "to_numeric": "parsing",
 }
 
 teach_pandas()
@@ -46,8 +51,8 @@ __version__ = _pandas.__version__
 
 
 def __getattr__(name: str) -> Any:
-    if name in _READERS:
-        wrapped = getattr(import_module(f"craton.pandas.{_READERS[name]}"), name)
+    if name in _LATER:
+        wrapped = getattr(import_module(f"craton.pandas.{_LATER[name]}"), name)
     else:
         wrapped = function(name)
     if wrapped is None:
@@ -57,7 +62,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_READERS, *dir(_pandas)})
+    return sorted({*globals(), *_LATER, *dir(_pandas)})
 
 
 __all__ = [

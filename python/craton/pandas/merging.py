@@ -8,7 +8,7 @@ side, which columns may have met missing values, in which order the rows come.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -284,8 +284,3 @@ def _indicator(one: Side, other: Side) -> Value:
     codes = [Literal(code, pl.Int32()) for code in range(3)]
     matched = Call("when", (_missing(other.marker), codes[0], codes[2]), pl.Int32())
     return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), _indicator_dtype(), nulls=False)
-
-
-def as_frame(held: View, name: Hashable) -> View:
-    """A Series' view as a frame's of one column."""
-    return replace(held, labels=pd.Index([name]))

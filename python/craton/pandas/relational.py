@@ -14,13 +14,11 @@ from craton.pandas import stand_ins
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merging import as_frame, merge
 from craton.pandas.native import all_stay, native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
-from craton.pandas.reshaping import melt
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
-from craton.pandas.view import Value, View
+from craton.pandas.view import Value, View, as_frame
 from craton.refusals import Refusal
 
 
@@ -241,6 +239,8 @@ def merged(left: Any, right: Any, *args: Any) -> Any:
     ours, theirs = view(left), view(right)
     if isinstance(right, pd.Series):
         theirs = as_frame(theirs, right.name)
+    from craton.pandas.merging import merge
+
     return lazy(type(left), merge(ours, theirs, *args))
 
 
@@ -261,4 +261,6 @@ def melted(
     if col_level is not None or not isinstance(obj, pd.DataFrame):
         raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
     bools(ignore_index=ignore_index)
+    from craton.pandas.reshaping import melt
+
     return lazy(type(obj), melt(view(obj), id_vars, value_vars, var_name, value_name, ignore_index), obj)

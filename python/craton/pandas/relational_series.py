@@ -12,11 +12,11 @@ from craton.pandas import stand_ins
 from craton.pandas.dtypes import OBJECT
 from craton.pandas.duplicates import distinct_rows, duplicated_rows
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merging import as_frame
 from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, rows_only
 from craton.pandas.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_rows
+from craton.pandas.view import as_frame
 from craton.refusals import Refusal
 
 

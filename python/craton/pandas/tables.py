@@ -12,13 +12,12 @@ from craton.errors import Unsupported
 from craton.pandas.concatenation import Part, beside, clean_parts, stack
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy, view
-from craton.pandas.merging import as_frame
 from craton.pandas.merging import merge as merge_views
 from craton.pandas.native import native_function, operands, stays_in_pandas
 from craton.pandas.relational import melted
 from craton.pandas.relational_calls import plain
 from craton.pandas.series import Series
-from craton.pandas.view import View
+from craton.pandas.view import View, as_frame
 from craton.refusals import Refusal
 
 

@@ -412,3 +412,8 @@ def condition(value: Value) -> Expr:
     if value.source is not None:
         raise Unsupported(Refusal.MASK_DTYPE_OF_DATA)
     return value.expr
+
+
+def as_frame(held: View, name: Hashable) -> View:
+    """A Series' view as a frame's of one column."""
+    return replace(held, labels=pd.Index([name]))
