@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from craton.pandas.dtypes import cached_by_dtype
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import dispatch, plain_pandas
 from craton.pandas.view import Value, View
@@ -86,13 +87,13 @@ def document(method: Any, original: Any) -> Any:
     return functools.wraps(original)(method)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_dtype
 def empty_series(dtype: Any) -> pd.Series:
     """An empty Series of a dtype, to ask pandas for results without data."""
     return pd.Series([], dtype=dtype)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_dtype
 def sample_series(dtype: Any) -> pd.Series:
     """A Series of one short string, or one category, to ask pandas for results where it looks at the values."""
     if isinstance(dtype, pd.CategoricalDtype):

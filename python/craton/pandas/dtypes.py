@@ -7,8 +7,9 @@ A pandas dtype belongs to a *family* that says how missing values behave: ``nump
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,8 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 
+P = ParamSpec("P")
+R = TypeVar("R")
 DtypeObj: TypeAlias = np.dtype[Any] | pd.api.extensions.ExtensionDtype
 
 _NUMPY: dict[str, pl.DataType] = {
@@ -38,6 +41,31 @@ BOOL = np.dtype("bool")
 INT64 = np.dtype("int64")
 FLOAT64 = np.dtype("float64")
 OBJECT = np.dtype("object")
+
+
+def cached_by_dtype(function: Callable[P, R]) -> Callable[P, R]:
+    """Cache what a function of dtypes returns, apart for dtypes that are equal and not the same to a user.
+
+    Dtypes are equal whose time zones are (``timezone.utc`` and ``ZoneInfo("UTC")``), or whose unordered categories.
+    """
+
+    @lru_cache(maxsize=1024)
+    def kept(_forms: Any, *args: Any) -> R:
+        return function(*args)  # type: ignore[call-arg]
+
+    @wraps(function)
+    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+        return kept(_form(args), *args)
+
+    return found
+
+
+def _form(item: Any) -> Any:
+    if isinstance(item, tuple):
+        return tuple(map(_form, item))
+    if isinstance(item, pd.DatetimeTZDtype):
+        return id(item.tz)  # the cache keeps the dtype, and so the object
+    return id(item.categories) if isinstance(item, pd.CategoricalDtype) else None
 
 
 @lru_cache(maxsize=512)

@@ -12,7 +12,6 @@ import datetime as dt
 import operator
 import warnings
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.batches import COLUMN, batched
-from craton.pandas.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
+from craton.pandas.dtypes import BOOL, DtypeObj, cached_by_dtype, family, kind_of, number, physical
 from craton.pandas.view import Value, View
 from craton.plan.expr import Call, Expr, Literal
 
@@ -53,7 +52,7 @@ class _Typed:
     """A stand-in for a column in :func:`probe`; hashable."""
 
 
-@lru_cache(maxsize=4096)
+@cached_by_dtype
 def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) -> DtypeObj:
     operands = [
         pd.Series([], dtype=item[1]) if isinstance(item, tuple) and item[0] is _Typed else item
@@ -66,7 +65,7 @@ def _probe(name: str, left: Any, right: Any, left_type: Any, right_type: Any) ->
         return _OPERATORS[name](*operands).dtype  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=512)
+@cached_by_dtype
 def one_row(dtype: DtypeObj) -> pd.Series:
     """A column of one row, a value that is not missing if the dtype has an obvious one.
 

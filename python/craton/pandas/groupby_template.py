@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import lru_cache
 from inspect import signature
 from typing import Any
 
@@ -19,13 +18,13 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.pandas.convert import Array
-from craton.pandas.dtypes import DtypeObj
+from craton.pandas.dtypes import DtypeObj, cached_by_dtype
 from craton.pandas.view import View
 
 ROWS = 2
 
 
-@lru_cache(maxsize=512)
+@cached_by_dtype
 def sample(dtype: DtypeObj) -> Array:
     """Two equal values of a dtype; none is missing.
 

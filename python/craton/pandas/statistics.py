@@ -21,7 +21,7 @@ import pyarrow as pa
 from craton.errors import Unsupported
 from craton.lower.results import results
 from craton.pandas.convert import to_array
-from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, tells_zeros_apart, with_missing
+from craton.pandas.dtypes import DtypeObj, cached_by_dtype, family, kind_of, physical, tells_zeros_apart, with_missing
 from craton.pandas.execute import null_count
 from craton.pandas.sharing import answer
 from craton.pandas.view import Value, View
@@ -72,7 +72,7 @@ def stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
     return _stand_in(dtype, filled, missing).copy()
 
 
-@lru_cache(maxsize=1024)
+@cached_by_dtype
 def _stand_in(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
     kind = kind_of(dtype)
     if isinstance(dtype, pd.CategoricalDtype):

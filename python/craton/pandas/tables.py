@@ -113,6 +113,8 @@ def concat(
         raise Unsupported("copy, levels, verify_integrity or union_categories")
     if not isinstance(ignore_index, bool) or join not in ("outer", "inner"):
         raise Unsupported("an odd parameter")
+    if ignore_index and keys is not None:
+        raise Unsupported("ignore_index with keys: pandas words the error")
     items, labels = clean_parts(objs, keys)
     if ignore_index and labels is not None:
         raise Unsupported("ignore_index with keys")
