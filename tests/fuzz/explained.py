@@ -70,10 +70,19 @@ def _bytes_of_text(program: Program, expected: Outcome, got: Outcome, found: Dif
     return found.kind in ("value", "values") and found.where.endswith(".memory_usage")
 
 
+def _range_of_32_bits(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """A sum or product of 32-bit floats that leaves their range and comes back."""
+    texts = (step.code for step in program.steps)
+    summed = any(re.search(r"\b(cumsum|cumprod|sum|prod)\b", text) for text in texts)
+    kind = found.kind in ("value", "values")
+    return kind and summed and re.search(r"float32\(.*, not np\.float32\((nan|-?inf)\)$", found.what) is not None
+
+
 EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _late),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("Blocks", _bytes_of_text),
+    Explained("The last digits of floating sums", _range_of_32_bits),
     Explained("freq of a DatetimeIndex", _freq),
     Explained("The dtype of integers divided by zero", _divided_by_zero),
 )

@@ -224,6 +224,10 @@ b = pd.Series(pd.to_datetime(["2020-01-01"]).tz_localize(datetime.timezone.utc))
 v1 = a.groupby([1]).max().dt.tz, a.dt.tz, a.shift(fill_value=a.max()).dt.tz
 v2 = b.groupby([1]).max().dt.tz, b.dt.tz, b.shift(fill_value=b.max()).dt.tz
 """,
+    "products of 32-bit floats that leave their range": """
+a = pd.DataFrame({"y": np.array([1e30, 1e30, 0.0], dtype="float32"), "w": [1, 2, 3]})
+v1 = a.assign(w=a.sort_values("w")["y"].cumprod())
+""",
 }
 
 OPEN: dict[str, str] = {}
