@@ -44,6 +44,7 @@ class Refusal(enum.Enum):
     LABELS_NOT_STRINGS = "column labels that are not strings"
     LABELS_OF_DTYPE = "column labels of dtype {}"
     LABELS_OBJECTS_OR_MISSING = "column labels that are objects or missing"
+    LABEL_NONE = "a column labelled None, which stands for no selection"
     LABEL_NOT_HASHABLE = "a column label that is not hashable"
     COLUMNS_OF_ONE_LABEL = "several columns are named {}"
     COLUMNS_NAMED = "files with columns that are named {}"
@@ -381,6 +382,9 @@ class Refusal(enum.Enum):
     CONCAT_KEYS_SIDE_BY_SIDE = "the parameter keys over frames side by side"
     CONCAT_KEYS_COUNT = "keys that are not as many as the objects"
     CONCAT_KEYS_CLASS = "keys with a name, or of a class of their own"
+    CONCAT_KEYS_INDEX_NAMES = (
+        "indexes of several names under keys, of which pandas takes the first's if the labels are equal"
+    )
     CONCAT_KEYS_NUMBERED = "the parameter keys beside ignore_index"
     CONCAT_NAMES_COUNT = "the parameter names, which are not as many as the levels"
     CONCAT_SERIES_UNNAMED = "series without names beside series that have names"

@@ -183,6 +183,51 @@ a = pd.DataFrame({"g": [3]})
 v1 = a.groupby("g")["g"].quantile(interpolation="higher")
 v2 = v1.notna()
 """,
+    "the class of a label after two selections": """
+a = pd.DataFrame({"v": [2.0, -2.25, -2.25, -1.0]})
+v1 = a.sort_values("v")["v"].head(3).idxmax()
+b = pd.DataFrame({"s": ["2.5", None, "zz", "ab"]})
+v2 = b[b["s"].notna()].pipe(lambda f: f[f["s"] == f["s"].max()]).last_valid_index()
+""",
+    "a computed key of a join": """
+a = pd.DataFrame({"v": [-1]})
+v1 = a.truediv(a).pipe(lambda f: f[f["v"].isin(f["v"])]).reset_index().index
+""",
+    "rows without columns": """
+a = pd.DataFrame({"g": np.array(["a b"], dtype=object)})
+v1 = a.groupby("g").cummax(numeric_only=True).dropna()
+""",
+    "names of labels under keys": """
+a = pd.DataFrame({"x": [1, 2]}).rename_axis("i")
+b = pd.DataFrame({"x": [5, 6]}).rename_axis("j")
+v1 = pd.concat([a, b], keys=["p", "q"])
+v2 = pd.concat([a["x"], b["x"].tail(1)], keys=["p", "q"], names=["n"])
+v3 = pd.concat([a, b], keys=["p", "q"]).sort_index(ascending=False).reset_index()
+""",
+    "keys that no concat can have": """
+b = pd.DataFrame({"x": pd.array([], dtype="bool")})
+v1 = pd.concat({"p": b, "q": b}, ignore_index=True, keys="one")
+""",
+    "a column labelled None of groups": """
+a = pd.DataFrame({"y": [0, 1], None: [2, 3]})
+v1 = a.groupby("y")[None].sum()
+v2 = a.groupby("y")[[None]].sum()
+""",
+    "bytes of strings": """
+pandas.DataFrame({"v": pandas.array(["zz", None, "2.5"], dtype="str")}).to_parquet(f"{folder}/a.parquet")
+a = pd.read_parquet(f"{folder}/a.parquet")
+v1 = a.memory_usage()
+""",
+    "time zones that are equal": """
+a = pd.Series(pd.to_datetime(["2020-01-01"]).tz_localize("UTC"))
+b = pd.Series(pd.to_datetime(["2020-01-01"]).tz_localize(datetime.timezone.utc))
+v1 = a.groupby([1]).max().dt.tz, a.dt.tz, a.shift(fill_value=a.max()).dt.tz
+v2 = b.groupby([1]).max().dt.tz, b.dt.tz, b.shift(fill_value=b.max()).dt.tz
+""",
+    "products of 32-bit floats that leave their range": """
+a = pd.DataFrame({"y": np.array([1e30, 1e30, 0.0], dtype="float32"), "w": [1, 2, 3]})
+v1 = a.assign(w=a.sort_values("w")["y"].cumprod())
+""",
 }
 
 OPEN: dict[str, str] = {}

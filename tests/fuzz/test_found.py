@@ -9,7 +9,7 @@ from tests.fuzz.found import FOUND, OPEN
 from tests.fuzz.modes import MODES
 from tests.fuzz.programs import Program
 
-EMBEDDED = ["whole", "default", "tiles3"]
+EMBEDDED = ["whole", "default", "tiles1", "tiles3"]
 
 
 @pytest.mark.parametrize("mode", EMBEDDED)

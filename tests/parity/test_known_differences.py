@@ -38,6 +38,22 @@ def test_integers_divided_by_zero() -> None:
     assert (planned // planned).fillna(-1).to_numpy().tolist() == (frame // frame).fillna(-1).to_numpy().tolist()
 
 
+def test_a_range_is_made_of_the_labels_that_are_left() -> None:
+    frame = pandas.DataFrame({"v": [2.0, -2.25, -2.25, -1.0]})
+    expected, got = frame.sort_values("v").head(3).index, pd.DataFrame(frame).sort_values("v").head(3).index
+    assert expected.equals(got)
+    assert type(expected) is pandas.Index
+    assert type(got) is pandas.RangeIndex
+    assert type(pd.DataFrame(frame).sort_values("v").head(3)["v"].idxmax()) is int
+
+
+def test_products_of_32_bit_floats_that_leave_their_range() -> None:
+    frame = pandas.DataFrame({"x": np.array([10.0] * 40 + [0.0], dtype="float32")})
+    with np.errstate(all="ignore"):
+        assert np.isnan(frame["x"].cumprod().iloc[-1])
+    assert pd.DataFrame(frame)["x"].cumprod().tolist()[-1] == 0
+
+
 def test_freq_is_not_inferred() -> None:
     frame = pandas.DataFrame({"x": range(6)}, index=pandas.date_range("2024", periods=6, freq="D"))
     assert frame.drop_duplicates().index.freq == "D"

@@ -56,7 +56,9 @@ def test_series(kind, name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["int64", "float64", "bool", "Int64", "arrow_float", "empty_int"])
 def test_series_is_planned(kind, name):
-    check(lambda pd, s: getattr(s, name)(), SERIES[kind], native=None if name == "prod" else True)
+    # Products check for overflow, and of Arrow's floats pandas tells the two zeros apart.
+    refused = name == "prod" or (kind, name) == ("arrow_float", "nunique")
+    check(lambda pd, s: getattr(s, name)(), SERIES[kind], native=None if refused else True)
 
 
 @pytest.mark.parametrize("kind", SERIES)

@@ -65,4 +65,5 @@ def _ipc_batches(filesystem: Any, path: str, columns: list[str]) -> Iterator[pl.
 def _frame(table: Any) -> pl.DataFrame:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
+    frame.columns = table.column_names  # the kernel names a column without a name itself
     return frame

@@ -70,7 +70,9 @@ def stack(
     index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views)
     key_values: list[Value] | None = None
     if keys is not None:
-        index, key_values = _keyed(index, keys, names)
+        equal = len({view.rows for view in views} - {None}) < 2  # as far as is known without the labels
+        several = equal and any(view.index.names != index.names for view in views)
+        index, key_values = _keyed(index, keys, names, several)
     plan_names = column_names([*index_labels(index), *labels])
     bases = []
     seen: list[list[Value]] = []
@@ -181,7 +183,7 @@ def _same(one: Hashable, other: Hashable) -> bool:
         return False
 
 
-def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any) -> tuple[IndexSpec, list[Value]]:
+def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any, several: bool) -> tuple[IndexSpec, list[Value]]:
     """The row labels with a level of keys before them, and each part's key."""
     level = pd.Index(list(keys))
     if level.dtype.kind not in "iT" and not isinstance(level.dtype, pd.StringDtype):
@@ -192,6 +194,8 @@ def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any) -> tuple[Inde
     own = list(index.names)
     if len(given) == 1 + len(own):
         every = given
+    elif several:
+        raise Unsupported(Refusal.CONCAT_KEYS_INDEX_NAMES)
     elif len(given) == 1:
         every = [*given, *own]
     else:

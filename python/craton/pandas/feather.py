@@ -67,7 +67,7 @@ def read_feather(
         stores = None
         empty = pl.from_arrow(schema.empty_table())
         assert isinstance(empty, pl.DataFrame)
-        physicals = dict(empty.schema)
+        physicals = dict(zip(schema.names, empty.dtypes, strict=True))
     source = FileSource(
         tuple(physicals.items()),
         "ipc",

@@ -343,10 +343,12 @@ def _getitem(self: Any, key: Any) -> Any:
     if self._selection is not None or plan.single:
         raise Unsupported(Refusal.GROUP_SELECTION_TWICE)
     if isinstance(key, list):
-        if any(not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
+        if any(label is None or not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
             raise Unsupported(Refusal.COLUMN_UNKNOWN)
         positions = [plan.held.position(label) for label in key]
         return self._selecting(DataFrameGroupBy, key, positions, False)
+    if key is None:
+        raise Unsupported(Refusal.LABEL_NONE)
     if is_scalar(key) and is_hashable(key):
         if not plan.held.positions(key):
             raise KeyError(f"Column not found: {key}")

@@ -113,6 +113,7 @@ def view_of_arrow(table: pa.Table) -> View:
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         raise Unsupported(Refusal.TABLE_KERNEL, error) from error
     assert isinstance(frame, pl.DataFrame)
+    frame.columns = table.column_names  # the kernel names a column without a name itself
     base = Scan(MemorySource.of(frame), tuple(frame.columns))
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():

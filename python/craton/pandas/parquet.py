@@ -160,7 +160,7 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
             raise Unsupported(Refusal.PARTITION_FILES)
         empty = pl.from_arrow(stored.schema.empty_table())
         assert isinstance(empty, pl.DataFrame)
-        physicals = dict(empty.schema)
+        physicals = dict(zip(stored.schema.names, empty.dtypes, strict=True))
     else:
         stores = None if location.store is None else dict(location.store)
         physicals = physical_schema(pl.scan_parquet(list(paths), glob=False, storage_options=stores, **named))

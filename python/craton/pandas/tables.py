@@ -102,6 +102,8 @@ def concat(
         raise Unsupported(Refusal.PARAMETERS, "copy, levels, verify_integrity and union_categories")
     if not isinstance(ignore_index, bool) or join not in ("outer", "inner"):
         raise Unsupported(Refusal.PARAMETERS, "ignore_index and join")
+    if ignore_index and keys is not None:  # pandas words the error
+        raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)
     items, labels = clean_parts(objs, keys)
     if ignore_index and labels is not None:
         raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)

@@ -19,7 +19,9 @@ _LARGE_CHUNK = 1 << 16
 def frame_of(table: pa.Table) -> pl.DataFrame:
     """A table as a frame: over the same memory, but many small chunks are copied into one."""
     chunks = max((column.num_chunks for column in table.columns), default=1)
-    return pl.DataFrame(pl.from_arrow(table, rechunk=chunks > 1 and table.num_rows < chunks * _LARGE_CHUNK))
+    frame = pl.DataFrame(pl.from_arrow(table, rechunk=chunks > 1 and table.num_rows < chunks * _LARGE_CHUNK))
+    frame.columns = table.column_names  # the kernel names a column without a name itself
+    return frame
 
 
 class StoredFrame:
