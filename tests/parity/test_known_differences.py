@@ -47,11 +47,12 @@ def test_a_range_is_made_of_the_labels_that_are_left() -> None:
     assert type(pd.DataFrame(frame).sort_values("v").head(3)["v"].idxmax()) is int
 
 
-def test_products_of_32_bit_floats_that_leave_their_range() -> None:
-    frame = pandas.DataFrame({"x": np.array([10.0] * 40 + [0.0], dtype="float32")})
+def test_sums_of_32_bit_floats_that_leave_their_range() -> None:
+    frame = pandas.DataFrame({"x": np.array([3e38, 3e38, -3e38], dtype="float32")})
     with np.errstate(all="ignore"):
-        assert np.isnan(frame["x"].cumprod().iloc[-1])
-    assert pd.DataFrame(frame)["x"].cumprod().tolist()[-1] == 0
+        assert frame["x"].sum() == frame["x"].cumsum().iloc[-1] == np.inf
+    assert pd.DataFrame(frame)["x"].sum() == np.float32(3e38)
+    assert pd.DataFrame(frame)["x"].cumsum().tolist()[-1] == np.float32(3e38)
 
 
 def test_freq_is_not_inferred() -> None:
