@@ -213,7 +213,7 @@ class Refusal(enum.Enum):
     GROUP_SHIFT_FILL = "a fill_value of shift that does not have the column's dtype"
     GROUP_DIFF = "diff of groups by anything but an integer"
     GROUP_DIFF_DTYPE = "diff of groups over an extension dtype"
-    GROUP_DIFF_SMALL = "diff of groups over small integers"
+    GROUP_DIFF_SMALL = "diff of groups over small or unsigned integers"
     GROUP_CHANGE = "pct_change of groups by anything but a number of rows"
     GROUP_CHANGE_DTYPE = "pct_change of groups over an extension dtype"
     GROUP_NUMBER_KEYS = "ngroup of several keys or unsorted groups"

@@ -328,3 +328,19 @@ def looked_at(take):
 @pytest.mark.parametrize("take", [lambda df: df["a"], lambda df: df["a"] + 0, lambda df: df["a"].rename("z")])
 def test_a_frames_own_column_stays_its_own_when_it_was_looked_at(take):
     check(looked_at(take), pandas.DataFrame({"a": [1, 1, 2], "b": [1, 2, 3], "c": [4, 5, 6]}), native=None)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint16", "uint64", "UInt16", "float32"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda df: df.groupby("k").diff().sum(),
+        lambda df: df.groupby("k")["t"].diff().sum(),
+        lambda df: df.groupby("k")["t"].diff(-1).max(),
+        lambda df: df.groupby("k")["t"].shift().sum(),
+        lambda df: df[df["t"] > 100].groupby("k")["t"].diff().sum(),
+    ],
+)
+def test_numbers_of_differences_of_groups(program, dtype):
+    data = pandas.DataFrame({"k": ["a", "a", "b", "b", "c"], "t": pandas.array([6, 3, 1, 9, 0], dtype=dtype)})
+    check(lambda pd, df: program(df), data, native=None)

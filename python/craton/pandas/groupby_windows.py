@@ -218,7 +218,8 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
             raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
         if kind_of(value.dtype) == "f":
             return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
-        if with_missing(value.dtype) != dtype:
+        if with_missing(value.dtype) != dtype or kind_of(value.dtype) == "u":
+            # Differences of unsigned integers are floats that the column's dtype cannot hold while it is undecided.
             raise Unsupported(Refusal.GROUP_DIFF_SMALL)
         # Every group's first row has no difference: the result is of floats, unless there are no rows.
         floats = Call("cast", (clean.expr,), physical(dtype))
