@@ -75,6 +75,7 @@ def test_the_rows_of_a_plan_that_only_a_child_has(store: None) -> None:
     column = kept["x"]
     expected = float(column.to_numpy().sum())
     child, go_on, told = _started(column)
+    kept.unpersist()
     del frame, kept, column
     _use_memory_again()
     go_on.set()

@@ -69,7 +69,9 @@ AGGREGATES = ["sum", "prod", "mean", "count", "min", "max", "first", "last", "va
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_rows_are_exchanged_where_partial_aggregates_hardly_make_them_fewer(name: str, sort: bool) -> None:
     said = tiled(lambda pd, df: getattr(df.groupby("key", sort=sort)["value"], name)(), distinct())
-    assert "those of the others are exchanged as they are" in said
+    # The product of some rows may leave the range of floats where that of all does not.
+    expected = "product needs all values at once" if name == "prod" else "those of the others are exchanged as they are"
+    assert expected in said
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "first", "std"])
@@ -156,7 +158,7 @@ def test_aggregates_beside_the_rows_of_a_skewed_key(name: str) -> None:
     assert "rows, of large partitions, were cut into" in tiled(program, skewed(13), tiles=24, tile_bytes=2_000)
 
 
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummin", "cummax", "cumcount", "ffill", "bfill"])
+@pytest.mark.parametrize("name", ["cumsum", "cummin", "cummax", "cumcount", "ffill", "bfill"])
 def test_running_functions_of_a_skewed_key(name: str) -> None:
     said = tiled(lambda pd, df: getattr(df.groupby("key")["value"], name)(), skewed(13), tiles=24, tile_bytes=2_000)
     assert "rows, of large partitions, were cut into" in said
@@ -175,7 +177,7 @@ def test_windows_of_both_kinds_over_a_skewed_key() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["rank", "shift"])
+@pytest.mark.parametrize("name", ["rank", "shift", "cumprod"])
 def test_windows_of_a_skewed_key_say_that_one_task_has_its_rows(name: str) -> None:
     said = tiled(lambda pd, df: getattr(df.groupby("key")["value"], name)(), skewed(14), tiles=24, tile_bytes=2_000)
     assert "a window needs all rows of its partition" in said
