@@ -74,15 +74,20 @@ def _total(call: AggregateCall) -> Phases | None:
     if least <= 0:
         return replace(found, final=total)
     partial, count = counted_values(arg)
-    enough = Call("ge", (count.final, Literal(least, INT)), BOOL)
-    final = Call("when", (enough, total, Literal(None, call.dtype)), call.dtype)
-    return Phases((*found.partial, *partial), (*found.combine, *count.combine), final)
+    return Phases((*found.partial, *partial), (*found.combine, *count.combine), if_enough(total, count, least))
 
 
 def counted_values(arg: Expr) -> tuple[tuple[NamedCall, ...], Phases]:
     """The partial results and phases of the number of values that are not missing."""
     found = counted(AggregateCall("count", (arg,), INT))
     return found.partial, found
+
+
+def if_enough(value: Expr, count: Phases, least: int) -> Expr:
+    """A value of combined results; null where fewer values were counted."""
+    dtype = dtype_of(value)
+    enough = Call("ge", (count.final, Literal(least, INT)), BOOL)
+    return Call("when", (enough, value, Literal(None, dtype)), dtype)
 
 
 def at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
@@ -147,8 +152,7 @@ def _mean_in_phases(call: AggregateCall) -> Phases | None:
     total = by_itself(AggregateCall("sum", (as_float(arg),), FLOAT))
     partial, count = counted_values(arg)
     mean = Call("truediv", (total.final, Call("cast", (count.final,), FLOAT)), FLOAT)
-    some = Call("gt", (count.final, Literal(0, INT)), BOOL)
-    final: Expr = Call("when", (some, mean, Literal(None, FLOAT)), FLOAT)
+    final = if_enough(mean, count, 1)
     if call.dtype != FLOAT:
         final = Call("cast", (final,), call.dtype)
     return Phases((*total.partial, *partial), (*total.combine, *count.combine), final)

@@ -16,12 +16,18 @@ import numpy as np
 import polars as pl
 
 from craton import _native
-from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of
-from craton.plan.functions.aggregates import as_float, at_least, averaged, counted_values, is_plain_number
+from craton.plan.expr import Call, Column, Expr, WindowCall, dtype_of
+from craton.plan.functions.aggregates import (
+    as_float,
+    at_least,
+    averaged,
+    counted_values,
+    if_enough,
+    is_plain_number,
+)
 from craton.plan.functions.rowwise import rowwise
-from craton.plan.functions.running import in_64_bits
+from craton.plan.functions.running import added_up, in_64_bits
 from craton.plan.functions.strategies import (
-    BOOL,
     FLOAT,
     INT,
     Phases,
@@ -87,14 +93,18 @@ def _numbers(lists: pl.Series) -> tuple[np.ndarray, np.ndarray]:
     found = lists.rechunk().to_arrow()
     if found.values.null_count:
         found = lists.list.drop_nulls().rechunk().to_arrow()
-    offsets = found.offsets.to_numpy()
-    return found.values.to_numpy(), offsets if offsets.flags.writeable else offsets.copy()
+    return found.values.to_numpy(), found.offsets.to_numpy()
 
 
 def _aggregated(lists: pl.Series, name: str, ddof: int = 1) -> pl.Series:
     out = np.empty(len(lists))
     _native.exact_aggregate(name, *_numbers(lists), out, ddof)  # type: ignore[arg-type]
     return pl.Series(lists.name, out)
+
+
+def _exact(arg: pl.Expr, name: str, ddof: int = 1) -> pl.Expr:
+    """An aggregate of a group's numbers, as 64-bit floats."""
+    return _lists(arg.cast(FLOAT), partial(_aggregated, name=name, ddof=ddof))
 
 
 def _terms(lists: pl.Series) -> pl.Series:
@@ -169,7 +179,7 @@ def _mean_of_terms(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def _means(columns: Sequence[pl.Series]) -> pl.Series:
     lists, counts = columns
     out = np.empty(len(lists))
-    _native.exact_means(*_numbers(lists), counts.cast(INT).fill_null(0).to_numpy().copy(), out)
+    _native.exact_means(*_numbers(lists), counts.cast(INT).fill_null(0).to_numpy(), out)
     return pl.Series(lists.name, out)
 
 
@@ -194,39 +204,25 @@ def _in_phases(call: AggregateCall, least: int, value: Callable[[Expr, Expr], Ex
     partial, count = counted_values(arg)
     final = value(Column(whole, TERMS), count.final)
     if least > 0:
-        enough = Call("ge", (count.final, Literal(least, INT)), BOOL)
-        final = Call("when", (enough, final, Literal(None, FLOAT)), FLOAT)
+        final = if_enough(final, count, least)
     if call.dtype != FLOAT:
         final = Call("cast", (final,), call.dtype)
     return Phases(((part, terms), *partial), ((whole, joined), *count.combine), final)
 
 
-@_aggregate(
-    "exact_sum",
+_total_of = partial(
+    _aggregate,
     signature=(Argument("value", FLOATS),),
     result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
     nans=NaNs.PROPAGATED,
-    phases=_sum_in_phases,
-    one_row=the_value,
-    tiling=by_phases,
 )
-def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    (arg,) = args
-    return at_least(_lists(arg.cast(FLOAT), partial(_aggregated, name="sum")).cast(spec.dtype), arg, spec)
 
 
-@_aggregate(
-    "exact_product",
-    signature=(Argument("value", FLOATS),),
-    result=cast_to(FLOATS, lambda dtypes: dtypes[0]),
-    nans=NaNs.PROPAGATED,
-    phases=None,
-    one_row=None,
-    tiling=all_rows,
-)
-def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
+@_total_of("exact_sum", phases=_sum_in_phases, one_row=the_value, tiling=by_phases)
+@_total_of("exact_product", phases=None, one_row=None, tiling=all_rows)
+def _total(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
-    return at_least(_lists(arg.cast(FLOAT), partial(_aggregated, name="product")).cast(spec.dtype), arg, spec)
+    return at_least(_exact(arg, spec.function.removeprefix("exact_")).cast(spec.dtype), arg, spec)
 
 
 @_aggregate(
@@ -241,10 +237,9 @@ def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def _mean(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     if spec.dtype.is_float():
-        value = _lists(arg.cast(FLOAT), partial(_aggregated, name="mean"))
-        return _of_numbers(value, arg, spec, 1)
-    steps = arg.cast(spec.dtype).to_physical().cast(FLOAT)
-    return _of_numbers(_lists(steps, partial(_aggregated, name="mean")).cast(INT, strict=False), arg, spec, 1)
+        return _of_numbers(_exact(arg, "mean"), arg, spec, 1)
+    steps = arg.cast(spec.dtype).to_physical()
+    return _of_numbers(_exact(steps, "mean").cast(INT, strict=False), arg, spec, 1)
 
 
 # ---- moments ----
@@ -264,7 +259,7 @@ def _mean(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     ddof = spec.option("ddof", 1)
-    variance = _lists(arg.cast(FLOAT), partial(_aggregated, name="var", ddof=ddof))
+    variance = _exact(arg, "var", ddof)
     value = variance if spec.function == "exact_var" else variance.sqrt()
     if spec.function == "exact_sem":
         value = value / arg.count().sqrt()
@@ -284,8 +279,7 @@ def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def _shape(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     name = spec.function.removeprefix("exact_")
-    value = _lists(arg.cast(FLOAT), partial(_aggregated, name=name))
-    return _of_numbers(value, arg, spec, 3 if name == "skew" else 4)
+    return _of_numbers(_exact(arg, name), arg, spec, 3 if name == "skew" else 4)
 
 
 # ---- running sums and products ----
@@ -308,5 +302,4 @@ def _shape(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 )
 def _running(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     """Added row by row, as the kernel does it: only what tiles before come to is never added as a whole."""
-    running = pl.Expr.cum_sum if spec.function == "exact_cum_sum" else pl.Expr.cum_prod
-    return in_64_bits(args[0], spec, running)
+    return added_up(args[0], spec) if spec.function == "exact_cum_sum" else in_64_bits(args[0], spec, pl.Expr.cum_prod)

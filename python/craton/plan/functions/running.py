@@ -97,9 +97,13 @@ def _cum_count(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 def in_64_bits(value: pl.Expr, spec: Spec, running: Callable[[pl.Expr], pl.Expr]) -> pl.Expr:
     """A running sum or product; of 32-bit floats in 64 bits, as the kernel does it or not, by its number of threads."""
     if spec.dtype == pl.Float32():
-        found = running(value.cast(pl.Float64)).cast(pl.Float32)
-    else:
-        found = running(value.cast(spec.dtype))
+        return running(value.cast(pl.Float64)).cast(pl.Float32)
+    return running(value.cast(spec.dtype))
+
+
+def added_up(value: pl.Expr, spec: Spec) -> pl.Expr:
+    """A running sum; with the option ``compensated``, as one that is compensated for rounding: NaN after an infinity."""
+    found = in_64_bits(value, spec, pl.Expr.cum_sum)
     if not spec.option("compensated", False) or not spec.dtype.is_float():
         return found
     infinite = found.is_finite().not_()
@@ -132,8 +136,7 @@ def _sum_tiling(call: WindowCall) -> Strategy:
     tiling=_sum_tiling,
 )
 def _cum_sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    """With the option ``compensated``, as a sum that is compensated for rounding: NaN after an infinity."""
-    return in_64_bits(args[0], spec, pl.Expr.cum_sum)
+    return added_up(args[0], spec)
 
 
 @_running(
