@@ -49,20 +49,50 @@ def _freq(program: Program, expected: Outcome, got: Outcome, found: Difference) 
 
 def _divided_by_zero(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """pandas makes floats of all columns beside the one whose integers are divided by zero."""
-    if found.kind != "dtype" or re.search(r" u?int\d+, not float64$", found.what) is None:
+    if found.kind != "dtype" or re.search(r" (u?int\d+|float32), not float64$", found.what.lower()) is None:
         return False
-    if re.search(r"floordiv|mod\b|//|%", found.where) is None:
+    if not any(re.search(r"floordiv|mod\b|//|%", step.code) for step in program.steps):
         return False
     table = expected.values.get(found.what.partition(":")[0])
-    floats = table.select_dtypes("float64") if isinstance(table, pandas.DataFrame) else pandas.DataFrame()
-    return not bool(np.isfinite(floats.to_numpy()).all())
+    floats = table.select_dtypes(["float64", "Float64"]) if isinstance(table, pandas.DataFrame) else pandas.DataFrame()
+    return not bool(np.isfinite(floats.to_numpy(dtype=float, na_value=np.nan)).all())
 
 
 def _label_of_range(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """A label taken out of a RangeIndex, which pandas has turned into an Index on the way."""
+    """A label or a name taken out of a RangeIndex, which is an Index on the other side."""
     code = program.steps[found.step].code if found.step >= 0 else ""
-    same = re.search(r"class: int (-?\d+), not int64 np.int64\(\1\)$", found.what) is not None
-    return same and re.search(r"\b(idxm(in|ax)\(|(first|last)_valid_index\(|index\b)", code) is not None
+    what = found.what.partition(": ")[2]
+    if what.startswith("class: "):
+        taken = re.search(r"\b(idxm(in|ax)\(|(first|last)_valid_index\(|index\b)", code) is not None
+        return (
+            taken
+            and re.search(
+                r"class: (int (-?\d+), not int64 np.int64\(\2\)|int64 np.int64\((-?\d+)\), not int \3)$", what
+            )
+            is not None
+        )
+    if what.startswith("name: "):
+        one, _, other = what.removeprefix("name: ").partition(", not ")
+        return one != other and re.sub(r"np\.int64\((-?\d+)\)", r"\1", one) == re.sub(
+            r"np\.int64\((-?\d+)\)", r"\1", other
+        )
+    return False
+
+
+def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """The text of an error that several rows or columns bring up, of which each side names one."""
+    if found.kind != "message":
+        return False
+    one, _, other = found.what.removeprefix("message: ").partition(", not ")
+    same = re.sub(r"'[^']*'", "''", one) == re.sub(r"'[^']*'", "''", other)
+    of_rows = same and one.startswith(("Failed to parse string", "could not convert", "Unable to parse", "time data"))
+    return of_rows or all("does not support operation" in text for text in (one, other))
+
+
+def _blocks_of_products(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """pandas makes small integers of the products of a block small again if those of all its columns fit."""
+    small = re.search(r"dtype: .*\bu?int(8|16|32), not u?int64$", found.what) is not None
+    return found.kind == "dtype" and small and re.search(r"\b(cumprod|cumsum)\b", found.where) is not None
 
 
 def _bytes_of_text(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
@@ -83,7 +113,9 @@ def _range_of_32_bits(program: Program, expected: Outcome, got: Outcome, found: 
 
 EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _late),
+    Explained("Errors that rows bring up", _one_of_several),
     Explained("Index or RangeIndex", _label_of_range),
+    Explained("The dtype of integers divided by zero", _blocks_of_products),
     Explained("Blocks", _bytes_of_text),
     Explained("The last digits of floating sums", _range_of_32_bits),
     Explained("freq of a DatetimeIndex", _freq),

@@ -228,6 +228,39 @@ v2 = b.groupby([1]).max().dt.tz, b.dt.tz, b.shift(fill_value=b.max()).dt.tz
 a = pd.DataFrame({"y": np.array([1e30, 1e30, 0.0], dtype="float32"), "w": [1, 2, 3]})
 v1 = a.assign(w=a.sort_values("w")["y"].cumprod())
 """,
+    "rows above a join of which no column is wanted": """
+a = pd.DataFrame({"t": [2, 1, 1]})
+b = pd.merge(a, a, how="right", sort=True)
+v1 = b.assign(w=2)["w"].cumsum().sum()
+v2 = b.loc[b.drop_duplicates().index].rename(str)
+v3 = len(b), len(b.sort_values("t").head(3)), b[b["t"] > 1].assign(n=1)["n"].shift().count()
+""",
+    "a product that leaves the range of floats on the way": """
+a = pd.DataFrame({"s": [1.0, 10.0, -1.0, -2.25, 0.0]}).take(np.random.default_rng(56).integers(0, 5, 1057)).reset_index(drop=True)
+v1 = a[["s"]].prod()
+v2 = a.sort_values("s")["s"].prod()
+v3 = a.assign(k=1).groupby("k")["s"].prod()
+v4 = a.assign(k=1).groupby("k")["s"].transform("prod").sum()
+""",
+    "aggregates of booleans that become objects": """
+a = pd.DataFrame({"k": [1.0, 1.0, 2.0, 4.0, 5.0]}).join(pd.DataFrame({"v": [True, False]}, index=[1.0, 3.0]), on="k")
+v1 = a.groupby("k").var(ddof=2)
+v2 = a.groupby("k")["v"].mean().dtype
+""",
+    "levels of different lengths": """
+a = pd.DataFrame({"x": np.array(["a", "b", "c"], dtype=object), "v": [4, 5, 6]})
+v1 = a.groupby("x").idxmin()
+v2 = pd.concat([v1, v1], axis=1).set_index("v", append=True).droplevel(level=0)
+""",
+    "stored categories of which no row is left": """
+a = pd.DataFrame({"v": [1], "w": pd.Categorical(["b"], categories=["z", "b"])})
+v1 = (a.to_parquet(f"{folder}/a.parquet"), pd.read_parquet(f"{folder}/a.parquet", filters=[("v", ">", 1)]))[1]
+""",
+    "an argument that is missing": """
+a = pd.DataFrame({"w": [-1]})
+v1 = pd.concat([a]).nlargest()
+v2 = a.sort_values()
+""",
 }
 
 OPEN: dict[str, str] = {}

@@ -314,6 +314,20 @@ def beside(
     observe: Callable[[Step, bool], None] | None = None,
 ) -> tuple[list[Difference], Outcome]:
     """As :func:`against`, and the outcome under Craton."""
+    found, got = _beside(program, expected, mode, fresh, observe)
+    if found and not craton.options.reproducible and all(hangs_on_digits(program, expected, got, one) for one in found):
+        with craton.option_context(reproducible=True):
+            found = found if _beside(program, expected, mode, True)[0] else []
+    return found, got
+
+
+def _beside(
+    program: Program,
+    expected: Outcome,
+    mode: Mode,
+    fresh: bool,
+    observe: Callable[[Step, bool], None] | None = None,
+) -> tuple[list[Difference], Outcome]:
     with quiet(), scratch() as folder, mode():
         if fresh:
             craton.clear_memory()
@@ -322,6 +336,25 @@ def beside(
         looked_at(program, got, names)
         found = compare(program, expected, got)
         return [one for one in found if explanation(program, expected, got, one) is None], got
+
+
+def hangs_on_digits(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Whether a difference may come of the last digits of sums, by which rows are told apart, sorted or counted.
+
+    Something that the step reads then differs in its last digits. That this is the reason is tried: there is no difference where
+    sums are exact.
+    """
+    if found.kind not in ("values", "value", "index", "shape", "length") or found.step < 0:
+        return False
+    read: set[str] = set(program.steps[found.step].uses)
+    for step in reversed(program.steps[: found.step]):
+        if step.target in read:
+            read |= set(step.uses)
+    for name in read & expected.values.keys() & got.values.keys():
+        with quiet():
+            if difference(expected.values[name], got.values[name], Closeness(exact=True)) is not None:
+                return True
+    return False
 
 
 def tidy() -> None:

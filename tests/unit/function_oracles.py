@@ -215,7 +215,7 @@ def joined_terms(xs: Values, options: Options) -> list[float]:
 
 AGGREGATES: dict[str, Callable[..., Any]] = {
     "exact_sum": total,
-    "exact_product": product,
+    "exact_float_product": product,
     "exact_mean": mean,
     "exact_var": variance,
     "exact_std": deviation,
@@ -226,6 +226,7 @@ AGGREGATES: dict[str, Callable[..., Any]] = {
     "joined_terms": joined_terms,
     "sum": total,
     "product": product,
+    "float_product": product,
     "mean": mean,
     "var": variance,
     "std": deviation,

@@ -171,6 +171,11 @@ def _index(views: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
         if [value.dtype for value in spec.values] != dtypes:
             raise Unsupported(Refusal.CONCAT_INDEX_DTYPES)
     first = specs[0].names
+    if specs[0].kind == "multi" and any(name != name for name in first):
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # pandas loses names that are NaN, or not
+    ranges = specs[0].kind in ("default", "range")
+    if ranges and any(spec.names != first for spec in specs) and any(spec.kind != "default" for spec in specs[1:]):
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # a RangeIndex keeps its name before an Index of integers
     names = tuple(first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count))
     kind = "multi" if specs[0].kind == "multi" else "range" if all(s.kind == "range" for s in specs) else "labels"
     return IndexSpec(kind, specs[0].values, names), dtypes  # type: ignore[arg-type]

@@ -82,6 +82,9 @@ class FrameCounting:
         if isinstance(held.labels, pd.MultiIndex) or odd or not len(labels):
             raise Unsupported(Refusal.COUNTED_COLUMNS)
         held = resolved(held)
+        for label in labels:
+            if label is not None and label in held.index.names:
+                raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(label))
         positions = [held.position(label) if label in held.labels else _unknown() for label in labels]
         values = [_plain(held.values[i]) for i in positions]
         if named.get("normalize") and not named.get("sort", True):

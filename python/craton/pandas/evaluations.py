@@ -26,7 +26,7 @@ from craton.plan.size import estimated_rows, value_bytes
 from craton.plan.visit import topological
 
 #: Aggregates that add floating numbers up, and those that do so whatever they are of.
-_SUMS, _MOMENTS = {"sum", "product"}, {"mean", "var", "std", "sem", "skew", "kurtosis"}
+_SUMS, _MOMENTS = {"sum", "float_product"}, {"mean", "var", "std", "sem", "skew", "kurtosis"}
 
 #: For each group-by that is kept, by its digest: what tells when the operator that it is kept for is gone.
 _kept: dict[bytes, weakref.finalize[..., Operator]] = {}

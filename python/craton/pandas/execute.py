@@ -345,6 +345,8 @@ def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], Index
 def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     names = tuple(index.names)
     if isinstance(index, pd.MultiIndex):
+        if len({len(codes) for codes in index.codes}) > 1:
+            raise Unsupported(Refusal.LABELS_UNEVEN)
         levels = [index._get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
         return levels, IndexSpec("multi", (None,) * len(levels), names, levels=tuple(index.levels))  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):

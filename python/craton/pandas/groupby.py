@@ -425,7 +425,7 @@ def _ngroups(self: Any) -> int:
 
 
 def _get_group(self: Any, name: Any) -> Any:
-    return self._rows(windows.one_group(self._current(), name, isinstance(self.keys, list)))
+    return self._rows(windows.one_group(self._current(), name, self.keys, self.level))
 
 
 def _getattr(self: Any, name: str) -> Any:

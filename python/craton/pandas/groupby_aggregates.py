@@ -15,7 +15,7 @@ from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import DtypeObj, family, physical
+from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.execute import count_rows
 from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
@@ -78,8 +78,10 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     ]
     values = [_result(base, name, out) for name, out in zip(value_names, outcomes, strict=True)]
     if state.options.as_index:
-        return View(base, tuple(values), labels, key_index(state, keys, base))
-    return View(base, (*_leading(state, keys, labels[in_front:], in_front), *values), labels)
+        names = template.index.names  # pandas loses names that are NaN where it puts results beside each other
+        return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
+    by_name = all(name != "size" or position >= 0 for position, name, _ in pairs)
+    return View(base, (*_leading(state, keys, labels[in_front:], in_front, by_name), *values), labels)
 
 
 def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
@@ -153,15 +155,19 @@ def _left_out(state: Grouped, number: int) -> Operator | None:
     return build.project(build.filter(base, condition), (("label", base.column(f"key{number}")),))
 
 
-def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int) -> list[Value]:
-    """The keys that ``as_index=False`` puts in front: those whose names are not among the columns."""
+def _leading(state: Grouped, keys: Sequence[Value], labels: pd.Index, count: int, by_name: bool) -> list[Value]:
+    """The keys that ``as_index=False`` puts in front: those whose names are not among the columns.
+
+    ``by_name``: pandas looks up the level of a key by the key's number, and takes the key that has the number for its name,
+    if one has; ``size`` does not.
+    """
     found = []
-    for i, (key, value) in enumerate(zip(state.keys, keys, strict=True)):
-        name: Hashable = key.name
+    names: list[Hashable] = [key.name for key in state.keys]
+    for i, name in enumerate(names):
         if name is None:
             name = "index" if len(keys) == 1 else f"level_{i}"
         if name not in labels:
-            found.append(value)
+            found.append(keys[names.index(i) if by_name and len(keys) > 1 and i in names else i])
     if len(found) != count:
         raise Unsupported(Refusal.GROUP_KEY_RESULT)
     return found
@@ -178,18 +184,47 @@ def _result(base: Operator, name: str, out: Outcome) -> Value:
 
 
 def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Operator, list[Outcome]]:
-    """Run an aggregate whose dtypes depend on which numbers come out: sums of small integers stay small if they fit."""
+    """Run an aggregate whose dtypes depend on which numbers come out.
+
+    Sums of small integers stay small if they fit; a skewness or kurtosis of integers becomes an integer if all of them nearly are.
+    """
     (frame,) = execute([base])
     settled = []
     for name, out in zip(names, outcomes, strict=True):
         column = frame.get_column(name)
-        if out.narrow is not None and not (column.null_count() and out.undecided):
+        if out.narrow is not None and column.dtype.is_float():
+            if _nearly_zeros(column, kind_of(out.narrow) == "i"):
+                frame = frame.with_columns(
+                    pl.repeat(0, frame.height, eager=True).cast(physical(out.narrow)).alias(name)
+                )
+                out = replace(out, dtype=out.narrow, nulls=False, nans=False)
+        elif out.narrow is not None and not (column.null_count() and out.undecided):
             small = column.cast(physical(out.narrow), strict=False)
             if small.null_count() == column.null_count():
                 frame = frame.with_columns(small)
                 out = replace(out, dtype=out.narrow)
         settled.append(out)
     return Scan(MemorySource.of(frame), tuple(frame.columns)), settled
+
+
+def _nearly_zeros(column: pl.Series, signed: bool) -> bool:
+    """Whether pandas makes zeros of all of some floats, as each nearly is one.
+
+    It cuts off their fractions, and looks whether much is lost. In its own sums other whole numbers may be a bit less, and
+    a zero below zero.
+
+    Raises
+    ------
+    Unsupported
+        If the last digits of pandas' sums decide.
+    """
+    numbers = column.fill_null(np.nan).to_numpy()
+    near = np.abs(numbers - np.round(numbers)) <= 2e-8
+    if not near.all():
+        return False
+    if not signed or not (np.abs(numbers) <= 5e-9).all():
+        raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
+    return True
 
 
 def aggregate(

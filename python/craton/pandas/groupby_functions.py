@@ -24,6 +24,7 @@ from craton.pandas.dtypes import (
 )
 from craton.pandas.view import Value
 from craton.plan.expr import Call, Expr, Literal, Options, options
+from craton.plan.functions.aggregates import product_of
 from craton.plan.operators import Operator
 from craton.refusals import Refusal
 
@@ -32,7 +33,7 @@ from craton.refusals import Refusal
 class Outcome:
     """An aggregate of a column, and what is known of missing values in its result.
 
-    ``narrow`` is a dtype of fewer bits that the result has if all its values fit in.
+    ``narrow`` is a dtype that the result has if all its values fit in: of fewer bits, or, of floats, one of integers.
     """
 
     function: str
@@ -107,7 +108,8 @@ def outcome(
     out = BUILDERS[name](value.clean, dtype, given)
     if value.physical == pl.Float32() and name in DOWNCAST:
         raise Unsupported(Refusal.OPERATION, f"{name} of 32-bit floats, whose dtype depends on rounding")
-    if value.definite or name in UNAFFECTED or out.dtype == FLOAT64:
+    of_floats = out.dtype == FLOAT64 and out.narrow is None and kind_of(value.dtype) != "b"
+    if value.definite or name in UNAFFECTED or of_floats:
         return out
     if name in FOLLOWING and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
         return replace(out, source=value.source)
@@ -131,7 +133,7 @@ def _sum(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcom
 
 
 def _prod(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
-    return _total("product", value, dtype, parameters)
+    return _total(product_of(value.physical), value, dtype, parameters)
 
 
 def _total(function: str, value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
@@ -216,7 +218,8 @@ def _moment(function: str) -> Builder:
         _refuse(value, NUMBERS, rest)
         if not isinstance(ddof, (int, np.integer)) or isinstance(ddof, bool) or ddof < 0:
             raise Unsupported(Refusal.PARAMETER, "ddof")
-        return Outcome(function, (_number(value),), dtype, options(ddof=int(ddof)), nulls=True, nans=True)
+        chosen = options(ddof=int(ddof), of_groups=True) if function == "sem" else options(ddof=int(ddof))
+        return Outcome(function, (_number(value),), dtype, chosen, nulls=True, nans=True)
 
     return build
 
@@ -266,7 +269,8 @@ def _label_of(name: str, value: Value, label: Value | None, dtype: DtypeObj, par
 def _shape(function: str) -> Builder:
     def build(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> Outcome:
         _refuse(value, NUMBERS, parameters)
-        return Outcome(function, (_number(value),), dtype, nulls=True, nans=True)
+        narrow = value.dtype if kind_of(value.dtype) in "biu" else None
+        return Outcome(function, (_number(value),), dtype, nulls=True, nans=True, narrow=narrow)
 
     return build
 

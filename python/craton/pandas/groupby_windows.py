@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from pandas.api.extensions import no_default
+from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
@@ -352,15 +353,24 @@ def count_groups(state: Grouped) -> int:
     return count_rows(View(build.aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
 
 
-def one_group(state: Grouped, name: Any, listed: bool) -> Expr:
-    """The rows of the group with a name, which there must be."""
+def one_group(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
+    """The rows of the group with a name, which there must be; ``by`` and ``level`` as they were given to ``groupby``.
+
+    pandas takes a key that is a column of one row for a list of one key.
+    """
     names = name if isinstance(name, tuple) else (name,)
+    listed = any(isinstance(one, (list, tuple)) and len(one) == 1 for one in (by, level))
+    column = is_list_like(by) and not isinstance(by, (list, tuple))
     if len(names) != len(state.keys) or (len(names) == 1 and listed != isinstance(name, tuple)):
         raise Unsupported(Refusal.GROUP_NAME_LENGTH)
     found = [_equals(key.value, one) for key, one in zip(state.keys, names, strict=True)]
     predicate = conjunction(found)
-    call = AggregateCall("any", (predicate,), pl.Boolean())
-    if not execute([build.aggregate(state.held.base, (), (("found", call),))], ordered=False)[0].item():
+    calls = (
+        ("found", AggregateCall("any", (predicate,), pl.Boolean())),
+        ("rows", AggregateCall("len", (), pl.Int64())),
+    )
+    (counted,) = execute([build.aggregate(state.held.base, (), calls)], ordered=False)
+    if not counted.item(0, "found") or (column and counted.item(0, "rows") == 1):
         raise Unsupported(Refusal.GROUP_NAME_UNKNOWN)
     return predicate
 

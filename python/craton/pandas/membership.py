@@ -17,7 +17,7 @@ from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, stamp_dtype
 from craton.pandas.view import Value, View
 from craton.plan import build
-from craton.plan.expr import Call, Column, Expr, Literal, Member, Values
+from craton.plan.expr import Call, Column, Expr, Literal, Member, Values, conjunction
 from craton.plan.operators import Operator, Scan
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
@@ -60,9 +60,26 @@ def _common(left: Value, right: Value) -> tuple[Value, Value]:
         common = np.result_type(first, second)
         if {first.kind, second.kind} == {"i", "u"} and common.kind == "f":
             raise Unsupported(Refusal.MEMBERSHIP_OF_UNSIGNED)
+        if first.kind in "iu" and first.itemsize == 8 and second.kind == "f":
+            return left, _whole(right, left.physical)
+        if second.kind in "iu" and second.itemsize == 8 and first.kind == "f":
+            return _whole(left, right.physical), right
         target = physical(common)
         return _cast(left, target), _cast(right, target)
     raise Unsupported(Refusal.MEMBERSHIP, f"{one} among {other}")
+
+
+def _whole(value: Value, target: pl.DataType) -> Value:
+    """Floats as 64-bit integers, of which floats cannot hold all; null where one is no such integer, and so equal to none."""
+    wide = _cast(value, pl.Float64()).expr
+    low, high = (-(2.0**63), 2.0**63) if target == pl.Int64() else (0.0, 2.0**64)
+    bounds: list[Expr] = [
+        Call("ge", (wide, Literal(low, pl.Float64())), pl.Boolean()),
+        Call("lt", (wide, Literal(high, pl.Float64())), pl.Boolean()),
+        Call("eq", (wide, Call("floordiv", (wide, Literal(1.0, pl.Float64())), pl.Float64())), pl.Boolean()),
+    ]
+    kept = Call("when", (conjunction(bounds), wide, Literal(None, pl.Float64())), pl.Float64())
+    return Value(Call("cast", (kept,), target), value.dtype, True)
 
 
 def _is_nullable_number(dtype: DtypeObj) -> bool:
@@ -162,6 +179,9 @@ def _searched(value: Value, values: Any) -> pl.Series | None:
     one, _ = _common(value, wanted)
     if one.physical != value.physical:
         raise Unsupported(Refusal.MEMBERSHIP, f"{value.dtype} among {array.dtype}")
+    if one.physical.is_integer() and wanted.physical.is_float():
+        bounds = np.iinfo(number(value.dtype))
+        array = array[(array == np.floor(array)) & (array >= float(bounds.min)) & (array < float(bounds.max))]
     series = from_array("v", array)[0]
     if is_missing_nan:
         series = series.fill_nan(None)

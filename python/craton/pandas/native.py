@@ -240,6 +240,8 @@ def native(
     def decorate(function: Implementation) -> Any:
         method = name or function.__name__  # type: ignore[union-attr]
         own = getattr(base, method) if theirs is None else theirs
+        if function is not None and hasattr(own, "__qualname__"):
+            function.__qualname__ = own.__qualname__  # Python names it where arguments are missing
         return wrapped(label or f"{base.__name__}.{method}", own, function, method=method, **parameters)
 
     return decorate

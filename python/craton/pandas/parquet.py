@@ -112,6 +112,9 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     if filters is not None:
         if template.ranges is not None and view.index != IndexSpec():
             raise Unsupported(Refusal.FILTER_LABELS)
+        stored_dtypes = [dtype for name, dtype in template.dtypes.items() if name not in stored.partitions]
+        if any(isinstance(dtype, pd.CategoricalDtype) for dtype in stored_dtypes):
+            raise Unsupported(Refusal.FILTER_CATEGORIES)
         view = _filtered(view, base, filters, stored.partitions)
     attrs: dict[str, Any] = {}
     if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:

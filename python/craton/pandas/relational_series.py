@@ -20,6 +20,14 @@ from craton.pandas.view import as_frame
 from craton.refusals import Refusal
 
 
+def _extreme(series: Any, n: Any, keep: Any, largest: bool) -> Any:
+    """``nlargest`` or ``nsmallest`` of a Series."""
+    held = view(series)
+    if series.name != series.name:
+        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)  # pandas loses the name, or not, as there are rows
+    return lazy(type(series), extreme_rows(held, held.values, n, keep, largest), series)
+
+
 class SeriesRelational:
     """Methods of Series."""
 
@@ -61,13 +69,11 @@ class SeriesRelational:
 
     @native(pd.Series)
     def nlargest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
-        held = view(self)
-        return lazy(type(self), extreme_rows(held, held.values, n, keep, largest=True), self)
+        return _extreme(self, n, keep, largest=True)
 
     @native(pd.Series)
     def nsmallest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
-        held = view(self)
-        return lazy(type(self), extreme_rows(held, held.values, n, keep, largest=False), self)
+        return _extreme(self, n, keep, largest=False)
 
     @native(pd.Series)
     def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -80,10 +80,14 @@ def index_to_columns(
 
 
 def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
-    """The index without some of its levels."""
-    left = [i for i in range(len(spec.values)) if i not in removed]
-    if not left:
+    """The index without some of its levels.
+
+    pandas looks up the numbers of the levels once more, and takes a level that has the number for its name, if one has.
+    """
+    if len(removed) == len(spec.values):
         return IndexSpec()
+    dropped = [spec.names.index(i) if i in spec.names else i for i in removed]
+    left = [i for i in range(len(spec.values)) if i not in dropped]
     return spec.picked(left) if spec.kind == "multi" else spec
 
 

@@ -213,7 +213,7 @@ def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
         predicate = at_positions(positions_of(held, rows))
     if isinstance(obj, pd.Series):
         return set_where(obj, held, [0], predicate, value)
-    chosen = stand_ins.positions(held.labels).iloc[:, columns]
+    chosen = stand_ins.ask(stand_ins.positions(held.labels).iloc.__getitem__, (slice(None), columns))
     positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
     return set_where(obj, held, positions, predicate, value)
 

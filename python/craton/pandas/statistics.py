@@ -26,6 +26,7 @@ from craton.pandas.sharing import answer
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, options
+from craton.plan.functions.aggregates import product_of
 from craton.plan.operators import AggregateCall, Operator
 from craton.refusals import Refusal
 
@@ -155,7 +156,7 @@ def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     dtype = value.physical if kind == "f" else pl.UInt64() if kind == "u" else pl.Int64()
     if family(value.dtype) == "arrow" and kind != "f" and name == "prod":
         raise Unsupported(Refusal.ARROW_PRODUCT)
-    call = aggregate("sum" if name == "sum" else "product", value.expr, dtype)
+    call = aggregate("sum" if name == "sum" else product_of(dtype), value.expr, dtype)
     return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
 
 

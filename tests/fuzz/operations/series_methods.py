@@ -220,9 +220,15 @@ for _name in [
     "is_unique",
     "is_monotonic_increasing",
     "is_monotonic_decreasing",
-    "values",
 ]:
     attribute(f"Series.{_name}", "series", 0.3)
+
+
+@operation("Series.values", "series", 0.3)
+def _(g: Builder, v: str) -> str:
+    return f"{v}.values.copy()"  # pandas' array is one view of the column, and sees what is written into it later
+
+
 for _name in [
     "add",
     "sub",

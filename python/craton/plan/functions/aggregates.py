@@ -15,6 +15,7 @@ from craton.plan.functions.strategies import (
     NamedCall,
     Phases,
     Spec,
+    all_rows,
     as_stated,
     by_itself,
     by_phases,
@@ -60,8 +61,6 @@ def _total(call: AggregateCall) -> Phases | None:
     """A sum or a product, null where fewer than ``min_count`` values are not missing."""
     least = call.option("min_count", 0)
     (arg,) = call.args
-    if call.function == "product" and call.dtype.is_float():
-        return None  # that of a tile alone may leave the range of floats where that of all rows does not
     # Partial sums of 32-bit floats are not rounded: see `_sum`.
     in_64_bits = call.function == "sum" and call.dtype == pl.Float32()
     plain = (
@@ -97,18 +96,18 @@ def at_least(total: pl.Expr, arg: pl.Expr, spec: Spec) -> pl.Expr:
 
 
 _total_of = partial(
-    _aggregate,
+    register,
+    kind=Kind.AGGREGATE,
     result=cast_to(NUMBERS, widest),
     nulls=Nulls.SKIPPED,
     nans=NaNs.PROPAGATED,
-    phases=_total,
     one_row=the_value,
-    holds_values=False,
     cost=Cost.VALUES,
 )
+_in_any_order = partial(_total_of, order=Order.ANY, phases=_total, tiling=by_phases, holds_values=False)
 
 
-@_total_of("sum", signature=(Argument("value", NUMBERS | BOOLEANS | DURATIONS),))
+@_in_any_order("sum", signature=(Argument("value", NUMBERS | BOOLEANS | DURATIONS),))
 def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     # 64-bit accumulation, of 32-bit floats too: the kernel's threads add in any order, and in 32 bits that shows in the
@@ -118,10 +117,31 @@ def _sum(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     return at_least(arg.cast(spec.dtype).sum(), arg, spec)
 
 
-@_total_of("product", signature=(Argument("value", NUMBERS | BOOLEANS),))
 def _product(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     return at_least(arg.cast(spec.dtype).product(), arg, spec)
+
+
+def product_of(dtype: pl.DataType) -> str:
+    """The function that multiplies the values of a column."""
+    return "float_product" if dtype.is_float() else "product"
+
+
+_in_any_order(
+    "product",
+    signature=(Argument("value", INTEGERS | BOOLEANS),),
+    result=cast_to(INTEGERS, widest),
+    nans=NaNs.NOT_ACCEPTED,
+)(_product)
+# A product on the way may leave the range of floats where that of all rows does not: as pandas, one row after the other.
+_total_of(
+    "float_product",
+    signature=(Argument("value", FLOATS),),
+    order=Order.ROWS,
+    phases=None,
+    tiling=all_rows,
+    holds_values=True,
+)(_product)
 
 
 # ---- means ----

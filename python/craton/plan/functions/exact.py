@@ -25,6 +25,7 @@ from craton.plan.functions.aggregates import (
     if_enough,
     is_plain_number,
 )
+from craton.plan.functions.moments import standard_error
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.running import added_up, in_64_bits
 from craton.plan.functions.strategies import (
@@ -219,10 +220,10 @@ _total_of = partial(
 
 
 @_total_of("exact_sum", phases=_sum_in_phases, one_row=the_value, tiling=by_phases)
-@_total_of("exact_product", phases=None, one_row=None, tiling=all_rows)
+@_total_of("exact_float_product", phases=None, one_row=None, tiling=all_rows)
 def _total(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
-    return at_least(_exact(arg, spec.function.removeprefix("exact_")).cast(spec.dtype), arg, spec)
+    return at_least(_exact(arg, "sum" if spec.function == "exact_sum" else "product").cast(spec.dtype), arg, spec)
 
 
 @_aggregate(
@@ -262,7 +263,7 @@ def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     variance = _exact(arg, "var", ddof)
     value = variance if spec.function == "exact_var" else variance.sqrt()
     if spec.function == "exact_sem":
-        value = value / arg.count().sqrt()
+        value = standard_error(variance, arg.count(), spec)
     return _of_numbers(value, arg, spec, ddof + 1)
 
 

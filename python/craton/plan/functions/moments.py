@@ -68,11 +68,12 @@ def _in_phases(call: AggregateCall) -> Phases:
     ddof = call.option("ddof", 1)
     free = Call("sub", (Column(count, INT), Literal(ddof, INT)), INT)
     final: Expr = Call("truediv", (Column(total, FLOAT), Call("cast", (free,), FLOAT)), FLOAT)
-    if call.function in ("std", "sem"):
-        final = Call("pow", (final, Literal(0.5, FLOAT)), FLOAT)
-    if call.function == "sem":
-        root = Call("pow", (Call("cast", (Column(count, INT),), FLOAT), Literal(0.5, FLOAT)), FLOAT)
-        final = Call("truediv", (final, root), FLOAT)
+    if call.function == "sem" and call.option("of_groups", False):
+        final = _root(Call("truediv", (final, Call("cast", (Column(count, INT),), FLOAT)), FLOAT))
+    elif call.function != "var":
+        final = _root(final)
+        if call.function == "sem":
+            final = Call("truediv", (final, _root(Call("cast", (Column(count, INT),), FLOAT))), FLOAT)
     enough = Call("gt", (free, Literal(0, INT)), BOOL)
     final = Call("when", (enough, final, Literal(None, FLOAT)), FLOAT)
     if call.dtype != FLOAT:
@@ -85,6 +86,10 @@ def _in_phases(call: AggregateCall) -> Phases:
         (most, AggregateCall("max", (value,), FLOAT)),
     )
     return Phases(partial, combine, final, before)
+
+
+def _root(value: Expr) -> Expr:
+    return Call("pow", (value, Literal(0.5, FLOAT)), FLOAT)
 
 
 def _within(mean: Expr, var: Expr, least: Expr, most: Expr) -> tuple[Expr, Expr]:
@@ -117,7 +122,12 @@ def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         return as_stated(arg.var(ddof=ddof), spec)
     if spec.function == "std":
         return as_stated(arg.std(ddof=ddof), spec)
-    return (arg.std(ddof=ddof) / arg.count().sqrt()).cast(spec.dtype)
+    return standard_error(arg.var(ddof=ddof), arg.count(), spec).cast(spec.dtype)
+
+
+def standard_error(variance: pl.Expr, count: pl.Expr, spec: Spec) -> pl.Expr:
+    """The standard error of the mean: as pandas rounds it for groups, or else for a whole column."""
+    return (variance / count).sqrt() if spec.option("of_groups", False) else variance.sqrt() / count.sqrt()
 
 
 @_aggregate(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from craton.plan.operators import Operator, Project, schema
+from craton.plan.expr import roots
+from craton.plan.operators import Operator, Project, Scan, schema
 from craton.plan.visit import rewritten, spread
 
 
@@ -39,5 +40,20 @@ def prune_columns(root: Operator, known: Callable[[Operator, set[str]], Operator
 
 
 def needed_columns(root: Operator) -> dict[Operator, set[str]]:
-    """For each operator of a plan, the columns that something above it reads."""
-    return spread(root, set(schema(root)), lambda op, needed: op.required(needed), lambda one, other: one | other)
+    """For each operator of a plan, the columns that something above it reads; one that stands for its rows if none is read."""
+    needed = spread(
+        root, set(schema(root)), lambda op, read: op.required(read or _carrier(op)), lambda one, other: one | other
+    )
+    return {op: read or _carrier(op) for op, read in needed.items()}
+
+
+def _carrier(op: Operator) -> set[str]:
+    """The column that stands for an operator's rows where none is needed: one that is read anyway, if there is one."""
+    names = schema(op)
+    read = (
+        roots(op.predicate) if isinstance(op, Scan) and op.predicate is not None else set().union(*op.required(set()))
+    )
+    found = next((name for name in names if name in read), None)
+    if found is None and len(op.inputs) == 1:
+        found = next((name for name in _carrier(op.inputs[0]) if name in names), None)
+    return {found} if found is not None else set(tuple(names)[:1])

@@ -1,0 +1,93 @@
+"""Names that pandas takes for something else: integers for the numbers of levels, NaN for another NaN, and a RangeIndex's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from support import check
+
+NAN = float("nan")
+KEYS: list[list[Any]] = [["g", 0], [1, 0], [1, "g", 0], [0, 1], [0, "g"], [1, "g"], ["g"], [0], [1], ["g", "y", 1]]
+OF_NUMBERED: dict[str, Callable[[Any, list[Any]], Any]] = {
+    **{
+        name: lambda df, keys, name=name: getattr(df.groupby(keys, as_index=False), name)()
+        for name in ("min", "count", "size", "idxmin", "sum")
+    },
+    "named": lambda df, keys: df.groupby(keys, as_index=False).agg(a=("s", "max"), b=("s", "size")),
+    "a share": lambda df, keys: df.groupby(keys, as_index=False)["s"].quantile(0.3),
+    "a level back": lambda df, keys: df.groupby(keys)[["s"]].first().reset_index(0),
+    "a level dropped": lambda df, keys: df.groupby(keys)[["s"]].first().reset_index(0, drop=True),
+    "a level grouped": lambda df, keys: df.groupby(keys)[["s"]].first().groupby(level=0).sum(),
+    "a level sorted": lambda df, keys: df.groupby(keys)[["s"]].first().sort_index(level=0),
+    "all back, then added up": lambda df, keys: df.groupby(keys)["s"].sum().reset_index()[keys[0]].sum(),
+}
+
+
+@pytest.mark.parametrize("ending", OF_NUMBERED)
+@pytest.mark.parametrize("keys", KEYS, ids=str)
+def test_names_that_are_numbers(keys: list[Any], ending: str) -> None:
+    rng = np.random.default_rng(1)
+    data = pandas.DataFrame({"s": rng.integers(0, 9, 20), "y": np.arange(20) % 7, "g": rng.integers(0, 3, 20)})
+    data[0], data[1] = rng.integers(-5, 5, 20).astype("int8"), data["y"] + 1
+    check(lambda pd, df: OF_NUMBERED[ending](df, keys), data, native=None)
+
+
+OF_NAN: dict[str, Callable[[Any, Any], Any]] = {
+    "largest": lambda pd, df: df[NAN].nlargest(1),
+    "all the largest": lambda pd, df: df[NAN].nlargest(9),
+    "smallest of groups": lambda pd, df: df.groupby("a")[NAN].sum().nsmallest(1),
+    "added": lambda pd, df: df[NAN] + df[NAN],
+    "beside each other": lambda pd, df: pd.concat([df[NAN], df[NAN]], axis=1),
+    "one below the other": lambda pd, df: pd.concat([df.set_index(NAN), df.set_index(NAN)]),
+    "levels one below the other": lambda pd, df: pd.concat([df.set_index(["a", NAN]), df.set_index(["a", NAN])]),
+    "several aggregates": lambda pd, df: df.groupby(["a", NAN]).agg(["min", "max"]),
+    "named aggregates": lambda pd, df: df.groupby(["a", NAN]).agg(q=("v", "min"), r=("v", "max")),
+    "one aggregate": lambda pd, df: df.groupby(["a", NAN]).agg({"v": "min"}),
+    "merged": lambda pd, df: df.merge(df, on=[NAN]).groupby(NAN)["v_x"].sum(),
+    "counted": lambda pd, df: df[NAN].value_counts().reset_index(),
+}
+
+
+@pytest.mark.parametrize("ending", OF_NAN)
+def test_names_that_are_nan(ending: str) -> None:
+    data = pandas.DataFrame({"a": [1, 2, 2], NAN: [1, 1, 2], "v": [1.0, 2.0, 3.0]})
+    check(lambda pd, df: OF_NAN[ending](pd, df), data, native=None)
+
+
+@pytest.mark.parametrize("kept", ["a > 9", "a > 4", "a > 2", "a != 3"])
+def test_a_range_keeps_its_name(kept: str) -> None:
+    named = pandas.DataFrame({"a": [1, 2, 3, 4, 5]}, index=pandas.RangeIndex(0, 15, 3, name="i"))
+
+    def program(pd: Any, df: Any, other: Any) -> Any:
+        part = other.query(kept)
+        lists = [[df.tail(3), part, df], [df, part], [part, df], [df, df], [part, df, part], [df, other]]
+        return [pd.concat(one).index.names for one in lists], pd.concat([df, part]).reset_index()
+
+    check(program, named, named.reset_index(drop=True), native=None)
+
+
+def test_a_name_of_a_label_and_a_column() -> None:
+    data = pandas.DataFrame({"k": [1, 1, 2]}, index=pandas.Index([1, 2, 3], name="k"))
+    for given in ((), ("k",), (["k"],)):
+        check(lambda pd, df, given=given: df.value_counts(*given), data, native=None)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_group_by_a_column_of_one_row(rows: int) -> None:
+    data = pandas.DataFrame({"s": [4, 4, 5][:rows], "x": [1.0, 2.0, 3.0][:rows]})
+    programs: list[Callable[[Any], Any]] = [
+        lambda df: df.groupby(df["s"]).get_group(4),
+        lambda df: df.groupby(df["s"]).get_group((4,)),
+        lambda df: df.groupby("s").get_group(4),
+        lambda df: df.groupby(["s"]).get_group((4,)),
+        lambda df: df.groupby(["s"]).get_group(4),
+        lambda df: df.set_index("s").groupby(level=0).get_group(4),
+        lambda df: df.set_index("s").groupby(level=[0]).get_group(4),
+        lambda df: df.set_index("s").groupby(level=["s"]).get_group((4,)).sum(),
+    ]
+    for program in programs:
+        check(lambda pd, df, program=program: program(df), data, native=None)
