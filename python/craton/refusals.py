@@ -101,6 +101,7 @@ class Refusal(enum.Enum):
     LARGE_INTEGER = "an integer of over 64 bits"
     TEXT_BESIDE_ARROW_TIMES = "a string beside Arrow's points in time"
     TEXT_BESIDE_DATES = "a text among dates"
+    VALUES_OF_ANOTHER_DTYPE = "an array whose values are not of its dtype"
     NAN_NOT_MISSING = "NaN that is not missing in a nullable dtype"
     FILL_VALUE_NOT_SCALAR = "a fill_value that is no scalar"
     OPERATOR_ALONG_AXIS = "an operator along an axis"

@@ -87,7 +87,7 @@ class Run:
                     self._broken(one, told, f"no answer for {TIMEOUT:.0f} s")
                     one.process.kill()
                     ended = False
-                elif not one.process.is_alive():
+                elif not one.process.is_alive() and not one.connection.poll():
                     ended = False
                     self._broken(one, told, f"the process died with {one.process.exitcode}")
                 if ended is None:

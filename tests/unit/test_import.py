@@ -12,7 +12,7 @@ import sys
 #: The modules that `import craton.pandas` loads, by package.
 LOADED = {
     "craton": """
-        _native callers cluster config errors events fallbacks forks imported kernel locks lower pandas plan
+        _native callers cluster config errors events fallbacks filters forks imported kernel locks lower pandas plan
         refusals store
         """,
     "craton.kernel": "memory progress run",

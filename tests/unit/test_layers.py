@@ -38,7 +38,7 @@ LAYERS: list[set[str]] = [
     {"fallbacks"},
     {"config"},
     {"command"},
-    {"errors", "events", "callers", "imported", "locks", "_native"},
+    {"errors", "events", "callers", "imported", "locks", "filters", "_native"},
     {"forks", "refusals", "_native_sums"},
 ]
 

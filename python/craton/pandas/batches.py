@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import operator
 import pickle
-import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +19,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
+from craton import filters
 from craton.errors import PlanError, Unsupported
 from craton.pandas.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
 from craton.pandas.convert import borrowed, to_array
@@ -112,7 +111,7 @@ class Batch(Node):
         if self.kind == "ufunc":
             return self._ufunc(columns)
         arrays = [to_array(column, dtype) for column, dtype in zip(columns, self.dtypes, strict=True)]
-        with plain_pandas(), _quiet:
+        with plain_pandas(), filters.ignored():
             operands = iter([pd.Series(array, copy=False) for array in arrays])
             args = [next(operands) if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
             named = {name: _plain(arg) for name, arg in self.named}
@@ -205,35 +204,6 @@ def _argument(arg: Any) -> Any:
             raise Unsupported(Refusal.ARGUMENT_TYPE, type(arg).__name__) from error
         return _Opaque(hashlib.blake2b(content, digest_size=16).digest(), held)
     return arg
-
-
-class _Quiet:
-    """A block without warnings that several of the kernel's threads may be in at once.
-
-    The filters are those of the process: the first thread saves them, and the last restores them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._saved = warnings.catch_warnings()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._saved = warnings.catch_warnings()
-                self._saved.__enter__()
-                warnings.simplefilter("ignore")
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._saved.__exit__(None, None, None)
-
-
-_quiet = _Quiet()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

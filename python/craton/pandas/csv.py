@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
+from craton import filters
 from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.held import Held
@@ -161,8 +161,7 @@ class _Layout:
         preamble = _preamble(path, given)
         shape: dict[str, Any] = {name: given[name] for name in ("header", "names", "skiprows") if name in given}
         plain: dict[str, Any] = {**shape, "sep": separator, "compression": compression, "nrows": _SAMPLE_ROWS}
-        with plain_pandas(), warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with plain_pandas(), filters.raised():
             try:
                 raw = pd.read_csv(path, **plain, dtype="object", na_filter=False)
                 rest = {name: value for name, value in given.items() if name not in ("sep", "delimiter")}

@@ -7,6 +7,7 @@ from typing import Any
 
 from pandas.api.extensions import no_default
 
+from craton import filters
 from craton.callers import user_frame
 from craton.errors import Unsupported
 from craton.refusals import Refusal
@@ -39,11 +40,11 @@ def without_copy(obj: Any, named: dict[str, Any]) -> None:
 
 
 def _warned(check: Any, *args: Any) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        check(*args)
-    for warning in caught:
-        warn(str(warning.message), warning.category)
+    try:
+        with filters.raised():
+            check(*args)
+    except Warning as warning:
+        warn(str(warning), type(warning))
 
 
 def warn(message: str, category: type[Warning]) -> None:

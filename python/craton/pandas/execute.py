@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.arrays import FloatingArray
+from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import forks
@@ -299,8 +299,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
-        if _tells_nan(array):
-            raise Unsupported(Refusal.NAN_NOT_MISSING)
+        _require_sound(array)
         own = i >= len(levels) or spec.kind != "labels"
         column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
         series.append(column)
@@ -312,9 +311,12 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
 
 
-def _tells_nan(array: Any) -> bool:
-    """Whether a nullable float array holds NaN where it is not missing, which a plan can't carry."""
-    return isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any())  # type: ignore[attr-defined]
+def _require_sound(array: Any) -> None:
+    """Refuse nullable arrays that a plan can't carry: with NaN where it is not missing, or of values of another dtype."""
+    if isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any()):  # type: ignore[attr-defined]
+        raise Unsupported(Refusal.NAN_NOT_MISSING)
+    if isinstance(array, (BooleanArray, IntegerArray)) and array._data.dtype != array.dtype.numpy_dtype:  # type: ignore[attr-defined]
+        raise Unsupported(Refusal.VALUES_OF_ANOTHER_DTYPE)  # pandas' shift of groups puts any value into it
 
 
 def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], IndexSpec]:

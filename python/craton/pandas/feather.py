@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import warnings
 from typing import Any
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from craton import filters
 from craton.errors import Unsupported
 from craton.pandas.frame import DataFrame
 from craton.pandas.ipc_footer import Malformed, counts
@@ -120,7 +120,6 @@ def _dictionary(base: Scan, name: str, location: Location, schema: pa.Schema, mi
         if not reader.num_record_batches:
             raise Unsupported(Refusal.FILE_DICTIONARY)
         first = reader.get_batch(0).column(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with filters.ignored():
         dtype = first.slice(0, 0).to_pandas().dtype
     return categorical_value(base, name, first.dictionary, dtype, missing)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import types
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from craton import filters
 from craton.errors import Unsupported
 from craton.pandas.convert import Array
 from craton.pandas.dtypes import OBJECT, DtypeObj, kind_of
@@ -57,8 +57,7 @@ def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = Fa
     try:
         if warned:
             return call(*args, **kwargs)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with filters.raised():
             return call(*args, **kwargs)
     except Unsupported:
         raise
@@ -69,8 +68,7 @@ def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = Fa
 
 def result(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What pandas returns for a stand-in that is as the data is, so that this is the result; errors are for the user."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with filters.ignored():
         return call(*args, **kwargs)
 
 

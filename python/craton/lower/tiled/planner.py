@@ -11,11 +11,12 @@ exchange would lose that; where somebody can observe it, hidden columns spell it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import statistics
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -336,6 +337,16 @@ class Tiling:
     def observed(self, op: Operator) -> bool:
         """Whether somebody sees the order of an operator's rows."""
         return self._observed.get(op, False)
+
+    @contextlib.contextmanager
+    def observing(self, op: Operator, needed: bool) -> Iterator[None]:
+        """A block in which the order of an operator's rows is seen, if it is needed."""
+        before = self.observed(op)
+        self._observed[op] = before or needed
+        try:
+            yield
+        finally:
+            self._observed[op] = before
 
     def columns(self, op: Operator) -> tuple[str, ...]:
         """The columns of an operator that something above reads, one at least."""

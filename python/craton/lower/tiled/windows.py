@@ -84,8 +84,12 @@ async def _computed(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Name
     for name, window in windows:
         ways.setdefault((type(strategy_of(window)), window.partition or _values(window)), []).append((name, window))
     order = list(_WAYS)
-    for way, by in sorted(ways, key=lambda key: order.index(key[0])):
-        tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
+    left = sorted(ways, key=lambda key: order.index(key[0]))
+    while left:
+        way, by = left.pop(0)
+        # An exchange for the first would lose the order that the others read.
+        with tiling.observing(op, any(window.ordered for key in left for _, window in ways[key])):
+            tiles = await _WAYS[way](tiling, op, tiles, ways[way, by])
     return tiles
 
 

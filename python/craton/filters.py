@@ -1,0 +1,55 @@
+"""Python's warnings, raised or ignored in one thread.
+
+``warnings.catch_warnings`` changes the filters of the whole process: what another thread warns of meanwhile is raised there or
+lost, and where two threads leave in the order in which they came, the filters stay as the first had made them. The filters here
+are in place all the time, and match in the threads that are inside one of the blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any, Literal
+
+Action = Literal["error", "ignore"]
+
+_inside = threading.local()
+
+
+class _InsideOnly:
+    """What a filter asks whether it matches a text, in the place of a regular expression."""
+
+    def __init__(self, action: Action) -> None:
+        self._action = action
+
+    def match(self, text: str) -> bool:
+        """Whether this thread is inside a block of the action."""
+        return getattr(_inside, "action", None) == self._action
+
+
+_OWN: list[Any] = [(action, _InsideOnly(action), Warning, None, 0) for action in ("error", "ignore")]
+
+
+@contextlib.contextmanager
+def _block(action: Action) -> Iterator[None]:
+    before = getattr(_inside, "action", None)
+    found: list[Any] = warnings.filters  # type: ignore[assignment]
+    if found[:2] != _OWN:  # before the user's: blocks of hers may have put others in front, or taken these away
+        found[:] = [*_OWN, *(one for one in found if one not in _OWN)]
+    _inside.action = action
+    try:
+        yield
+    finally:
+        _inside.action = before
+
+
+def raised() -> contextlib.AbstractContextManager[None]:
+    """A block in which what this thread warns of is raised."""
+    return _block("error")
+
+
+def ignored() -> contextlib.AbstractContextManager[None]:
+    """A block in which nothing that this thread warns of is told."""
+    return _block("ignore")
