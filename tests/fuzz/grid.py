@@ -53,6 +53,9 @@ DERIVED: tuple[str, ...] = (
     'f.groupby("k")["x"].transform("first")',
     'f.groupby("k").cumcount()',
     "np.arange(len(f))",
+    'f.duplicated("x").astype("int64") + f.groupby("k")["x"].transform("first")',
+    'f.groupby("s")["x"].shift().fillna(0) + f.groupby("k")["t"].cumsum()',
+    'f["x"].rank(method="first") - f.groupby("k")["x"].transform("last") + f["x"].shift()',
 )
 ENDINGS: tuple[str, ...] = (
     "f",

@@ -154,7 +154,7 @@ def test_pairs_of_operators_are_counted() -> None:
 
 def test_a_cell_of_the_grid() -> None:
     assert oracle.check(grid.Cell(0, 0, 2).program(grid.tables()), MODES["whole"]) == []
-    assert len(list(grid.cells())) == 15 * 15 * 25
+    assert len(list(grid.cells())) == 15 * 18 * 25
 
 
 def test_a_run_in_a_process_of_its_own() -> None:
