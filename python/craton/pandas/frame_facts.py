@@ -50,6 +50,9 @@ class FrameFacts:
     @columns.setter
     def columns(self: Any, labels: Any) -> None:
         state = self.__dict__
+        if "_view" not in state:  # what has been computed stays so
+            _columns.__set__(self, labels)
+            return
         with locks.objects.of(id(state)):
             held = current(state)
             if held is not None:

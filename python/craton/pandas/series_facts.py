@@ -44,10 +44,13 @@ class SeriesFacts:
     @name.setter
     def name(self: Any, value: Any) -> None:
         _name.__set__(self, value)
-        with locks.objects.of(id(self.__dict__)):
-            held = current(self.__dict__)
+        state = self.__dict__
+        if "_view" not in state:  # what has been computed stays so
+            return
+        with locks.objects.of(id(state)):
+            held = current(state)
             if held is not None:
-                self.__dict__["_view"] = replace(held, labels=name_index(value))
+                state["_view"] = replace(held, labels=name_index(value))
 
     @property
     def index(self: Any) -> pd.Index:
