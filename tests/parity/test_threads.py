@@ -10,8 +10,7 @@ import pytest
 
 import craton
 import craton.pandas as cp
-from craton import filters
-from craton import locks
+from craton import filters, locks
 
 THREADS = 8
 ROWS = 5_000
