@@ -366,7 +366,11 @@ def follows(program: Program, expected: Outcome, got: Outcome, found: Difference
     step = program.steps[found.step]
     if not step.target or step.target not in got.values:
         return False
-    values = {name: _plain(got.values[name]) for name in step.uses if name in got.values}
+    values = {
+        name: _plain(got.values[name])
+        for name in step.uses
+        if name in got.values and name not in _PRELUDE and name != "pd"
+    }
     with quiet(), scratch() as folder:
         names = namespace(pandas, folder) | values
         try:
