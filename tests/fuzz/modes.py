@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from types import ModuleType
+from unittest import mock
 
 import craton
-from craton.lower.tiled import Settings
+from craton.lower import ordering, whole
+from craton.lower.tiled import Settings, stage
 from craton.lower.tiled.running import TiledEngine, using
+from craton.pandas import mapping, membership
+from craton.plan.rules import eager, group_rows, sideways
 from craton.schedule.inline import InlineRunner
 from craton.store import close_store
 
@@ -42,6 +47,34 @@ def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractCo
         engine = TiledEngine(_runner(), settings=settings, least_bytes=0)
         with craton.option_context(small_rows=0), using(engine):
             yield
+
+    return mode
+
+
+#: From which sizes on other ways are taken: here from the first row.
+_SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
+    (sideways, {"LARGE_ROWS": 0, "SMALL_SHARE": float("inf"), "FILTERED_SHARE": 1.0}),
+    (eager, {"LARGE_ROWS": 0, "ROWS_A_PARTNER": 0, "FILTERED_SHARE": 1.0}),
+    (group_rows, {"LARGE_TABLE": 0, "MOST_TEXTS": 1}),
+    (whole, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
+    (ordering, {"FEWEST_ROWS": 0}),
+    (membership, {"LARGE": 1}),
+    (mapping, {"MANY": 1}),
+    (stage, {"_FEWEST_ROWS": 16}),
+)
+
+
+def _large(
+    below: Callable[[], contextlib.AbstractContextManager[None]],
+) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """As another mode, with every table taken for a large one: all rules of plans and all ways of sorting are tried."""
+
+    @contextlib.contextmanager
+    def mode() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for module, values in _SIZES:
+                stack.enter_context(mock.patch.multiple(module, **values))
+            yield stack.enter_context(below())
 
     return mode
 
@@ -92,6 +125,8 @@ MODES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "tiles3": _tiles(3),
     "tiles3-broadcast": _tiles(3, 1 << 20),
     "tiles17": _tiles(17),
+    "large": _large(_whole),
+    "large-tiles3": _large(_tiles(3)),
     "session": _session,
     **dict.fromkeys(CHANGED, _whole),
     "spill": _spill,

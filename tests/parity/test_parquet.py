@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support import check
 
@@ -135,3 +137,27 @@ def test_damaged_pages_raise_what_pandas_raises(folder):
     data[200:6000] = b"\xff" * 5800
     (folder / "bad.parquet").write_bytes(bytes(data))
     check(lambda pd: pd.read_parquet(folder / "bad.parquet"), native=None)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [None, [("y", ">", 100)], [("y", ">", 1)], [("y", "<", 1)], [[("y", "==", 3)], [("y", "==", 5)]]],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "dtype", ["int64", "uint8", "bool", "float64", "string", "timestamp[us]", "date32", "dictionary"]
+)
+def test_what_filters_leave_decides_on_dtypes(tmp_path, dtype, filters):
+    given = {"bool": [True, None, False, True], "string": ["a", None, "b", "c"], "dictionary": ["a", None, "b", "c"]}
+    stored = pa.array(given.get(dtype, [1, None, 3, 4]))
+    stored = (
+        stored.dictionary_encode() if dtype == "dictionary" else stored.cast(dtype if dtype != "date32" else "int32")
+    )
+    stored = stored.cast("date32") if dtype == "date32" else stored
+    pq.write_table(pa.table({"s": stored, "y": [-4, -4, 3, 5]}), tmp_path / "a.parquet", row_group_size=2)
+
+    def program(pd):
+        frame = pd.read_parquet(tmp_path / "a.parquet", filters=filters)
+        return frame, frame["s"].isna().sum(), frame.assign(z=frame["s"])["z"].dtype, frame.groupby("y")["s"].max()
+
+    check(program, native=None)

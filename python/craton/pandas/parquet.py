@@ -39,7 +39,7 @@ from craton.pandas.stored import (
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
-from craton.plan.operators import Scan
+from craton.plan.operators import Operator, Scan
 from craton.plan.sources import FileSource
 from craton.refusals import Refusal
 
@@ -99,6 +99,10 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     rows = sum(footer.rows for footer in stored.footers)
     base = Scan(source := _source(location, stored, rows, columns, filters), tuple(name for name, _ in source.columns))
     missing = _null_counts(stored.footers)
+    kept: Operator = base
+    if filters is not None:  # which rows are left decides on dtypes
+        kept = build.filter(base, _predicate(base, filters))
+        missing = {name: None if count else 0 for name, count in missing.items()}
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():
         if name in stored.partitions:
@@ -106,7 +110,7 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
         elif isinstance(dtype, pd.CategoricalDtype):
             values[name] = _dictionary_value(base, name, location, stored)
         else:
-            values[name] = stored_value(base, name, dtype, missing.get(name))
+            values[name] = stored_value(kept, name, dtype, missing.get(name))
     unchanged(source)
     view = stored_view(base, values, template, rows)
     if filters is not None:
@@ -115,7 +119,8 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
         stored_dtypes = [dtype for name, dtype in template.dtypes.items() if name not in stored.partitions]
         if any(isinstance(dtype, pd.CategoricalDtype) for dtype in stored_dtypes):
             raise Unsupported(Refusal.FILTER_CATEGORIES)
-        view = _filtered(view, base, filters, stored.partitions)
+        index = view.index if view.index.values else IndexSpec("default", (), (None,))
+        view = View(kept, view.values, view.labels, index, None)
     attrs: dict[str, Any] = {}
     if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:
         attrs = json.loads(stored.schema.metadata[b"PANDAS_ATTRS"])
@@ -239,8 +244,8 @@ def _null_counts(footers: Sequence[Footer]) -> dict[str, int | None]:
 _OPERATORS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 
 
-def _filtered(view: View, base: Scan, filters: Any, partitions: Sequence[str]) -> View:
-    """Rows by pyarrow's filters in disjunctive normal form: null never matches."""
+def _predicate(base: Scan, filters: Any) -> Expr:
+    """Pyarrow's filters in disjunctive normal form: null never matches."""
     if not isinstance(filters, list) or not filters:
         raise Unsupported(Refusal.PARAMETER, "filters")
     groups = [filters] if isinstance(filters[0], tuple) else filters
@@ -250,8 +255,7 @@ def _filtered(view: View, base: Scan, filters: Any, partitions: Sequence[str]) -
         every = conjunction(parts)
         anyof = every if anyof is None else Call("or", (anyof, every), pl.Boolean())
     assert anyof is not None
-    index = view.index if view.index.values else IndexSpec("default", (), (None,))
-    return View(build.filter(base, anyof), view.values, view.labels, index, None)
+    return anyof
 
 
 def _condition(base: Scan, name: str, symbol: str, operand: Any) -> Expr:

@@ -20,7 +20,7 @@ from craton.errors import SourceChanged, Unsupported
 from craton.pandas.dtypes import BOOL, OBJECT, DtypeObj, physical, with_missing
 from craton.pandas.view import Carried, IndexSpec, Value, View
 from craton.plan.expr import Call, Literal, Values
-from craton.plan.operators import Scan
+from craton.plan.operators import Operator, Scan
 from craton.plan.sources import FileSource
 from craton.refusals import Refusal
 
@@ -87,7 +87,7 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
     return Template(frame, dtypes, levels)
 
 
-def stored_value(base: Scan, name: str, dtype: DtypeObj, missing: int | None) -> Value:
+def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None) -> Value:
     """A column of a scan as pandas gives it.
 
     Parameters

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from craton.plan.operators import Operator
 from craton.plan.rules.distinct_counts import compare_distinct_counts
+from craton.plan.rules.eager import group_before_joins, join_filtered_first
 from craton.plan.rules.fuse import fuse
 from craton.plan.rules.group_rows import group_by_rows
 from craton.plan.rules.memberships import merge_memberships
@@ -21,7 +22,18 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
     ("unnested", (unnest,)),
     ("pruned", (prune_columns, fuse)),
     ("pushed", (push_predicates, fuse)),
-    ("joined", (compare_distinct_counts, delay_memberships, merge_memberships, restrict_groups, group_by_rows)),
+    (
+        "joined",
+        (
+            compare_distinct_counts,
+            delay_memberships,
+            merge_memberships,
+            restrict_groups,
+            join_filtered_first,
+            group_before_joins,
+            group_by_rows,
+        ),
+    ),
     ("optimized", (prune_columns, fuse)),
 )
 

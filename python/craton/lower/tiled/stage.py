@@ -300,7 +300,7 @@ def from_arrow(table: pa.Table, columns: dict[str, pl.DataType]) -> pl.DataFrame
     frame = frame_of(table)
     if frame.columns != list(columns):
         frame = frame.select(list(columns))
-    changed = [name for name, dtype in columns.items() if frame.schema[name] != dtype]
+    changed = [name for name, dtype in zip(columns, frame.dtypes, strict=True) if dtype != columns[name]]
     return frame.with_columns(pl.col(name).cast(columns[name]) for name in changed) if changed else frame
 
 

@@ -21,7 +21,7 @@ MOST_TEXTS = 2
 
 _ROW, _AGAIN = f"{HIDDEN}group row", f"{HIDDEN}group row again"
 #: What combines the aggregates of parts of a group.
-_COMBINED = {"sum": "sum", "count": "sum", "len": "sum", "min": "min", "max": "max"}
+COMBINED = {"sum": "sum", "count": "sum", "len": "sum", "min": "min", "max": "max"}
 
 
 def group_by_rows(root: Operator) -> Operator:
@@ -38,11 +38,11 @@ def group_by_rows(root: Operator) -> Operator:
 
 
 def _by_rows(op: Aggregate) -> Operator | None:
-    if any(call.function not in _COMBINED or call.options for _, call in op.aggregates) or not op.sort:
+    if any(call.function not in COMBINED or call.options for _, call in op.aggregates) or not op.sort:
         return None
     if sum(dtype_of(key) == pl.String for _, key in op.keys) < MOST_TEXTS or estimate(op.input).rows < LARGE_TABLE:
         return None
-    keys, calls, base = _below_projections(op)
+    keys, calls, base = below_projections(op)
     table = _table_of_texts(base, keys)
     if table is None:
         return None
@@ -59,15 +59,15 @@ def _by_rows(op: Aggregate) -> Operator | None:
     asked = Project(again, ((_AGAIN, row), *((name, _at_table(base, key)) for name, key in fetched)))
     joined = Join(parts, asked, "inner", (row,), (Column(_AGAIN, pl.UInt32()),), nulls_equal=False)
     combined = tuple(
-        (name, AggregateCall(_COMBINED[call.function], (Column(name, call.dtype),), call.dtype)) for name, call in calls
+        (name, AggregateCall(COMBINED[call.function], (Column(name, call.dtype),), call.dtype)) for name, call in calls
     )
     return Aggregate(joined, tuple((name, joined.column(name)) for name, _ in keys), combined, op.sort)
 
 
-def _below_projections(
+def below_projections(
     op: Aggregate,
 ) -> tuple[tuple[tuple[str, Expr], ...], tuple[tuple[str, AggregateCall], ...], Operator]:
-    """A group-by's keys and aggregates over what lies below the projections under it."""
+    """A group-by's keys and aggregates over what lies below the projections under it, and that."""
     keys, calls, base = op.keys, op.aggregates, op.input
     while isinstance(base, Project):
         mapping = dict(base.columns)

@@ -1,0 +1,189 @@
+"""Rows are grouped before they are joined, and tables that a filter has made small are joined first."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import polars as pl
+
+from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, has_one_form, roots
+from craton.plan.names import HIDDEN
+from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, schema
+from craton.plan.rules.group_rows import COMBINED, below_projections
+from craton.plan.size import estimate
+from craton.plan.visit import readers, rewritten, rewritten_down, topological
+
+#: Fewer rows than this are left alone.
+LARGE_ROWS = 100_000
+#: How many rows there are at least for each of the other side, where they are grouped first.
+ROWS_A_PARTNER = 4
+#: A side is filtered if at most this share of its rows is left.
+FILTERED_SHARE = 0.5
+
+_Calls = tuple[tuple[str, AggregateCall], ...]
+
+
+def join_filtered_first(root: Operator) -> Operator:
+    """Join a table with the smaller of its two partners first.
+
+    ``Join[o.x = c](Join[a = o](A, O), C)`` becomes ``Join[a = o](A, Join[o.x = c](O, C))``.
+
+    Always valid for inner joins: they are associative, duplicates, missing keys and the order of the rows (of ``A``, then of
+    ``O``, then of ``C``) included. Done where ``C`` is filtered and has fewer rows than ``A``, and ``O`` joined with it is not
+    expected to be far larger than ``A`` joined with ``O``: a small table is built and looked up faster, and what is
+    left of ``O`` is less.
+    """
+    count = readers(root)
+    return rewritten(root, lambda op, inputs: _joined_first(op, op.with_inputs(inputs), count))
+
+
+def _joined_first(original: Operator, op: Operator, count: Counter[Operator]) -> Operator:
+    if not isinstance(op, Join) or op.how != "inner" or count[original.inputs[0]] != 1:
+        return op
+    below, filtered = op.left, estimate(op.right)
+    if not isinstance(below, Join) or below.how != "inner" or filtered.share > FILTERED_SHARE:
+        return op
+    if not set().union(*map(roots, op.left_on)) <= schema(below.right).keys():
+        return op
+    first = Join(below.right, op.right, "inner", op.left_on, op.right_on, op.nulls_equal)
+    rows, large = estimate(below.left).rows, estimate(below).rows
+    if filtered.rows >= rows or large < LARGE_ROWS or estimate(first).rows > 2 * large:
+        return op
+    return Join(below.left, first, "inner", below.left_on, below.right_on, below.nulls_equal)
+
+
+def group_before_joins(root: Operator) -> Operator:
+    """Group the rows of a join's right side by the join's key before they are joined.
+
+    ``Aggregate[sum(r) by l](Join[l = k](L, R))`` becomes ``Aggregate[sum(p) by l](Join[l = k](L, Aggregate[p = sum(r) by k](R)))``.
+
+    Valid for aggregates that can be computed in parts, of columns of ``R``, by keys that come from ``L``: each row of ``L`` meets the
+    same rows, added up, as often as it is there. Keys that are equal must look the same, as floats need not. In a left
+    join a row without a partner has a missing part, which is added as the missing values would be.
+
+    Done where the rows are grouped by the join's key alone, and there are several for each row of ``L``; and wherever the plan has
+    just these groups already. Where only keys of some of those are left in ``L``, only these are joined.
+    """
+    known = _known_groups(root)
+    return rewritten_down(root, lambda op: _grouped_first(op, known) if isinstance(op, Aggregate) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Grouped rows: the operator, its key column, and which column has which aggregate."""
+
+    op: Operator
+    key: str
+    parts: dict[AggregateCall, str]
+
+
+def _known_groups(root: Operator) -> dict[tuple[Operator, Expr], list[_Groups]]:
+    """The group-bys of a plan that have one key, by what is grouped and the key."""
+    found: dict[tuple[Operator, Expr], list[_Groups]] = defaultdict(list)
+    for op in topological(root):
+        if isinstance(op, Aggregate) and len(op.keys) == 1:
+            ((name, key),), calls, base = below_projections(op)
+            found[base, key].append(_Groups(op, name, {call: name for name, call in calls}))
+    return found
+
+
+def _grouped_first(op: Aggregate, known: dict[tuple[Operator, Expr], list[_Groups]]) -> Operator | None:
+    if not op.sort or not all(_in_parts(call) for _, call in op.aggregates):
+        return None
+    keys, calls, join = below_projections(op)
+    if not calls or not isinstance(join, Join) or join.how not in ("inner", "left") or len(join.left_on) != 1:
+        return None
+    (ours,), (theirs,) = join.left_on, join.right_on
+    if not isinstance(ours, Column) or dtype_of(ours) != dtype_of(theirs) or not has_one_form(dtype_of(ours)):
+        return None
+    if not all(roots(key) <= schema(join.left).keys() for _, key in keys):
+        return None
+    if not all(roots(arg) and roots(arg) <= schema(join.right).keys() for _, call in calls for arg in call.args):
+        return None
+    if join.how == "left" and not all(_missing_stays(arg) for _, call in calls for arg in call.args):
+        return None
+    groups = _found(join, theirs, calls, known)
+    if groups is None and [key for _, key in keys] == [ours]:
+        groups = _made(join, theirs, calls)
+    if groups is None:
+        return None
+    side = _left_of_them(join.left, ours.name, groups)
+    names = {call: f"{HIDDEN}part {i}" for i, call in enumerate(dict.fromkeys(call for _, call in calls))}
+    key = f"{HIDDEN}key of parts"
+    taken = ((key, side.column(groups.key)), *((name, side.column(groups.parts[call])) for call, name in names.items()))
+    parts = Project(side, taken)
+    joined = Join(join.left, parts, join.how, (ours,), (parts.column(key),), join.nulls_equal)
+    combined = tuple(
+        (name, AggregateCall(COMBINED[call.function], (joined.column(names[call]),), call.dtype))
+        for name, call in calls
+    )
+    return Aggregate(joined, keys, combined, op.sort)
+
+
+def _in_parts(call: AggregateCall) -> bool:
+    """Whether the aggregate of parts is that of all: sums of 32-bit floats would be rounded to 32 bits on the way."""
+    return call.function in COMBINED and not call.options and bool(call.args) and call.dtype != pl.Float32()
+
+
+def _missing_stays(arg: Expr) -> bool:
+    """Whether a value is missing where the columns are."""
+    if isinstance(arg, Call) and arg.function == "fill_nan" and isinstance(arg.args[1], Literal):
+        return arg.args[1].value is None and isinstance(arg.args[0], Column)
+    return isinstance(arg, Column)
+
+
+def _found(join: Join, key: Expr, calls: _Calls, known: dict[tuple[Operator, Expr], list[_Groups]]) -> _Groups | None:
+    """Groups of the right side's rows that the plan has already; their columns are named by the calls as they are here."""
+    ((_, below_key),), below, base = below_projections(Aggregate(join.right, (("key", key),), calls))
+    for groups in known.get((base, below_key), ()):
+        if all(call in groups.parts for _, call in below):
+            here = {call: groups.parts[same] for (_, call), (_, same) in zip(calls, below, strict=True)}
+            return _Groups(groups.op, groups.key, here)
+    return None
+
+
+def _made(join: Join, key: Expr, calls: _Calls) -> _Groups | None:
+    """The right side's rows grouped, if there are several for each of the left's."""
+    rows = estimate(join.right).rows
+    if rows < LARGE_ROWS or rows < ROWS_A_PARTNER * estimate(join.left).rows:
+        return None
+    distinct = tuple(dict.fromkeys(call for _, call in calls))
+    parts = {call: f"{HIDDEN}of key {i}" for i, call in enumerate(distinct)}
+    name = f"{HIDDEN}key"
+    op = Aggregate(join.right, ((name, key),), tuple((parts[call], call) for call in distinct))
+    return _Groups(op, name, parts)
+
+
+def _left_of_them(op: Operator, name: str, groups: _Groups) -> Operator:
+    """Those of the groups whose keys a column can have, if a semi join with some of them has decided that; or all."""
+    while True:
+        match op:
+            case Project():
+                expr = dict(op.columns)[name]
+                if not isinstance(expr, Column):
+                    return groups.op
+                op, name = op.input, expr.name
+            case Filter():
+                op = op.input
+            case Join() if op.how == "semi" and op.left_on == (Column(name, schema(op.left)[name]),):
+                chosen = _chosen(op.right, op.right_on[0], groups)
+                if chosen is not None:
+                    return chosen
+                op = op.left
+            case Join() if name in schema(op.left) and op.how in ("inner", "left", "semi", "anti"):
+                op = op.left
+            case Join(how="inner"):
+                op = op.right
+            case _:
+                return groups.op
+
+
+def _chosen(side: Operator, key: Expr, groups: _Groups) -> Operator | None:
+    """The groups that a side of a join has, if its rows are some of them by their key."""
+    while isinstance(side, Project) and isinstance(key, Column):
+        key, side = dict(side.columns)[key.name], side.input
+    below = side
+    while isinstance(below, Filter):
+        below = below.input
+    return side if below == groups.op and isinstance(key, Column) and key.name == groups.key else None
