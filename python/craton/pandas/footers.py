@@ -47,7 +47,7 @@ class Footer:
     @classmethod
     def of(cls, metadata: Any) -> Footer:
         """Take what is needed out of pyarrow's metadata."""
-        return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), _missing(metadata), _sizes(metadata))
+        return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), *_columns(metadata))
 
 
 def local_footer(path: str) -> Footer:
@@ -74,22 +74,28 @@ def text_bytes(footers: Sequence[Footer], columns: Mapping[str, pl.DataType]) ->
     return tuple((name, max(TEXT_BYTES, _VIEW + nbytes // max(rows, 1))) for name, nbytes in stored.items())
 
 
-def _sizes(metadata: Any) -> dict[str, int]:
+def _columns(metadata: Any) -> tuple[dict[str, int | None], dict[str, int]]:
+    """Missing values and bytes of each column over all row groups.
+
+    pyarrow makes an object of each column of each row group, and one of its statistics, so each is asked for once.
+    """
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    counts: list[int | None] = [0] * len(names)
+    nbytes = [0] * len(names)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        filled = group.num_rows > 0
+        for i, column in enumerate(map(group.column, range(len(names)))):
+            nbytes[i] += column.total_uncompressed_size
+            known = counts[i]
+            if known is not None and filled:
+                statistics = column.statistics
+                counts[i] = (
+                    known + statistics.null_count if statistics is not None and statistics.has_null_count else None
+                )
+    missing: dict[str, int | None] = {}
     sizes: dict[str, int] = {}
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(metadata.num_columns)):
-            name = column.path_in_schema
-            sizes[name] = sizes.get(name, 0) + column.total_uncompressed_size
-    return sizes
-
-
-def _missing(metadata: Any) -> dict[str, int | None]:
-    counts: dict[str, int | None] = {metadata.schema.column(i).path: 0 for i in range(metadata.num_columns)}
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(metadata.num_columns) if group.num_rows else ()):
-            known, statistics = counts[column.path_in_schema], column.statistics
-            if known is None or statistics is None or not statistics.has_null_count:
-                counts[column.path_in_schema] = None
-            else:
-                counts[column.path_in_schema] = known + statistics.null_count
-    return counts
+    for name, count, size in zip(names, counts, nbytes, strict=True):
+        before = missing.setdefault(name, 0)
+        missing[name] = None if before is None or count is None else before + count
+        sizes[name] = sizes.get(name, 0) + size
+    return missing, sizes

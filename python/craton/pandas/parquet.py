@@ -19,6 +19,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 from pandas._config import using_string_dtype
+from pandas.io._util import arrow_table_to_pandas
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj
@@ -45,6 +46,20 @@ from craton.refusals import Refusal
 
 #: Options of pandas that decide dtypes.
 _OPTIONS = ("mode.string_storage",)
+#: The ``dtype_backend`` that pandas takes.
+_BACKENDS = (None, "numpy_nullable", "pyarrow")
+#: Types that a Parquet file gives back as they were written, beside decimals and most timestamps.
+_KEPT_TYPES = frozenset(
+    [
+        pa.bool_(),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float32(), pa.float64()),
+        *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()),
+        pa.date32(),
+    ]
+)
+#: Names that pyarrow's datasets give to columns of their own.
+_DATASET_NAMES = frozenset(["__fragment_index", "__batch_index", "__last_in_fragment", "__filename"])
 _KNOWN = {"columns", "filters", "dtype_backend", "engine", "storage_options"}
 
 
@@ -81,16 +96,10 @@ class _Stored:
 
 def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -> tuple[View, dict[str, Any]]:
     """The view that scans Parquet files, and the frame's ``attrs``."""
-    import pyarrow.parquet as pq
-
     stored = _stored(location)
-    named: dict[str, Any] = {} if backend is None else {"dtype_backend": backend}
 
     def read(table: pa.Table) -> pd.DataFrame:
-        sink = io.BytesIO()
-        pq.write_table(table, sink)
-        sink.seek(0)
-        return pd.read_parquet(sink, columns=columns, **named)
+        return read_without_rows(table, columns, backend)
 
     decided_by = (stored.schema.serialize().to_pybytes(), repr(columns), backend, using_string_dtype())
     template = remembered(
@@ -125,6 +134,44 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:
         attrs = json.loads(stored.schema.metadata[b"PANDAS_ATTRS"])
     return view, attrs
+
+
+def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFrame:
+    """What pandas reads from a Parquet file of a table without rows."""
+    named = {} if backend is None else {"dtype_backend": backend}
+    if columns is None and backend in _BACKENDS and _reads_as_is(table.schema):
+        return arrow_table_to_pandas(table, **named)
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    sink.seek(0)
+    return pd.read_parquet(sink, columns=columns, **named)
+
+
+def _reads_as_is(schema: pa.Schema) -> bool:
+    """Whether pyarrow reads this very schema from a Parquet file that it writes of it.
+
+    Then pandas makes the same of an empty table as of such a file without rows, which need not be written and read. Types
+    that a file may change (seconds become milliseconds), nested, dictionary and extension types are not among these, nor
+    is a table with the ``attrs`` of a frame, which pandas takes from the file.
+    """
+    names = set(schema.names)
+    return (
+        pd.get_option("io.parquet.engine") != "fastparquet"
+        and len(names) == len(schema)
+        and names.isdisjoint(_DATASET_NAMES)
+        and b"PANDAS_ATTRS" not in (schema.metadata or {})
+        and all(_field_is_kept(field) for field in schema)
+    )
+
+
+def _field_is_kept(field: pa.Field) -> bool:
+    """Whether a Parquet file gives back a column's type; pyarrow notes the name of an extension type in a field's metadata."""
+    kind = field.type
+    return (field.metadata is None or field.metadata.keys() <= {b"PARQUET:field_id"}) and (
+        kind in _KEPT_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)
+    )
 
 
 def _stored(location: Location) -> _Stored:
