@@ -8,6 +8,7 @@ are in place all the time, and match in the threads that are inside one of the b
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -18,8 +19,17 @@ Action = Literal["error", "ignore"]
 _inside = threading.local()
 
 
+#: A regular expression that matches nothing.
+_NOTHING = "(?!)"
+
+
 class _InsideOnly:
-    """What a filter asks whether it matches a text, in the place of a regular expression."""
+    """What a filter asks whether it matches a text, in the place of a regular expression.
+
+    To others that look at the filters, or send them to another process, it is an expression that matches nothing.
+    """
+
+    pattern, flags = _NOTHING, 0
 
     def __init__(self, action: Action) -> None:
         self._action = action
@@ -27,6 +37,9 @@ class _InsideOnly:
     def match(self, text: str) -> bool:
         """Whether this thread is inside a block of the action."""
         return getattr(_inside, "action", None) == self._action
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return re.compile, (_NOTHING,)
 
 
 _OWN: list[Any] = [(action, _InsideOnly(action), Warning, None, 0) for action in ("error", "ignore")]

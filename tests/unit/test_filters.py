@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import warnings
 from collections.abc import Callable
@@ -38,6 +39,18 @@ def test_filters_of_the_user_in_front(spoil: Callable[[], None]) -> None:
         spoil()
         with filters.raised(), pytest.raises(UserWarning):
             warnings.warn("one", UserWarning, stacklevel=1)
+
+
+def test_filters_that_are_sent_to_another_process() -> None:
+    sent = pickle.loads(pickle.dumps(filters._OWN))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.filters[:0] = sent  # type: ignore[attr-defined]
+        with filters.raised(), pytest.raises(UserWarning):
+            warnings.warn("one", UserWarning, stacklevel=1)
+        warnings.warn("two", UserWarning, stacklevel=1)
+    assert [str(one.message) for one in told] == ["two"]
+    assert [one[1].pattern for one in sent] == [one[1].pattern for one in filters._OWN]
 
 
 def _meanwhile(block: Callable[[], None], other: Callable[[], None]) -> None:
