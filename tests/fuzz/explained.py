@@ -80,10 +80,16 @@ def _label_of_range(program: Program, expected: Outcome, got: Outcome, found: Di
         )
     if what.startswith("name: "):
         one, _, other = what.removeprefix("name: ").partition(", not ")
-        return one != other and re.sub(r"np\.int64\((-?\d+)\)", r"\1", one) == re.sub(
-            r"np\.int64\((-?\d+)\)", r"\1", other
-        )
+        return one != other and _as_index(one) == _as_index(other)
+    if what.startswith("text: "):
+        name = found.what.partition(":")[0]
+        return _as_index(str(expected.values.get(name))) == _as_index(str(got.values.get(name)))
     return False
+
+
+def _as_index(text: str) -> str:
+    """A text in which a RangeIndex and its labels are written as those of an Index."""
+    return re.sub(r"np\.int64\((-?\d+)\)", r"\1", text).replace("RangeIndex: ", "Index: ")
 
 
 def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:

@@ -256,6 +256,15 @@ v2 = pd.concat([v1, v1], axis=1).set_index("v", append=True).droplevel(level=0)
 a = pd.DataFrame({"v": [1], "w": pd.Categorical(["b"], categories=["z", "b"])})
 v1 = (a.to_parquet(f"{folder}/a.parquet"), pd.read_parquet(f"{folder}/a.parquet", filters=[("v", ">", 1)]))[1]
 """,
+    "differences of no rows, then another window": """
+a = pd.DataFrame({"w": pd.array([], dtype="int64"), "g": pd.array([], dtype="float64"), "s": pd.array([], dtype="int64")})
+b = a.assign(w=a.groupby("g")["w"].diff())
+v1 = b.groupby("s").cummax()
+v2 = b.groupby("s")["w"].shift()
+v3 = b.groupby("s")["w"].ffill()
+v4 = b.groupby("s")["w"].first()
+v5 = b["w"].cummin().sum()
+""",
     "an argument that is missing": """
 a = pd.DataFrame({"w": [-1]})
 v1 = pd.concat([a]).nlargest()

@@ -160,7 +160,10 @@ def resolved(view: View) -> View:
         if value.source is None:
             return value
         if not missing[value.source]:
-            return replace(value, source=None, nulls=False)
+            expr, own = value.expr, physical(value.dtype)
+            # Differences are computed as floats, and integers only where there are no rows.
+            expr = expr if value.physical == own else Call("cast", (expr,), own)
+            return replace(value, expr=expr, source=None, nulls=False)
         dtype = with_missing(value.dtype)
         return Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=True)
 
