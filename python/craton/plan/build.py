@@ -33,13 +33,20 @@ from craton.plan.operators import (
     Window,
     schema,
 )
+from craton.plan.registry import FUNCTIONS, Kind
 
 _C = TypeVar("_C", AggregateCall, WindowCall)
 
 
 def as_asked(call: _C) -> _C:
-    """An aggregate or a window as the options ask for it: of floats, as one that gives the same bits in any order."""
-    return exactly(call) if options.reproducible else call
+    """An aggregate or a window as the options ask for it: of floats, as one that gives the same bits in any order.
+
+    Aggregates on each row of a group always are: they are computed wherever somebody looks at the rows, and have to agree with what
+    was seen of them before. Groups are kept instead, as they are fewer.
+    """
+    if options.reproducible or (type(call) is WindowCall and FUNCTIONS[call.function].kind is Kind.AGGREGATE):
+        return exactly(call)
+    return call
 
 
 def windows_below(op: Operator, exprs: Sequence[Expr]) -> tuple[Operator, list[Expr]]:
