@@ -265,6 +265,13 @@ v3 = b.groupby("s")["w"].ffill()
 v4 = b.groupby("s")["w"].first()
 v5 = b["w"].cummin().sum()
 """,
+    "the variance of one missing value": """
+a = pd.DataFrame({"w": ["z"], "x": pd.array([pd.NA], dtype="boolean"), "y": [np.nan]})
+v1 = a.groupby("w").var(ddof=0)
+v2 = a.groupby("w")[["y"]].sem(ddof=0)
+v3 = a["y"].std(ddof=0)
+v4 = a.groupby("w")["y"].transform("var", ddof=0)
+""",
     "an argument that is missing": """
 a = pd.DataFrame({"w": [-1]})
 v1 = pd.concat([a]).nlargest()

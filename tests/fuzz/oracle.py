@@ -346,7 +346,10 @@ def hangs_on_digits(program: Program, expected: Outcome, got: Outcome, found: Di
     Something that the step reads then differs in its last digits. That this is the reason is tried: there is no difference where
     sums are exact.
     """
-    if found.kind not in ("values", "value", "index", "shape", "length", "text", "name", "names", "dtype") or found.step < 0:
+    if (
+        found.kind not in ("values", "value", "index", "shape", "length", "text", "name", "names", "dtype")
+        or found.step < 0
+    ):
         return False
     read: set[str] = set(program.steps[found.step].uses)
     for step in reversed(program.steps[: found.step]):

@@ -57,7 +57,15 @@ def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         )
     if spec.function == "truediv" and spec.dtype.is_float():
         right = _of_each_row(left, right)
-    return _ARITHMETIC[spec.function](left, right)
+    return _not_for_statistics(_ARITHMETIC[spec.function](left, right), spec)
+
+
+def _not_for_statistics(value: pl.Expr, spec: Spec) -> pl.Expr:
+    """The same values; integers as ones that a scan does not compute of a file's least and greatest values.
+
+    The kernel would skip rows by them, though integers wrap around: of ``x - 2 == 3`` it would find none where ``x`` begins with 0.
+    """
+    return value.to_physical() if spec.dtype.is_integer() else value
 
 
 def _of_each_row(left: pl.Expr, right: pl.Expr) -> pl.Expr:
@@ -101,7 +109,7 @@ def _pow(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     cost=Cost.VALUES,
 )
 def _unary(args: list[pl.Expr], spec: Spec) -> pl.Expr:
-    return args[0].neg() if spec.function == "neg" else args[0].abs()
+    return _not_for_statistics(args[0].neg() if spec.function == "neg" else args[0].abs(), spec)
 
 
 @rowwise(

@@ -119,10 +119,14 @@ def _moments(args: list[pl.Expr], spec: Spec) -> pl.Expr:
     (arg,) = args
     ddof = spec.option("ddof", 1)
     if spec.function == "var":
-        return as_stated(arg.var(ddof=ddof), spec)
-    if spec.function == "std":
-        return as_stated(arg.std(ddof=ddof), spec)
-    return standard_error(arg.var(ddof=ddof), arg.count(), spec).cast(spec.dtype)
+        value = arg.var(ddof=ddof)
+    elif spec.function == "std":
+        value = arg.std(ddof=ddof)
+    else:
+        value = standard_error(arg.var(ddof=ddof), arg.count(), spec)
+    if ddof < 1:  # the kernel gives 0 for one missing value
+        value = pl.when(arg.count() > 0).then(value)
+    return value.cast(spec.dtype) if spec.function == "sem" else as_stated(value, spec)
 
 
 def standard_error(variance: pl.Expr, count: pl.Expr, spec: Spec) -> pl.Expr:
