@@ -272,6 +272,14 @@ v2 = a.groupby("w")[["y"]].sem(ddof=0)
 v3 = a["y"].std(ddof=0)
 v4 = a.groupby("w")["y"].transform("var", ddof=0)
 """,
+    "windows whose rows the kernel puts elsewhere": """
+a = pd.DataFrame({"x": pd.array([None, "2020-12-31", None], dtype="datetime64[ns]"), "g": [3, 7, 3]})
+v1 = a.groupby("x").ffill()
+v1.loc[v1["g"] >= v1.groupby("g")["g"].transform("max"), "w"] = 1
+v2 = v1["w"]
+v3 = a.assign(m=a.groupby("x")["g"].transform("max"))["m"].where(a["g"] > 3, 0)
+v4 = (v1["g"] * 2).where(v1.groupby("g")["g"].transform("sum") > 1, -1)
+""",
     "an argument that is missing": """
 a = pd.DataFrame({"w": [-1]})
 v1 = pd.concat([a]).nlargest()
