@@ -110,3 +110,22 @@ def test_groups_are_kept_as_long_as_what_is_made_of_them(frame: Any) -> None:
     gc.collect()
     frame["y"].count()
     assert len(results) == before
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "std", "var", "sem"])
+def test_sums_on_each_row_agree_with_what_was_seen_of_them(tmp_path, name):
+    rng = np.random.default_rng(15)
+    for i in range(3):
+        values = rng.normal(size=40_000) * 10.0 ** rng.integers(-5, 5, 40_000)
+        pandas.DataFrame({"k": rng.integers(0, 20, 40_000), "x": values}).to_parquet(tmp_path / f"{i}.parquet")
+    other = craton.pandas.DataFrame({"k": range(20), "z": np.arange(20.0)})
+    seen = set()
+    with craton.option_context(small_rows=0, result_memory=0):
+        for _ in range(6):
+            craton.clear_memory()
+            frame = craton.pandas.read_parquet(tmp_path).merge(other, on="k")
+            frame = frame.assign(w=frame.groupby("z")["x"].transform(name))
+            greatest = frame["w"].max()
+            assert len(frame[frame["w"] == greatest]) > 0
+            seen.add(greatest)
+    assert len(seen) == 1
