@@ -155,7 +155,11 @@ def test_aggregates_beside_the_rows_of_a_skewed_key(name: str) -> None:
     def program(pd: Any, df: Any) -> Any:
         return df.assign(of_all=df.groupby("key")["value"].transform(name))
 
-    assert "rows, of large partitions, were cut into" in tiled(program, skewed(13), tiles=24, tile_bytes=2_000)
+    said = tiled(program, skewed(13), tiles=24, tile_bytes=2_000)
+    if name in ("var", "std", "sem"):  # exact ones, which are not combined of parts
+        assert "a window needs all rows of its partition" in said
+    else:
+        assert "rows, of large partitions, were cut into" in said
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cummin", "cummax", "cumcount", "ffill", "bfill"])
