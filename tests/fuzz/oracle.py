@@ -389,8 +389,12 @@ def shared(program: Program, got: Outcome, found: Difference) -> bool:
     name = program.steps[found.step].target if found.step >= 0 else ""
     if not name or name not in got.values or found.kind not in ("values", "value"):
         return False
-    copied = "{code}\n{name} = {name}.copy() if hasattr({name}, 'copy') else {name}"
-    steps = [replace(s, code=copied.format(code=s.code, name=s.target)) if s.target else s for s in program.steps]
+    # What is another name of an object stays one: its writes are no chance.
+    own = "{code}\n{name} = {name}.copy() if hasattr({name}, 'copy') and all({name} is not one for one in [{uses}]) else {name}"
+    steps = [
+        replace(s, code=own.format(code=s.code, name=s.target, uses=", ".join(s.uses))) if s.target else s
+        for s in program.steps
+    ]
     with quiet(), scratch() as folder:
         apart = run(replace(program, steps=tuple(steps)), pandas, folder)
         try:

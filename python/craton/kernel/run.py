@@ -17,7 +17,7 @@ import polars as pl
 
 from craton import forks
 from craton.errors import Unsupported
-from craton.kernel.flags import KEPT_ORDER
+from craton.kernel.flags import KEPT_ORDER, collected
 from craton.kernel.progress import progress
 from craton.refusals import Refusal
 from craton.store.process import current_store
@@ -61,7 +61,7 @@ def run_all(
     with _lent(expected_bytes), shown:
         try:
             if len(frames) == 1:
-                return [frames[0].collect(engine="streaming", optimizations=KEPT_ORDER)]
+                return [collected(frames[0])]
             return pl.collect_all(frames, engine="streaming", optimizations=KEPT_ORDER)
         except KeyboardInterrupt:
             _absorb_second_interrupt()

@@ -11,7 +11,7 @@ import polars as pl
 
 from craton._native import content_hash
 from craton.config import options
-from craton.kernel.flags import KEPT_ORDER
+from craton.kernel.flags import collected
 from craton.lower.expressions import lower_expr
 from craton.lower.scans import scan_files
 from craton.plan.expr import Expr, conjuncts, roots
@@ -211,12 +211,7 @@ def decoder(source: FileSource, names: list[str]) -> Callable[[int, int | None],
     """What decodes some rows of a file."""
 
     def decode(start: int, rows: int | None) -> pl.DataFrame:
-        frame = (
-            scan_files(source, None, names)
-            .select(names)
-            .slice(start, rows)
-            .collect(engine="streaming", optimizations=KEPT_ORDER)
-        )
+        frame = collected(scan_files(source, None, names).select(names).slice(start, rows))
         if source.held is not None:
             source.held.check()  # nor was it written over meanwhile
         return frame

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from craton.config import options
 from craton.errors import Unsupported
+from craton.kernel.flags import collected
 from craton.pandas.lazy import lazy
 from craton.pandas.native import inside_pandas
 from craton.pandas.stored import categorical_value, stored_value, stored_view, template_of
@@ -62,7 +63,7 @@ def from_polars(data: Any) -> Any:
         For anything else.
     """
     if isinstance(data, pl.LazyFrame):
-        data = data.collect(engine="streaming")
+        data = collected(data)
     if not isinstance(data, (pl.DataFrame, pl.Series)):
         raise TypeError(f"from_polars takes a Polars DataFrame, LazyFrame or Series, got {type(data).__name__}")
     return from_arrow(data)

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.kernel.flags import KEPT_ORDER
+from craton.kernel.flags import collected
 from craton.lower import lower
 from craton.lower.held import check_files
 from craton.lower.tiled.tiles import TileSource, bind
@@ -263,7 +263,7 @@ class StageWork:
             ]
             self._stream(plan, sink, max(row_bytes(self.plan), sum(widths)) or 1)
         else:
-            told = self.exchange.write(plan.collect(engine="streaming", optimizations=KEPT_ORDER), sink)
+            told = self.exchange.write(collected(plan), sink)
         _check_files(files)
         return told
 
@@ -279,7 +279,7 @@ class StageWork:
             return False
 
         rows = max(self.batch_bytes // row_bytes, _FEWEST_ROWS)
-        plan.sink_batches(write, chunk_size=rows, lazy=True).collect(engine="streaming", optimizations=KEPT_ORDER)
+        collected(plan.sink_batches(write, chunk_size=rows, lazy=True))
         if failed:
             raise failed[0]
 
