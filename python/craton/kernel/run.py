@@ -17,7 +17,6 @@ import polars as pl
 
 from craton import forks
 from craton.errors import Unsupported
-from craton.kernel.flags import KEPT_ORDER, collected
 from craton.kernel.progress import progress
 from craton.refusals import Refusal
 from craton.store.process import current_store
@@ -30,6 +29,15 @@ signal.siginterrupt(signal.SIGINT, True)
 SHORT_RUN_ROWS = 200_000
 #: Runs that are expected to read fewer bytes than this ask the store for no memory.
 SMALL_RUN_BYTES = 16 << 20
+#: What the kernel's optimiser may do: not decide who sees the order of rows. It takes a result's rows for unordered where only
+#: single columns are computed of them, and windows (``over``) then put their rows elsewhere. Plans say themselves where no order
+#: is wanted.
+KEPT_ORDER = pl.QueryOptFlags(check_order_observe=False)
+
+
+def collected(frame: pl.LazyFrame) -> pl.DataFrame:
+    """The rows of a frame, in their order."""
+    return frame.collect(engine="streaming", optimizations=KEPT_ORDER)
 
 
 def run_all(

@@ -11,7 +11,7 @@ import polars as pl
 
 from craton._native import content_hash
 from craton.config import options
-from craton.kernel.flags import collected
+from craton.kernel.run import collected
 from craton.lower.expressions import lower_expr
 from craton.lower.scans import scan_files
 from craton.plan.expr import Expr, conjuncts, roots

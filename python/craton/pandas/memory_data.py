@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from craton.config import options
 from craton.errors import Unsupported
-from craton.kernel.flags import collected
+from craton.kernel.run import collected
 from craton.pandas.lazy import lazy
 from craton.pandas.native import inside_pandas
 from craton.pandas.stored import categorical_value, stored_value, stored_view, template_of

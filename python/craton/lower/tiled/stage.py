@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from craton import _native
-from craton.kernel.flags import collected
+from craton.kernel.run import collected
 from craton.lower import lower
 from craton.lower.held import check_files
 from craton.lower.tiled.tiles import TileSource, bind
