@@ -40,3 +40,30 @@ def test_numbers(dtype: str, among: str, given: str) -> None:
         return found, df[found]["x"].count(), df.isin(values) if given in ("a list", "a set") else None, len(df[~found])
 
     check(program, data, native=None)
+
+
+LABELS: dict[str, list[Any]] = {
+    "texts": ["a", "b", "c"],
+    "numbers": [3, 1, 2],
+    "a text and a number": ["a", 1, "c"],
+    "missing": [None, "b", "c"],
+    "floats": [0.5, 2, float("nan")],
+    "booleans": [True, False, "c"],
+    "pairs": [("a", 1), ("b", 2), ("c", 3)],
+}
+
+
+@pytest.mark.parametrize("kept", [slice(None), slice(1), slice(1, 3), slice(0)], ids=str)
+@pytest.mark.parametrize("named", [None, "n"])
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels_of_columns_after_a_dict(labels: str, named: str | None, kept: slice) -> None:
+    """pandas puts columns beside each other, and infers what their labels are."""
+    index = pandas.Index(LABELS[labels], dtype=object, name=named, tupleize_cols=False)
+    data = pandas.DataFrame([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).set_axis(index, axis=1)
+
+    def program(pd: Any, df: Any) -> Any:
+        df = df.iloc[:, kept]
+        found = df.isin({label: [1.0, 5.0] for label in LABELS[labels][:2] if label is not None})
+        return found, found.columns, found.sum().sum(), df.iloc[:0].isin({}).columns
+
+    check(program, data, native=None)

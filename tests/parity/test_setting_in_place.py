@@ -12,7 +12,7 @@ import pytest
 import craton
 import craton.pandas as cpd
 from craton import fallbacks
-from tests.parity.support import same
+from tests.parity.support import check, same
 
 SERIES: dict[str, Callable[[Any], None]] = {
     "item": lambda s: s.__setitem__(1, 9),
@@ -70,3 +70,37 @@ def test_a_lazy_object_takes_it_into_its_plan() -> None:
         lazy.loc[lazy > 3] = 0
         assert "_view" in lazy.__dict__
         assert lazy.tolist() == [2, 0, 0]
+
+
+DTYPES = ["int64", "uint8", "float64", "float32", "bool", "Int64", "Float64", "boolean", "int64[pyarrow]", "str"]
+ASSIGNMENTS = ["w = t", "w = t + t", "w = 3", "w = 1.5", "q = t", "q = 3", "w = w\nq = w", "t = w\nw = t", "w = w + w"]
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("lines", ASSIGNMENTS)
+@pytest.mark.parametrize("other", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eval_in_place_keeps_a_dtype_where_it_can(dtype: str, other: str, lines: str) -> None:
+    data = pandas.DataFrame({"w": [1, 0, 1], "t": [0, 1, 1]}).astype({"w": dtype, "t": other})
+
+    def program(pd: Any, df: Any) -> Any:
+        df = df[df["w"].notna()]
+        df.eval(lines, inplace=True)
+        return df, df.eval(lines) if "=" in lines else None, df["w"].count()
+
+    check(program, data, native=None)
+
+
+@pytest.mark.parametrize("value", [5, 5.5, None, "x"])
+@pytest.mark.parametrize("rows", ["all", "labels", "mask", "index"])
+@pytest.mark.parametrize("name", [True, False, 1, 0, 1.0, "q"])
+def test_columns_named_by_booleans(name: Any, rows: str, value: Any) -> None:
+    data = pandas.DataFrame({False: [1, 2, 3], "p": [1.5, None, 2.5]})
+
+    def program(pd: Any, df: Any) -> Any:
+        df = df.assign(q=1)
+        chosen = {"all": slice(None), "labels": [0, 2], "mask": df["p"].notna(), "index": df.index}[rows]
+        df.loc[chosen, name] = value
+        return df, df.dtypes, df.count().sum()
+
+    check(program, data, native=None)

@@ -13,6 +13,7 @@ from pandas._libs.lib import no_default
 from pandas.api.types import is_list_like, is_scalar
 
 from craton.errors import Unsupported
+from craton.pandas import stand_ins
 from craton.pandas.align import aligned
 from craton.pandas.arithmetic import absolute
 from craton.pandas.axes import planned_labels
@@ -224,7 +225,9 @@ class FrameCells:
                 raise Unsupported(Refusal.COMPARED_BY_ROW)
             columns = zip(held.labels, held.values, strict=True)
             found = [_isin(value, values.get(label, [])) for label, value in columns]
-            return lazy(type(self), held.with_values(found), self)
+            # pandas puts single columns beside each other, which infers the labels' dtype anew.
+            labels = stand_ins.ask(stand_ins.without_rows(held.labels).isin, {}).columns
+            return lazy(type(self), held.with_values(found, labels), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported(Refusal.MEMBERSHIP_VALUES)
         return _each(self, lambda value: _isin(value, values))

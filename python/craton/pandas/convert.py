@@ -11,8 +11,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 
+from craton.errors import Unsupported
 from craton.pandas.dtypes import OBJECT, DtypeObj, family, physical, with_missing
+from craton.refusals import Refusal
 
 Array: TypeAlias = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
 
@@ -117,9 +120,18 @@ def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
     Raises
     ------
     Unsupported
-        If no physical dtype carries the array's dtype.
+        If no physical dtype carries the array's dtype, or it is not sound.
     """
+    require_sound(array)
     return borrowed(name, array if _immutable(array) else array.copy())
+
+
+def require_sound(array: Any) -> None:
+    """Refuse nullable arrays that a plan can't carry: with NaN where it is not missing, or of values of another dtype."""
+    if isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any()):  # type: ignore[attr-defined]
+        raise Unsupported(Refusal.NAN_NOT_MISSING)
+    if isinstance(array, (BooleanArray, IntegerArray)) and array._data.dtype != array.dtype.numpy_dtype:  # type: ignore[attr-defined]
+        raise Unsupported(Refusal.VALUES_OF_ANOTHER_DTYPE)  # pandas' shift of groups puts any value into it
 
 
 def _immutable(array: Any) -> bool:

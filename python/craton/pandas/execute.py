@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import forks
 from craton.errors import Unsupported
-from craton.pandas.convert import Array, borrowed, from_array, to_array, to_objects
+from craton.pandas.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
 from craton.pandas.dtypes import physical, with_missing
 from craton.pandas.evaluations import rows_kept
 from craton.pandas.run import execute
@@ -302,7 +301,7 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     series: list[pl.Series] = []
     values: list[Value] = []
     for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
-        _require_sound(array)
+        require_sound(array)
         own = i >= len(levels) or spec.kind != "labels"
         column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
         series.append(column)
@@ -312,14 +311,6 @@ def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
     base = Scan(source, tuple(frame.columns))
     spec = replace(spec, values=tuple(values[: len(levels)]))
     return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
-
-
-def _require_sound(array: Any) -> None:
-    """Refuse nullable arrays that a plan can't carry: with NaN where it is not missing, or of values of another dtype."""
-    if isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any()):  # type: ignore[attr-defined]
-        raise Unsupported(Refusal.NAN_NOT_MISSING)
-    if isinstance(array, (BooleanArray, IntegerArray)) and array._data.dtype != array.dtype.numpy_dtype:  # type: ignore[attr-defined]
-        raise Unsupported(Refusal.VALUES_OF_ANOTHER_DTYPE)  # pandas' shift of groups puts any value into it
 
 
 def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], IndexSpec]:

@@ -116,8 +116,13 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
             return evaluate.evaluated(node)
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             raise Unsupported(Refusal.EXPRESSION_TARGET)
-        value = evaluate.evaluated(node.value)
-        held = assigned(view(result), node.targets[0].id, value)
+        value, label = evaluate.evaluated(node.value), node.targets[0].id
+        held = view(result)
+        if named.get("inplace") is True and label in held.labels:
+            # Set by ``loc``: what fits into the column's dtype takes it on.
+            if not isinstance(value, pd.Series) or value.dtype != result[label].dtype:
+                raise Unsupported(Refusal.EXPRESSION_IN_PLACE)
+        held = assigned(held, label, value)
         result = lazy(type(self), held, self)
         evaluate = Evaluator(result, evaluate.variables)
     return finished(self, view(result), in_place(self, named, "eval"))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-from pandas.api.types import is_iterator, is_scalar
+from pandas.api.types import is_bool, is_iterator, is_scalar
 from pandas.core.frame import _reindex_for_setitem
 
 from craton.errors import Unsupported
@@ -286,6 +286,8 @@ def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple
 
 def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any) -> View:
     """A column that is set in some rows and missing in the others."""
+    if is_bool(label) or label in held.labels:  # pandas does not find a boolean when asked, but where it sets
+        raise Unsupported(Refusal.COLUMN_SET_LABEL)
     if not count_rows(held):
         raise Unsupported(Refusal.NO_ROWS)
     if predicate is None:

@@ -76,6 +76,8 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
     kind = physical(dtype)
     if name == "cumprod" and kind == pl.Float32():
         raise Unsupported(Refusal.SINGLE_PRODUCTS)
+    if name in ("cumsum", "cumprod") and family(value.dtype) == "masked" and kind.is_float():
+        raise Unsupported(Refusal.NULLABLE_TOTALS)
     expr = _window(_CUMULATIVE[name], (_cast(value.expr, kind, value.physical),), kind)
     floating = kind.is_float()
     if not skipna and value.nulls:
