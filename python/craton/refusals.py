@@ -301,7 +301,9 @@ class Refusal(enum.Enum):
     COLUMNS_SET_COUNT = "a frame set into more or fewer columns than it has, or into repeated ones"
     COLUMNS_FROM = "several columns from a value of type {}"
     COLUMN_FROM = "a column from a value of type {}"
-    COLUMN_SET_LABEL = "a column that is set under a label that is no scalar, or a boolean, or among labels of several levels"
+    COLUMN_SET_LABEL = (
+        "a column that is set under a label that is no scalar, or a boolean, or among labels of several levels"
+    )
     COLUMNS_SET = "several columns set under one label"
     NEW_COLUMNS = "several new columns set in chosen rows"
     NEW_COLUMN_FOR_ROWS = "a new column from values for chosen rows"

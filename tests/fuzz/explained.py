@@ -42,6 +42,15 @@ def _late(program: Program, expected: Outcome, got: Outcome, found: Difference) 
     return found.kind == "no error" and type(error).__name__ in names
 
 
+def _half_set(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """What a setter did before it raised ``IndexError``, or did instead."""
+    if found.kind == "error":
+        return found.raised.startswith("IndexError") and found.where.endswith("loc.__setitem__")
+    name = re.escape(found.what.partition(":")[0])
+    errors = {number: error for number, error in got.errors.items() if number >= 0 and type(error) is IndexError}
+    return any(re.match(rf"{name}\.i?loc\[", program.steps[number].code) for number in errors)
+
+
 def _no_groups(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """A transform of rows that are in no group, with which pandas does not reckon."""
     error = expected.errors.get(found.step)
@@ -50,8 +59,10 @@ def _no_groups(program: Program, expected: Outcome, got: Outcome, found: Differe
 
 
 def _freq(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """The frequency that pandas infers anew after a selection."""
-    return found.kind == "freq" and "is None" in found.what
+    """The frequency that pandas infers anew after a selection, or loses."""
+    return found.kind == "freq" and (
+        "is None" in found.what or (found.where.endswith(".nth") and "not None" in found.what)
+    )
 
 
 def _divided_by_zero(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
@@ -79,7 +90,10 @@ def _label_of_range(program: Program, expected: Outcome, got: Outcome, found: Di
             is not None
         )
     if what.startswith("shape: "):  # without columns, a file has no rows but those of labels that are no range
-        return "read_parquet" in code and re.search(r"\((\d+), 0\), not \(0, 0\)|\(0, 0\), not \(\d+, 0\)", what) is not None
+        return (
+            "read_parquet" in code
+            and re.search(r"\((\d+), 0\), not \(0, 0\)|\(0, 0\), not \(\d+, 0\)", what) is not None
+        )
     if what.startswith("name: "):
         one, _, other = what.removeprefix("name: ").partition(", not ")
         return one != other and _as_index(one) == _as_index(other)
@@ -102,7 +116,9 @@ def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Di
     same = re.sub(r"'[^']*'", "''", one) == re.sub(r"'[^']*'", "''", other)
     of_rows = same and one.startswith(("Failed to parse string", "could not convert", "Unable to parse", "time data"))
     of_columns = ("does not support operation", "Invalid value")
-    return of_rows or any(words in one and words in other for words in of_columns)
+    refused = re.compile(r"not supported for dtype|cannot perform|does not support|unsupported operand")
+    of_several = refused.search(one) is not None and refused.search(other) is not None
+    return of_rows or of_several or any(words in one and words in other for words in of_columns)
 
 
 def _blocks_of_products(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
@@ -127,13 +143,22 @@ def _range_of_32_bits(program: Program, expected: Outcome, got: Outcome, found: 
     return small and summed and re.search(r", not .*\b(nan|inf)\b", found.what) is not None
 
 
+def _none_in_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """``None`` and NaN among booleans that became objects."""
+    written = re.search(r"(None NoneType, not nan float|nan float, not None NoneType)$", found.what) is not None
+    code = program.steps[found.step].code if found.step >= 0 else ""
+    return found.kind in ("value", "values") and written and re.search(r"\.(where|mask)\(", code) is not None
+
+
 EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _late),
     Explained("Errors that rows bring up", _one_of_several),
     Explained("Errors that rows bring up", _no_groups),
+    Explained("Errors that rows bring up", _half_set),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("The dtype of integers divided by zero", _blocks_of_products),
     Explained("Blocks", _bytes_of_text),
+    Explained("Blocks", _none_in_blocks),
     Explained("The last digits of floating sums", _range_of_32_bits),
     Explained("freq of a DatetimeIndex", _freq),
     Explained("The dtype of integers divided by zero", _divided_by_zero),

@@ -97,6 +97,9 @@ def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
         assert len(got) == len(expected)
         for one, other in zip(got, expected, strict=True):
             same(one, other, rtol)
+    elif isinstance(expected, np.ndarray) and expected.dtype == object:
+        assert isinstance(got, np.ndarray)
+        same(got.tolist(), expected.tolist(), rtol)
     elif isinstance(expected, np.ndarray):
         np.testing.assert_array_equal(got, expected)
         assert got.dtype == expected.dtype

@@ -21,7 +21,7 @@ from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
 from craton.pandas.dtypes import kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
-from craton.pandas.execute import resolved
+from craton.pandas.execute import resolved, told_apart
 from craton.pandas.filling import choose, clipped, filled, filled_with
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.mapping import mapped, replaced
@@ -362,7 +362,9 @@ class SeriesCells:
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
         if inclusive not in ("both", "left", "right", "neither") or not is_scalar(left) or not is_scalar(right):
             raise Unsupported(Refusal.PARAMETERS, "left, right and inclusive")
-        return _each(self, lambda value: between(value, left, right, inclusive))
+        held = view(self)
+        (value,) = told_apart(held, held.values).values
+        return lazy(type(self), held.with_values([between(value, left, right, inclusive)]), self)
 
     @native(pd.Series)
     def where(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -140,8 +140,13 @@ def null_count(source: tuple[Operator, str]) -> Operator:
     return build.aggregate(operator, (), (("missing", call),))
 
 
-def resolved(view: View) -> View:
+def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
     """The same view with every dtype definite: dtypes that depend on the data are decided by a query.
+
+    Parameters
+    ----------
+    only
+        Which values are decided, and those that the same data decide; all without it.
 
     Raises
     ------
@@ -149,14 +154,15 @@ def resolved(view: View) -> View:
         If a boolean column has missing values: it is one of Python objects then.
     """
     every = (*view.index.values, *view.values)
-    sources = list(dict.fromkeys(value.source for value in every if value.source is not None))
+    undecided = [value for value in every if value.source is not None and (only is None or only(value))]
+    sources = list(dict.fromkeys(value.source for value in undecided if value.source is not None))
     if not sources:
         return view
     counts = execute([null_count(source) for source in sources], ordered=False)
     missing = {source: bool(frame.item()) for source, frame in zip(sources, counts, strict=True)}
 
     def settle(value: Value) -> Value:
-        if value.source is None:
+        if value.source not in missing:
             return value
         if not missing[value.source]:
             expr, own = value.expr, physical(value.dtype)
@@ -171,6 +177,12 @@ def resolved(view: View) -> View:
         values=tuple(map(settle, view.values)),
         index=replace(view.index, values=tuple(map(settle, view.index.values))),
     )
+
+
+def told_apart(view: View, keys: Sequence[Value]) -> View:
+    """The view with the dtypes resolved of those of its columns that equal or order rows, and may round them."""
+    sources = {key.source for key in keys if key.rounds}
+    return resolved(view, lambda value: value.source in sources)
 
 
 def planned(view: View) -> Operator:

@@ -71,7 +71,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     if stage == "lowered":
         return lower(optimize(results.substitute(plan))).explain(engine="streaming")
     if stage == "analyzed":
-        made_of = None if is_lazy(obj) else next((base for base, _ in column_identities(obj)), None)
+        made_of = () if is_lazy(obj) else {base for column in column_identities(obj) for base, _ in column}
         return _analyzed(analyze(plan, made_of), format)
     head, notes = _engine(plan) if stage == "optimized" else ("", silent)
     plan = optimize(plan, stage)

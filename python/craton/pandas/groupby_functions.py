@@ -111,7 +111,8 @@ def outcome(
     of_floats = out.dtype == FLOAT64 and out.narrow is None and kind_of(value.dtype) != "b"
     if value.definite or name in UNAFFECTED or of_floats:
         return out
-    if name in FOLLOWING and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
+    wraps = name == "sum" and value.rounds
+    if name in FOLLOWING and not wraps and not out.options and out.narrow is None and kind_of(value.dtype) in "iu":
         return replace(out, source=value.source)
     raise Undecided(Refusal.OPERATION, f"{name} of a column whose dtype depends on the data")
 

@@ -201,7 +201,7 @@ def own_column(obj: Any, key: Any) -> int | None:
         return None
     labels = obj.columns
     found = labels.get_indexer_for([key.name]) if key.name in labels else []
-    return int(found[0]) if len(found) == 1 and mine[found[0]] == theirs[0] else None
+    return int(found[0]) if len(found) == 1 and mine[found[0]] & theirs[0] else None
 
 
 def with_own_columns(obj: Any, by: Any) -> Any:

@@ -182,21 +182,25 @@ def _scanned(obj: Any) -> View:
     return scanned
 
 
-def column_identities(obj: Any) -> list[tuple[bytes, bytes]]:
-    """What each column is, by content: the same for a column and for the Series that was taken from its frame.
+def column_identities(obj: Any) -> list[set[tuple[bytes, bytes]]]:
+    """What each column is, by content: a column and the Series that was taken from its frame have something in common.
 
-    That holds whether they have been run since or not; what was written to in place is nothing that is known.
+    That holds whether they have been run since or not: a frame that was run is its plan and its rows, and a column is
+    of either. What was written to in place is nothing that is known.
     """
     state = obj.__dict__
     planned = current(state)
     if planned is not None:
-        return _identities(planned)
+        return [{one} for one in _identities(planned)]
     origin, scan = state.get("_origin"), state.get("_scan")
     if origin is None and scan is None:
         return []
+    known = []
     if origin is not None and fingerprint(obj._mgr) == origin[0]:
-        return origin[1]  # type: ignore[no-any-return]
-    return _identities(scan.view) if scan is not None and scan.is_of(obj._mgr) else []
+        known.append(origin[1])
+    if scan is not None and scan.is_of(obj._mgr):
+        known.append(_identities(scan.view))
+    return [set(ways) for ways in zip(*known, strict=True)]
 
 
 def holds(obj: Any, held: View) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas._libs.lib import item_from_zerodim
 from pandas.api.types import is_scalar
@@ -13,8 +15,8 @@ from pandas.core.ops.common import _maybe_match_name
 from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.arithmetic import absolute, inverted, negative
-from craton.pandas.dtypes import BOOL
-from craton.pandas.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, is_missing, is_na
+from craton.pandas.dtypes import BOOL, kind_of, number, with_missing
+from craton.pandas.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, is_missing, is_na, probe
 from craton.pandas.execute import resolved
 from craton.pandas.filling import filled
 from craton.pandas.lazy import lazy, replace_state, view
@@ -29,12 +31,11 @@ def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
     held = view(left)
     right = item_from_zerodim(right)
     if is_scalar(right):
-        held = _definite(held)
+        held = resolved(held, lambda value: _hinges(name, value, right))
         values = [_ordered(name, value, right, reverse, held) for value in held.values]
         return lazy(type(left), held.with_values(values), left)
     if isinstance(left, pd.Series) and isinstance(right, pd.Series):
-        held, other = aligned(held, view(right))
-        held, other = _definite(held), _definite(other)
+        held, other = _decided(name, *aligned(held, view(right)))
         value = _ordered(name, held.values[0], other.values[0], reverse, held)
         return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
     if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
@@ -46,17 +47,44 @@ def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
     held, other = aligned(view(left), view(right))
     if not held.labels.is_unique or not held.labels.identical(other.labels):
         raise Unsupported(Refusal.COLUMNS_DIFFER)
-    held, other = _definite(held), _definite(other)
+    held, other = _decided(name, held, other)
     pairs = zip(held.values, other.values, strict=True)
     values = [_ordered(name, one, another, reverse, held) for one, another in pairs]
     return lazy(type(left), held.with_values(values), left)
 
 
-def _definite(held: View) -> View:
-    """The view, with dtypes that depend on the data resolved where the operators can't carry them on."""
-    if any(value.source is not None and value.dtype == BOOL for value in held.values):
-        return resolved(held)
-    return held
+def _decided(name: str, held: View, other: View) -> tuple[View, View]:
+    """Both views, with dtypes that depend on the data resolved where the operator's result hinges on them.
+
+    The other has a column for each, or one for all.
+    """
+    others = other.values if len(other.values) == len(held.values) else other.values * len(held.values)
+    pairs = list(zip(held.values, others, strict=True))
+    on_the_left = {one.source for one, another in pairs if _hinges(name, one, another)}
+    on_the_right = {another.source for one, another in pairs if _hinges(name, another, one)}
+    return (
+        resolved(held, lambda value: value.source in on_the_left),
+        resolved(other, lambda value: value.source in on_the_right),
+    )
+
+
+def _hinges(name: str, value: Value, other: Any) -> bool:
+    """Whether it makes a difference to an operator's values that a column of integers may have become floats."""
+    if value.definite:
+        return False
+    if value.dtype == BOOL or name in LOGIC:
+        return True
+    if name in COMPARISON:
+        if isinstance(other, Value):
+            return value.rounds and kind_of(other.dtype) in "iu" and number(other.dtype).itemsize == 8
+        return value.rounds and not isinstance(other, (float, np.floating)) and not _is_small(other)
+    dtype = probe(name, value, other)
+    return kind_of(dtype) != "f" or probe(name, replace(value, dtype=with_missing(value.dtype)), other) != dtype
+
+
+def _is_small(scalar: Any) -> bool:
+    """Whether a float holds an integer and its neighbours."""
+    return isinstance(scalar, (int, np.integer)) and -(2**53) < int(scalar) < 2**53
 
 
 def _ordered(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
@@ -152,8 +180,7 @@ def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any
 
 def _down_columns(name: str, frame: Any, series: Any, reverse: bool) -> Any:
     """Every column with the same Series, row by row: ``df.mul(series, axis=0)``."""
-    held, other = aligned(view(frame), view(series))
-    held, other = _definite(held), _definite(other)
+    held, other = _decided(name, *aligned(view(frame), view(series)))
     values = [_ordered(name, value, other.values[0], reverse, held) for value in held.values]
     return lazy(type(frame), held.with_values(values), frame)
 

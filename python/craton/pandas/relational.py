@@ -13,6 +13,7 @@ from craton.errors import Unsupported
 from craton.pandas import stand_ins
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
+from craton.pandas.execute import told_apart
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import all_stay, native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
@@ -108,6 +109,7 @@ class FrameRelational:
         held = view(self)
         if any(label in held.index.names for label in labels):
             held = held.numbered()
+        held = told_apart(held, [sort_key(held, label) for label in labels])
         keys = [sort_key(held, label) for label in labels]
         ups = directions(ascending, len(labels))
         if len(keys) > 1 and na_position == "first":
@@ -166,6 +168,7 @@ class FrameRelational:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "verify_integrity")
         bools(drop=drop, append=append)
         held = columns_to_index(view(self), keys, drop, append)
+        held = told_apart(held, held.index.values)
         return outcome(self, held, in_place(self, inplace, "set_index"))
 
     @native(pd.DataFrame)
@@ -220,6 +223,7 @@ class FrameRelational:
     ) -> Any:
         bools(ignore_index=ignore_index)
         held = view(self)
+        held = told_apart(held, subset_of(held, subset))
         held = distinct_rows(held, subset_of(held, subset), keep, ignore_index)
         return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
 
@@ -228,6 +232,7 @@ class FrameRelational:
         from craton.pandas.series import Series
 
         held = view(self)
+        held = told_apart(held, subset_of(held, subset))
         return lazy(Series, held.series(duplicated_rows(held, subset_of(held, subset), keep), None), self)
 
 

@@ -11,12 +11,13 @@ from craton.errors import Unsupported
 from craton.pandas import stand_ins
 from craton.pandas.dtypes import OBJECT
 from craton.pandas.duplicates import distinct_rows, duplicated_rows
+from craton.pandas.execute import told_apart
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, rows_only
 from craton.pandas.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_rows
-from craton.pandas.view import as_frame
+from craton.pandas.view import View, as_frame
 from craton.refusals import Refusal
 
 
@@ -26,6 +27,11 @@ def _extreme(series: Any, n: Any, keep: Any, largest: bool) -> Any:
     if series.name != series.name:
         raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)  # pandas loses the name, or not, as there are rows
     return lazy(type(series), extreme_rows(held, held.values, n, keep, largest), series)
+
+
+def _told_apart(obj: Any) -> View:
+    held = view(obj)
+    return told_apart(held, held.values)
 
 
 class SeriesRelational:
@@ -47,7 +53,7 @@ class SeriesRelational:
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
         bools(ignore_index=ignore_index)
-        held = view(self)
+        held = _told_apart(self)
         result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
         return outcome(self, result, in_place(self, inplace, "sort_values"))
 
@@ -104,13 +110,13 @@ class SeriesRelational:
     @native(pd.Series)
     def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
         bools(ignore_index=ignore_index)
-        held = view(self)
+        held = _told_apart(self)
         held = distinct_rows(held, held.values, keep, ignore_index)
         return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
 
     @native(pd.Series)
     def duplicated(self: Any, keep: Any = "first") -> Any:
-        held = view(self)
+        held = _told_apart(self)
         return lazy(type(self), held.series(duplicated_rows(held, held.values, keep), self.name), self)
 
     @native(pd.Series)

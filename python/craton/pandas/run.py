@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -323,7 +323,7 @@ class Ran:
     rows: int
 
 
-def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
+def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
     """Run a plan for what is to be known of it; what ran last as tiles is not run again.
 
     Parameters
@@ -331,7 +331,7 @@ def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
     plan
         As the front end built it.
     made_of
-        The digest of what its data was made of, if it is in memory now.
+        The digests of what its data was made of, if it is in memory now.
     """
     if forks.kernel_lost():
         raise RuntimeError(
@@ -340,7 +340,7 @@ def analyze(plan: Operator, made_of: bytes | None = None) -> Ran:
         )
     engine = present_engine()
     if engine is not None:
-        known = engine.ran(plan.digest) or (None if made_of is None else engine.ran(made_of))
+        known = next(filter(None, map(engine.ran, [plan.digest, *made_of])), None)
         if known is not None:
             return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
     started = time.perf_counter()

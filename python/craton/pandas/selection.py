@@ -118,10 +118,10 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
             raise Unsupported(Refusal.EXPRESSION_TARGET)
         value, label = evaluate.evaluated(node.value), node.targets[0].id
         held = view(result)
-        if named.get("inplace") is True and label in held.labels:
-            # Set by ``loc``: what fits into the column's dtype takes it on.
-            if not isinstance(value, pd.Series) or value.dtype != result[label].dtype:
-                raise Unsupported(Refusal.EXPRESSION_IN_PLACE)
+        # In place it is set by ``loc``: what fits into the column's dtype takes it on.
+        kept = named.get("inplace") is True and label in held.labels
+        if kept and not (isinstance(value, pd.Series) and value.dtype == result[label].dtype):
+            raise Unsupported(Refusal.EXPRESSION_IN_PLACE)
         held = assigned(held, label, value)
         result = lazy(type(self), held, self)
         evaluate = Evaluator(result, evaluate.variables)

@@ -102,6 +102,11 @@ class Value:
         """Whether the dtype is known without looking at the data."""
         return self.source is None
 
+    @property
+    def rounds(self) -> bool:
+        """Whether neighbours among its integers are one number, if the data make a column of floats of it."""
+        return not self.definite and self.dtype in (np.dtype("int64"), np.dtype("uint64"))
+
     def at(self, name: str) -> Value:
         """The same column, when its expression has become a column of the base."""
         if isinstance(self.expr, Carried):

@@ -108,7 +108,8 @@ def differences(value: Value, periods: int) -> Value:
     if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
         raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
     target = physical(dtype)
-    wide: pl.DataType = pl.Int64() if kind == "i" else value.physical
+    # pandas subtracts 32-bit and 64-bit integers as they are, and smaller ones with room for the difference.
+    wide: pl.DataType = pl.Int64() if value.dtype in (np.dtype("int8"), np.dtype("int16")) else value.physical
     now = _cast(value.expr, wide, value.physical)
     before = _window("shift", (now,), wide, options(periods=periods))
     difference = Call("sub", (now, before), target if kind in "mM" else wide)
