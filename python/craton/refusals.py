@@ -54,6 +54,7 @@ class Refusal(enum.Enum):
     LABELS_UNEVEN = "a MultiIndex whose levels have different lengths"
     NO_ROWS = "a frame without rows"
     NO_ROWS_LABELS_KEPT = "no rows, whose labels pandas leaves as they are"
+    NO_ROWS_LABELS_LOST = "no rows, whose labels pandas replaces by a range"
     NO_ROWS_DTYPES_KEPT = "no rows, whose dtypes pandas leaves as they are"
     DTYPE_OF_DATA = "a column whose dtype depends on the data"
     DTYPES_OF_DATA = "operands whose dtypes depend on different data"

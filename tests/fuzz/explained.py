@@ -94,6 +94,8 @@ def _label_of_range(program: Program, expected: Outcome, got: Outcome, found: Di
             "read_parquet" in code
             and re.search(r"\((\d+), 0\), not \(0, 0\)|\(0, 0\), not \(\d+, 0\)", what) is not None
         )
+    if found.kind == "index":  # one is a column of the file, which gets the dtype that was asked for
+        return "dtype_backend" in code and re.search(r"are a (Range)?Index, not (Range)?Index$", what) is not None
     if what.startswith("name: "):
         one, _, other = what.removeprefix("name: ").partition(", not ")
         return one != other and _as_index(one) == _as_index(other)
@@ -143,6 +145,15 @@ def _range_of_32_bits(program: Program, expected: Outcome, got: Outcome, found: 
     return small and summed and re.search(r", not .*\b(nan|inf)\b", found.what) is not None
 
 
+def _numbers_of_times(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Times whose numbers were written to: pandas' ``astype`` to integers shares them."""
+    codes = [step.code for step in program.steps]
+    casts = any(re.search(r"\.astype\(.*int64", code) for code in codes)
+    return (
+        found.kind == "values" and "Time" in found.what and casts and any(re.search(r"\] = ", code) for code in codes)
+    )
+
+
 def _none_in_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """``None`` and NaN among booleans that became objects."""
     written = re.search(r"(None NoneType, not nan float|nan float, not None NoneType)$", found.what) is not None
@@ -157,6 +168,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _half_set),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("The dtype of integers divided by zero", _blocks_of_products),
+    Explained("One array, one object", _numbers_of_times),
     Explained("Blocks", _bytes_of_text),
     Explained("Blocks", _none_in_blocks),
     Explained("The last digits of floating sums", _range_of_32_bits),

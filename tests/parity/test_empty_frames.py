@@ -138,3 +138,22 @@ def test_a_file_with_columns_of_which_none_is_read(tmp_path):
     pandas.DataFrame({"a": np.arange(3)}).to_parquet(tmp_path / "a.parquet")
     check(lambda pd: pd.read_parquet(tmp_path / "a.parquet", columns=[]).shape, native=None)
     check(lambda pd: len(pd.read_parquet(tmp_path / "a.parquet", columns=[]).reset_index()), native=None)
+
+
+@pytest.mark.parametrize("dtype", ["str", "string[pyarrow]", "string[python]", object])
+@pytest.mark.parametrize("index", [None, "g", "text"])
+@pytest.mark.parametrize("pattern", ["(a)", "(?P<q>a)(b)?"])
+def test_extract_without_rows(pattern, index, dtype):
+    """pandas replaces the labels by a range."""
+    labels = {None: None, "g": pandas.Index([5, 7], name="g"), "text": ["x", "y"]}[index]
+    data = pandas.DataFrame({"s": pandas.array(["ab", "b"], dtype=dtype)}, index=labels)
+
+    def program(pd, df):
+        none = df[df["s"] == "z"]["s"]
+        some = df[df["s"] != "z"]["s"]
+        return [
+            (rows.str.extract(pattern), rows.str.extract(pattern).reset_index(), rows.str.extract("(b)", expand=False))
+            for rows in (none, some)
+        ]
+
+    check(program, data, native=None)

@@ -24,7 +24,7 @@ from craton.pandas.align import aligned
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
 from craton.pandas.elementwise import is_missing
-from craton.pandas.execute import scalar
+from craton.pandas.execute import has_rows, scalar
 from craton.pandas.inherit import counterpart
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import Native, stays_in_pandas
@@ -283,6 +283,9 @@ def _extract(self: Any, pat: Any, flags: Any = 0, expand: Any = True) -> Any:
         raise Unsupported(Refusal.PARAMETERS, "pat, flags and expand")
     frame = stand_ins.ask(stand_ins.column(value.dtype, 1).str.extract, pat, warned=True, flags=flags, expand=True)
     if expand or frame.shape[1] > 1:
+        index = self._held[0].index
+        if (index.names != (None,) or index.kind == "labels") and not has_rows(self._held[0]):
+            raise Unsupported(Refusal.NO_ROWS_LABELS_LOST)
         return _expanded(self, "extract", frame, (pat,), {"flags": flags, "expand": True})
     named = groups(pat) and frame.columns[0]
     name = named if isinstance(named, str) else self._series.name
