@@ -156,6 +156,12 @@ def _numbers_of_times(program: Program, expected: Outcome, got: Outcome, found: 
     )
 
 
+def _repeated_labels(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Tables with the same, repeated labels side by side, which pandas knows by the index object that they share."""
+    code = program.steps[found.step].code if found.step >= 0 else ""
+    return found.kind == "error" and found.raised.startswith("InvalidIndexError") and "concat(" in code
+
+
 def _none_in_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """``None`` and NaN among booleans that became objects."""
     written = re.search(r"(None NoneType, not nan float|nan float, not None NoneType)$", found.what) is not None
@@ -170,6 +176,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _half_set),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("The dtype of integers divided by zero", _blocks_of_products),
+    Explained("crosstab of columns with equal, repeated labels", _repeated_labels),
     Explained("One array, one object", _numbers_of_times),
     Explained("Blocks", _bytes_of_text),
     Explained("Blocks", _none_in_blocks),

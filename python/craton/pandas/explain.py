@@ -6,7 +6,7 @@ from typing import Any
 
 from craton.lower import lower
 from craton.lower.results import results
-from craton.lower.tiled.report import expected, measured, seen, summary, table
+from craton.lower.tiled.report import expected, measured, summary, table
 from craton.pandas.execute import planned
 from craton.pandas.lazy import column_identities, view
 from craton.pandas.native import is_lazy
@@ -56,7 +56,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     >>> with craton.option_context(small_rows=0):
     ...     df = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     ...     print(craton.explain(df[df.a > 1].b, stage="logical").splitlines()[0])
-    Project index0 = cast(__row__), b  (~0 rows)
+    Project index0 = cast(#row), b  (~0 rows)
     """
     import pandas
 
@@ -96,8 +96,8 @@ def _analyzed(ran: Ran, format: str) -> str:
     """What became of a plan."""
     notes = silent if ran.tiling is None else measured(ran.tiling)
     if format == "svg":
-        return Drawing(seen(explain_svg(ran.plan, notes=notes)))
-    text = seen(explain_text(ran.plan, notes=notes))
+        return Drawing(explain_svg(ran.plan, notes=notes))
+    text = explain_text(ran.plan, notes=notes)
     if ran.tiling is None:
         return f"whole {ran.where}; {ran.seconds:.3f} s, {ran.rows:,} rows\n{text}"
     return f"{summary(ran.tiling, ran.where)}\n{text}\n\n{table(ran.tiling.stages)}"

@@ -21,11 +21,11 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import BOOL, INT64, DtypeObj
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
-from craton.plan.names import visible
+from craton.plan.names import HIDDEN, visible
 from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, Window, schema
 from craton.refusals import Refusal
 
-ROW = "__row__"
+ROW = f"{HIDDEN}row"
 
 
 class Carried(Expr):

@@ -50,6 +50,11 @@ def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN)
 
 
+def seen(text: str) -> str:
+    """A text without the names of columns that no user sees, as they are."""
+    return text.replace(HIDDEN, "#")
+
+
 def may_name_a_column(name: str) -> bool:
     """Whether a user's name may stand in a plan: it is no hidden one, the kernel does not replace it, Arrow does not cut it."""
     return bool(name) and not is_hidden(name) and "\x00" not in name

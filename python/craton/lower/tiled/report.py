@@ -9,7 +9,7 @@ from craton.command import aligned, readable
 from craton.lower.tiled.alone import alone
 from craton.lower.tiled.planner import Stage, Tiling
 from craton.plan.explain import Notes, describe, short
-from craton.plan.names import HIDDEN
+from craton.plan.names import seen
 from craton.plan.operators import Operator
 
 _HEAD = (
@@ -65,11 +65,6 @@ def _row(stage: Stage) -> tuple[str, ...]:
         readable(stage.memory) if stage.memory else "-", readable(stage.foreign), readable(stage.moved.sent),
         readable(stage.moved.spilled), seen(stage.exchange),
     )  # fmt: skip
-
-
-def seen(text: str) -> str:
-    """A text without the names of columns that no user sees, as they are."""
-    return text.replace(HIDDEN, "#")
 
 
 def _counted(number: int, what: str) -> str:
