@@ -97,7 +97,8 @@ def _label_of_range(program: Program, expected: Outcome, got: Outcome, found: Di
             and re.search(r"\((\d+), 0\), not \(0, 0\)|\(0, 0\), not \(\d+, 0\)", what) is not None
         )
     if found.kind == "index":  # one is a column of the file, which gets the dtype that was asked for
-        return "dtype_backend" in code and re.search(r"are a (Range)?Index, not (Range)?Index$", what) is not None
+        classes = re.search(r"are a (Range|Multi)?Index, not (Range|Multi)?Index$", what)
+        return classes is not None and ("dtype_backend" in code or "filters" in code)
     if what.startswith("name: "):
         one, _, other = what.removeprefix("name: ").partition(", not ")
         return one != other and _as_index(one) == _as_index(other)

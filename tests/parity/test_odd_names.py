@@ -91,3 +91,13 @@ def test_a_group_by_a_column_of_one_row(rows: int) -> None:
     ]
     for program in programs:
         check(lambda pd, df, program=program: program(df), data, native=None)
+
+
+def test_names_of_items_of_columns_without_a_label() -> None:
+    data = pandas.DataFrame([[1.0, 2.0]], columns=[None, "k"])
+
+    def program(pd: Any, df: Any) -> Any:
+        frames = (df, df[np.nan].to_frame(), df[[np.nan]].abs())
+        return [(type(series.name), type(label)) for frame in frames for label, series in frame.items()]
+
+    check(program, data, native=None)

@@ -161,3 +161,23 @@ def test_what_filters_leave_decides_on_dtypes(tmp_path, dtype, filters):
         return frame, frame["s"].isna().sum(), frame.assign(z=frame["s"])["z"].dtype, frame.groupby("y")["s"].max()
 
     check(program, native=None)
+
+
+@pytest.mark.parametrize("filters", [None, [("s", ">", 1)], [("s", ">", 0)], [("s", ">", 9)]], ids=str)
+@pytest.mark.parametrize(
+    "levels", [["range", "k"], ["k", "range"], ["range"], ["numbers", "k"], ["range", "range"]], ids=str
+)
+def test_a_range_among_the_levels(tmp_path, levels, filters):
+    """It is written beside the schema, and is a level of all rows or of none."""
+    stored = {"range": pandas.RangeIndex(3, name="r"), "k": pandas.Index(["a", "b", "c"], name="k")}
+    stored["numbers"] = pandas.Index([5, 6, 8])
+    frame = pandas.DataFrame({"s": [1, 2, 3]})
+    for number, level in enumerate(levels):
+        frame = frame.set_index(stored[level], append=number > 0)
+    frame.to_parquet(tmp_path / "a.parquet")
+
+    def program(pd):
+        read = pd.read_parquet(tmp_path / "a.parquet", filters=filters)
+        return read, read.index.nlevels, list(read.index.names), read[read["s"] > 1].reset_index(), read["s"].sum()
+
+    check(program, native=None)

@@ -100,8 +100,8 @@ class FrameColumns:
         from craton.pandas.series import Series
 
         held = view(self)
-        for label, value in zip(self.columns, held.values, strict=True):
-            yield label, lazy(Series, held.series(value, label), self)
+        for i, (label, value) in enumerate(zip(self.columns, held.values, strict=True)):
+            yield label, lazy(Series, held.series(value, held.labels[i]), self)
 
     @native(pd.DataFrame)
     def __delitem__(self: Any, key: Any) -> None:

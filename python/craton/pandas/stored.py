@@ -80,7 +80,7 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
         ranges = next((entry for entry in entries if isinstance(entry, dict)), None)
         return Template(frame, dtypes, (), ranges)
     levels = tuple(entry for entry in entries if isinstance(entry, str))
-    if len(levels) != frame.index.nlevels:
+    if len(levels) != frame.index.nlevels or len(levels) != len(entries):  # a range among levels fits all rows, or is none
         raise Unsupported(Refusal.FILE_INDEX)
     for i, name in enumerate(levels):
         dtypes[name] = frame.index.get_level_values(i).dtype
