@@ -76,11 +76,13 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
             raise Unsupported(Refusal.LABELS_NOT_STRINGS)
         dtypes[label] = dtype
     entries = (schema.pandas_metadata or {}).get("index_columns", [])
+    if len(entries) > 1 and any(isinstance(entry, dict) for entry in entries):
+        raise Unsupported(Refusal.FILE_INDEX)  # a range among several levels fits all rows, or is none
     if isinstance(frame.index, pd.RangeIndex):
         ranges = next((entry for entry in entries if isinstance(entry, dict)), None)
         return Template(frame, dtypes, (), ranges)
     levels = tuple(entry for entry in entries if isinstance(entry, str))
-    if len(levels) != frame.index.nlevels or len(levels) != len(entries):  # a range among levels fits all rows, or is none
+    if len(levels) != frame.index.nlevels:
         raise Unsupported(Refusal.FILE_INDEX)
     for i, name in enumerate(levels):
         dtypes[name] = frame.index.get_level_values(i).dtype
