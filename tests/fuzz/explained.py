@@ -121,7 +121,7 @@ def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Di
     same = re.sub(r"'[^']*'", "''", one) == re.sub(r"'[^']*'", "''", other)
     of_rows = same and one.startswith(("Failed to parse string", "could not convert", "Unable to parse", "time data"))
     of_columns = ("does not support operation", "Invalid value")
-    refused = re.compile(r"not supported for dtype|cannot perform|does not support|unsupported operand")
+    refused = re.compile(r"not supported for dtype|cannot perform|does not support|unsupported operand", re.IGNORECASE)
     of_several = refused.search(one) is not None and refused.search(other) is not None
     return of_rows or of_several or any(words in one and words in other for words in of_columns)
 

@@ -52,7 +52,16 @@ def applied(plan: Operator) -> bool:
 
 
 @pytest.mark.parametrize("function", ["sum", "count", "len", "min", "max"])
-@pytest.mark.parametrize("keys", [("name", "city", "age"), ("city", "ck", "name"), ("name", "city")])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("name", "city", "age"),
+        ("city", "ck", "name"),
+        ("name", "city"),
+        ("k", "name", "city"),
+        ("age", "k", "city", "name"),
+    ],
+)
 def test_the_groups_are_the_same(function, keys):
     plan = grouped(function, keys)
     changed = group_by_rows(plan)

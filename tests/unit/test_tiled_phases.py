@@ -11,10 +11,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from craton.lower import lower
-from craton.lower.tiled.phases import of_one_row
 from craton.lower.tiled.totals import combined
 from craton.plan.expr import Column, options
-from craton.plan.functions.strategies import phases_of
+from craton.plan.functions.strategies import of_one_row, phases_of
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, Scan, Union
 from craton.plan.registry import FUNCTIONS
 from craton.plan.sources import MemorySource

@@ -22,6 +22,7 @@ from craton.lower.expressions import lower_aggregate, lower_expr
 from craton.lower.ordering import is_number, is_whole_number, ordered_join, row_sort
 from craton.lower.scans import scan_files
 from craton.plan.expr import Column, Expr, WindowCall, dtype_of, has_one_form, roots
+from craton.plan.functions.strategies import of_one_row
 from craton.plan.names import HIDDEN
 from craton.plan.operators import (
     Aggregate,
@@ -398,7 +399,13 @@ class _Lowering:
             return Lowered(self._group_by_sorting(op, frame, exprs))
         frame, exprs_of_keys = self._keys(frame, [expr for _, expr in op.keys])
         keys = [key.alias(name) for key, (name, _) in zip(exprs_of_keys, op.keys, strict=True)]
-        return Lowered(frame.group_by(keys).agg(exprs), order)
+        if op.rare is None or row is not None:
+            return Lowered(frame.group_by(keys).agg(exprs), order)
+        repeated = self._hidden()
+        frame = frame.with_columns(lower_expr(dict(op.keys)[op.rare]).is_duplicated().alias(repeated))
+        alone = [lower_expr(of_one_row(call)).alias(name) for name, call in op.aggregates if name in wanted]
+        groups = frame.filter(pl.col(repeated)).group_by(keys).agg(exprs)
+        return Lowered(pl.concat([frame.filter(~pl.col(repeated)).select(*keys, *alone), groups]), order)
 
     def _group_by_sorting(self, op: Aggregate, frame: pl.LazyFrame, exprs: list[pl.Expr]) -> pl.LazyFrame:
         ((name, key),) = op.keys

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from craton.lower.tiled.phases import of_one_row, without_twins
+from craton.lower.tiled.phases import without_twins
 from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
@@ -15,7 +15,7 @@ from craton.lower.tiled.totals import combined, needs_rows, one_each, one_row
 from craton.lower.tiled.trial import Lessening, exchanged
 from craton.lower.whole import OrderKey, groups_by_sorting
 from craton.plan.expr import Column, dtype_of, roots, substitute
-from craton.plan.functions.strategies import Phases, phases_of
+from craton.plan.functions.strategies import Phases, of_one_row, phases_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import Aggregate, AggregateCall, Distinct, Operator, Project, schema
 

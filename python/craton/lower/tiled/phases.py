@@ -8,7 +8,6 @@ from dataclasses import replace
 from craton.plan.expr import Column, Expr, substitute
 from craton.plan.functions.strategies import Phases
 from craton.plan.operators import AggregateCall
-from craton.plan.registry import FUNCTIONS
 
 
 def without_twins(phases: Sequence[Phases]) -> list[Phases]:
@@ -30,12 +29,3 @@ def without_twins(phases: Sequence[Phases]) -> list[Phases]:
         )
         found.append(replace(phase, partial=tuple(partial), combine=combine))
     return found
-
-
-def of_one_row(call: AggregateCall) -> Expr:
-    """What the aggregate of a tile comes to for one row: a row is the partial result of itself."""
-    rule = FUNCTIONS[call.function].one_row
-    if rule is None:
-        raise NotImplementedError(f"no partial result of one row for {call.function}")
-    value: Expr = rule(call)
-    return value

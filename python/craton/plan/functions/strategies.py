@@ -68,6 +68,15 @@ def the_value(call: AggregateCall) -> Expr:
     return arg if dtype_of(arg) == call.dtype else Call("cast", (arg,), call.dtype)
 
 
+def of_one_row(call: AggregateCall) -> Expr:
+    """What the aggregate in phases comes to for one row: a row is the partial result of itself."""
+    rule = FUNCTIONS[call.function].one_row
+    if rule is None:
+        raise NotImplementedError(f"no partial result of one row for {call.function}")
+    value: Expr = rule(call)
+    return value
+
+
 def as_stated(value: pl.Expr, call: Spec) -> pl.Expr:
     """A value in the dtype that its call states, if that is not the usual one."""
     usual = FUNCTIONS[call.function].result.usual(tuple(map(dtype_of, call.args)))

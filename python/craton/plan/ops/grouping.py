@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from craton.errors import PlanError
-from craton.plan.expr import Expr, Options, dtype_of, is_cheap, roots, substitute
+from craton.plan.expr import Column, Expr, Options, dtype_of, is_cheap, roots, substitute
 from craton.plan.node import Node
 from craton.plan.ops.selecting import of_whole_groups
 from craton.plan.protocol import (
@@ -113,15 +113,24 @@ class Aggregate(Operator):
     """One row a group of equal keys (null is a key): the keys, then the aggregates. Without keys, one row.
 
     Order: by the keys ascending, nulls last, if ``sort``; else by each group's first row.
+
+    Parameters
+    ----------
+    rare
+        The name of a key that is a column of integers and seldom the same in two rows, where the aggregates combine
+        aggregates: a row that it tells from all others is a group as it is.
     """
 
     input: Operator
     keys: tuple[Named, ...]
     aggregates: tuple[tuple[str, AggregateCall], ...]
     sort: bool = True
+    rare: str | None = None
 
     def _check(self) -> None:
         check_unique([name for name, _ in self.keys] + [name for name, _ in self.aggregates])
+        if self.rare is not None and not isinstance(dict(self.keys).get(self.rare), Column):
+            raise PlanError(f"{self.rare!r} is no column among the keys")
 
     @property
     def expressions(self) -> tuple[tuple[Expr, ...], ...]:
@@ -136,7 +145,8 @@ class Aggregate(Operator):
         calls = tuple(
             (name, replace(call, args=tuple(next(given) for _ in call.args))) for name, call in self.aggregates
         )
-        return Aggregate(below, keys, calls, self.sort)
+        rare = self.rare if isinstance(dict(keys).get(self.rare or ""), Column) else None
+        return Aggregate(below, keys, calls, self.sort, rare)
 
     def derive_schema(self) -> Schema:
         """The keys, then the aggregates."""
@@ -155,7 +165,7 @@ class Aggregate(Operator):
 
     def narrowed(self, needed: set[str], inputs: tuple[Operator, ...]) -> Operator:
         """The same groups with the needed aggregates."""
-        return Aggregate(inputs[0], self.keys, self._needed(needed), self.sort)
+        return Aggregate(inputs[0], self.keys, self._needed(needed), self.sort, self.rare)
 
     @property
     def row_order(self) -> RowOrder:
@@ -180,4 +190,5 @@ class Aggregate(Operator):
         """What by what, in which order."""
         calls = ", ".join(f"{name} = {call!r}" for name, call in self.aggregates)
         order = "" if not self.keys else (", sorted" if self.sort else ", by first row")
-        return f"{calls or 'nothing'} by {renamed(self.keys) or 'all rows'}{order}"
+        rare = f", most told apart by {self.rare}" if self.rare is not None else ""
+        return f"{calls or 'nothing'} by {renamed(self.keys) or 'all rows'}{rare}{order}"

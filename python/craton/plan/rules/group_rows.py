@@ -61,7 +61,9 @@ def _by_rows(op: Aggregate) -> Operator | None:
     combined = tuple(
         (name, AggregateCall(COMBINED[call.function], (Column(name, call.dtype),), call.dtype)) for name, call in calls
     )
-    return Aggregate(joined, tuple((name, joined.column(name)) for name, _ in keys), combined, op.sort)
+    numbers = (name for name, key in fetched if dtype_of(key).is_integer())
+    # Rows of one table differ in its key, if it has one: it is looked at before the texts are.
+    return Aggregate(joined, tuple((n, joined.column(n)) for n, _ in keys), combined, op.sort, next(numbers, None))
 
 
 def below_projections(
