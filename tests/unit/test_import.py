@@ -34,7 +34,7 @@ LOADED = {
         ranks rowwise running strategies strings
         """,
     "craton.plan.ops": "combining grouping rowwise selecting",
-    "craton.plan.rules": "distinct_counts eager fuse group_rows memberships prune pushdown sideways unnest",
+    "craton.plan.rules": "complete distinct_counts eager fuse group_rows memberships prune pushdown sideways unnest",
     "craton.store": "frames process sets shuffle store",
 }
 

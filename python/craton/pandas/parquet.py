@@ -235,6 +235,9 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
         options(**named),
         rows=rows,
         text_bytes=text_bytes(stored.footers, physicals),
+        complete=frozenset(
+            name for name in physicals if all(footer.missing.get(name) == 0 for footer in stored.footers)
+        ),
         reopen=reopen if location.filesystem is None else None,
         storage_options=None if not location.store else dict(location.store),
         filesystem=through,

@@ -41,6 +41,8 @@ class FileSource(Source):
         Rows in all files, if the metadata tells.
     text_bytes
         Bytes that a value has in memory, about, of columns of text whose metadata tells.
+    complete
+        Columns in which no value is missing, if the metadata tells. A NaN is a value.
     reopen
         Lets pandas read the same; called when a run fails, so that the user gets pandas' error.
     storage_options
@@ -58,6 +60,7 @@ class FileSource(Source):
     options: Options = ()
     rows: int | None = field(default=None, compare=False)
     text_bytes: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
+    complete: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     reopen: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     storage_options: Any = field(default=None, compare=False, repr=False)
     filesystem: Any = field(default=None, compare=False, repr=False)

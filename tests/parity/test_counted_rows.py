@@ -1,0 +1,86 @@
+"""Counts of a file's columns that miss no value are counts of rows; all others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from support import check
+
+import craton
+import craton.pandas as cpd
+
+PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "groups": lambda pd, df, other: df.groupby("k")[["whole", "gaps", "real", "text"]].count(),
+    "filtered groups": lambda pd, df, other: (
+        df[df["whole"] > 3].groupby("k").agg(n=("whole", "count"), m=("gaps", "count"))
+    ),
+    "all rows": lambda pd, df, other: (df.count(), df[df["whole"] > 3]["whole"].count(), df["gaps"].count()),
+    "joined": lambda pd, df, other: df.merge(other, on="k").groupby("k")[["whole", "more", "gaps"]].count(),
+    "joined to the left": lambda pd, df, other: (
+        other.merge(df, on="k", how="left").groupby("k")[["whole", "more"]].count()
+    ),
+    "joined to the right": lambda pd, df, other: (
+        df.merge(other, on="k", how="right").groupby("k")[["whole", "more"]].count()
+    ),
+    "outer": lambda pd, df, other: df.merge(other, on="k", how="outer").groupby("k")[["whole", "more"]].count(),
+    "keys of a left join": lambda pd, df, other: (
+        df.merge(other, on="k", how="left").groupby("whole")[["k", "more"]].count()
+    ),
+    "one below the other": lambda pd, df, other: pd.concat([df, other]).groupby("k")[["whole", "more", "gaps"]].count(),
+    "rows before": lambda pd, df, other: df.assign(b=df["whole"].shift(1)).groupby("k")["b"].count(),
+    "chosen": lambda pd, df, other: (
+        df.assign(b=df["whole"].where(df["whole"] > 2)).groupby("k")[["b", "whole"]].count()
+    ),
+    "renamed": lambda pd, df, other: df.rename(columns={"gaps": "whole", "whole": "gaps"}).groupby("k").count(),
+    "counted twice": lambda pd, df, other: (
+        df.groupby("k", as_index=False)["whole"].count().groupby("whole")["k"].count()
+    ),
+    "counts beside sums": lambda pd, df, other: df.groupby("k")["whole"].agg(["count", "sum", "size", "mean"]),
+    "among": lambda pd, df, other: df[df["k"].isin(other["k"])].groupby("k")["whole"].count(),
+    "without a key": lambda pd, df, other: df.groupby("gaps", dropna=False)["whole"].count(),
+    "on each row": lambda pd, df, other: df.groupby("k")["whole"].transform("count"),
+}
+
+
+def _tables(folder: Path, *, files: int) -> None:
+    rng = np.random.default_rng(5)
+    df = pandas.DataFrame(
+        {
+            "k": rng.integers(0, 5, 40),
+            "whole": rng.integers(0, 9, 40),
+            "gaps": pandas.array([None if i % 3 else i for i in range(40)], dtype="Int64"),
+            "real": [np.nan if i % 7 == 0 else i / 2 for i in range(40)],
+            "text": [None if i == 11 else "ab"[i % 2] for i in range(40)],
+        }
+    )
+    (folder / "df").mkdir()
+    for number in range(files):  # in the first file nothing but `gaps` and `real` misses a value
+        df.iloc[number * 10 : number * 10 + 10].to_parquet(folder / "df" / f"{number}.parquet", row_group_size=4)
+    other = pandas.DataFrame({"k": [1, 2, 2, 7], "more": [1.0, 2.0, 3.0, 4.0]})
+    other.to_parquet(folder / "other.parquet")
+
+
+@pytest.mark.parametrize("files", [1, 4])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_counts(program: str, files: int, tmp_path: Path) -> None:
+    _tables(tmp_path, files=files)
+
+    def run(pd: Any) -> Any:
+        return PROGRAMS[program](pd, pd.read_parquet(tmp_path / "df"), pd.read_parquet(tmp_path / "other.parquet"))
+
+    check(run, native=None)
+
+
+def test_what_is_counted_is_not_read(tmp_path: Path) -> None:
+    _tables(tmp_path, files=4)
+    with craton.option_context(small_rows=0):
+        counts = cpd.read_parquet(tmp_path / "df").groupby("k")[["whole", "gaps"]].count()
+        text = str(craton.explain(counts))
+        assert "[k, gaps]" in text or "[gaps, k]" in text, text
+        assert counts["whole"].sum() == 40
+        assert counts["gaps"].sum() == 14
