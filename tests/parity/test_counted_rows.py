@@ -1,4 +1,4 @@
-"""Counts of a file's columns that miss no value are counts of rows; all others are not."""
+"""Columns that miss no value, by what files say of them or as memory holds them: counted as rows, and joined without a care."""
 
 from __future__ import annotations
 
@@ -45,6 +45,52 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "without a key": lambda pd, df, other: df.groupby("gaps", dropna=False)["whole"].count(),
     "on each row": lambda pd, df, other: df.groupby("k")["whole"].transform("count"),
 }
+
+
+KEYS: dict[str, tuple[list[Any], str]] = {
+    "whole": ([1, 2, 2, 3, 5, 5], "int64"),
+    "gaps": ([1, None, 2, 3, None, 5], "Int64"),
+    "real": ([1.0, None, 2.0, 3.5, None, 5.0], "float64"),
+    "text": (["a", None, "b", "b", None, "c"], "str"),
+    "whole text": (["a", "b", "b", "c", "e", "e"], "str"),
+    "time": (["2020-01-01", None, "2020-01-02", None, "2020-01-03", "2020-01-03"], "datetime64[us]"),
+}
+PAIRS = [
+    ("whole", "whole"), ("whole", "gaps"), ("gaps", "whole"), ("gaps", "gaps"), ("real", "real"),
+    ("text", "text"), ("text", "whole text"), ("whole text", "text"), ("time", "time"),
+]  # fmt: skip
+JOINS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **{how: (lambda pd, a, b, how=how: a.merge(b, on="k", how=how)) for how in ("inner", "left", "right", "outer")},
+    "left_anti": lambda pd, a, b: a.merge(b, on="k", how="left_anti"),
+    "among": lambda pd, a, b: a[a["k"].isin(b["k"])],
+    "not among": lambda pd, a, b: a[~a["k"].isin(b["k"])],
+    "among groups": lambda pd, a, b: a[a["k"].isin(b.groupby("k")["y"].sum().index)],
+    "groups joined": lambda pd, a, b: a.merge(b.groupby("k", as_index=False, dropna=False)["y"].sum(), on="k"),
+    "joined twice": lambda pd, a, b: a.merge(b, on="k", how="left").merge(a, on="k", how="outer"),
+    "of a left join": lambda pd, a, b: b.merge(
+        a.merge(b, on="k", how="left")[["y_y", "k"]].rename(columns={"y_y": "y"}), on="y"
+    ),
+    "two keys": lambda pd, a, b: a.merge(b, on=["k", "y"], how="left"),
+}
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["from files", "in memory"])
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_joins(pair: tuple[str, str], join: str, stored: bool, tmp_path: Path) -> None:
+    for name, key in zip("ab", pair, strict=True):
+        values, dtype = KEYS[key]
+        table = pandas.DataFrame({"k": pandas.Series(values, dtype=dtype), "y": [3, 1, 4, 1, 5, 9]})  # type: ignore[call-overload]
+        (table if name == "a" else table.iloc[1:]).to_parquet(tmp_path / name, index=False)
+
+    def run(pd: Any) -> Any:
+        a, b = pd.read_parquet(tmp_path / "a"), pd.read_parquet(tmp_path / "b")
+        if not stored:
+            a, b = pd.DataFrame(a.to_dict("series")), pd.DataFrame(b.to_dict("series"))
+        joined = JOINS[join](pd, a, b)
+        return joined, len(joined), joined.count().sum()
+
+    check(run, native=None)
 
 
 def _tables(folder: Path, *, files: int) -> None:

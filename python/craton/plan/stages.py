@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from craton.plan.operators import Operator
-from craton.plan.rules.complete import count_rows
+from craton.plan.rules.complete import count_rows, match_values
 from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.eager import group_before_joins, join_filtered_first
 from craton.plan.rules.fuse import fuse
@@ -34,6 +34,7 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
             group_before_joins,
             group_by_rows,
             count_rows,
+            match_values,
         ),
     ),
     ("optimized", (prune_columns, fuse)),

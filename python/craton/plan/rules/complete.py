@@ -1,21 +1,21 @@
-"""Values are not counted where each row has one."""
+"""What is known of missing values without a look: columns in which there are none need no care for them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from craton.plan.expr import Column
-from craton.plan.operators import Aggregate, AggregateCall, Operator
+from craton.plan.expr import Column, Expr
+from craton.plan.operators import Aggregate, AggregateCall, Join, Operator
 from craton.plan.origin import origin
-from craton.plan.sources import FileSource
+from craton.plan.sources import FileSource, MemorySource
 from craton.plan.visit import rewritten
 
 
 def count_rows(root: Operator) -> Operator:
     """Count rows instead of values that are never missing, so that the values need not be read.
 
-    ``Aggregate[count(x)](L)`` becomes ``Aggregate[len()](L)`` where ``x`` comes as it is from a file whose metadata says that it
-    has no nulls, and nothing on the way adds any: no outer join, no computation.
+    ``Aggregate[count(x)](L)`` becomes ``Aggregate[len()](L)`` where ``x`` comes as it is from memory without nulls, or from a
+    file whose metadata says that it has none, and nothing on the way adds any: no outer join, no computation.
     """
     return rewritten(root, lambda op, inputs: _counted(op.with_inputs(inputs)))
 
@@ -24,14 +24,42 @@ def _counted(op: Operator) -> Operator:
     if not isinstance(op, Aggregate) or not any(call.function == "count" for _, call in op.aggregates):
         return op
     calls = tuple(
-        (name, AggregateCall("len", (), call.dtype) if _is_complete(op.input, call) else call)
+        (name, AggregateCall("len", (), call.dtype) if _counts_rows(op.input, call) else call)
         for name, call in op.aggregates
     )
     return op if calls == op.aggregates else replace(op, aggregates=calls)
 
 
-def _is_complete(below: Operator, call: AggregateCall) -> bool:
-    if call.function != "count" or call.options or not isinstance(call.args[0], Column):
+def _counts_rows(below: Operator, call: AggregateCall) -> bool:
+    return call.function == "count" and not call.options and _is_complete(below, call.args[0])
+
+
+def match_values(root: Operator) -> Operator:
+    """Join without a thought of nulls where one side has none: the kernel then skips rows of the other side as it reads them.
+
+    ``Join[a = b, nulls equal](L, R)`` becomes ``Join[a = b](L, R)`` where of each pair of keys one misses no value: a null of the
+    other then has no partner either way.
+    """
+    return rewritten(root, lambda op, inputs: _matched(op.with_inputs(inputs)))
+
+
+def _matched(op: Operator) -> Operator:
+    if not isinstance(op, Join) or not op.nulls_equal or not op.left_on:
+        return op
+    pairs = zip(op.left_on, op.right_on, strict=True)
+    if all(_is_complete(op.left, ours) or _is_complete(op.right, theirs) for ours, theirs in pairs):
+        return replace(op, nulls_equal=False)
+    return op
+
+
+def _is_complete(below: Operator, expr: Expr) -> bool:
+    """Whether an expression over an operator is a stored column that has no nulls, and got none on the way."""
+    if not isinstance(expr, Column):
         return False
-    found = origin(below, call.args[0].name, joins=("inner", "left", "semi", "anti"))
-    return found is not None and isinstance(found[0].source, FileSource) and found[1] in found[0].source.complete
+    found = origin(below, expr.name, joins=("inner", "left", "semi", "anti"), groups=True)
+    if found is None:
+        return False
+    source, name = found[0].source, found[1]
+    if isinstance(source, MemorySource):
+        return name in source.frame.columns and source.frame[name].null_count() == 0
+    return isinstance(source, FileSource) and name in source.complete
