@@ -347,7 +347,8 @@ def hangs_on_digits(program: Program, expected: Outcome, got: Outcome, found: Di
     sums are exact.
     """
     if (
-        found.kind not in ("values", "value", "index", "shape", "length", "text", "name", "names", "dtype")
+        found.kind
+        not in ("values", "value", "index", "shape", "length", "text", "name", "names", "dtype", "error", "no error")
         or found.step < 0
     ):
         return False
@@ -367,21 +368,28 @@ def follows(program: Program, expected: Outcome, got: Outcome, found: Difference
     if not hangs_on_digits(program, expected, got, found):
         return False
     step = program.steps[found.step]
-    if not step.target or step.target not in got.values:
+    raised = found.raised if found.kind == "error" else ""
+    if not step.target or (step.target not in got.values and not raised):
         return False
+    # What is written to the result afterwards belongs to it.
+    writes = [s for s in program.steps[found.step + 1 :] if not s.target and s.code.startswith(step.target)]
     values = {
         name: _plain(got.values[name])
-        for name in step.uses
+        for name in {*step.uses, *(used for write in writes for used in write.uses)} - {step.target}
         if name in got.values and name not in _PRELUDE and name != "pd"
     }
     with quiet(), scratch() as folder:
         names = namespace(pandas, folder) | values
         try:
             exec(compiled(step.code), names)
+            for write in writes:
+                exec(compiled(write.code), names)
             result = names[step.target]
+            if raised:
+                return False
             return difference(result, got.values[step.target], closeness(expected.values, [*values])) is None
-        except Exception:
-            return False
+        except Exception as error:
+            return type(error).__name__ == raised
 
 
 def shared(program: Program, got: Outcome, found: Difference) -> bool:

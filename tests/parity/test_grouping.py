@@ -344,3 +344,27 @@ def test_a_frames_own_column_stays_its_own_when_it_was_looked_at(take):
 def test_numbers_of_differences_of_groups(program, dtype):
     data = pandas.DataFrame({"k": ["a", "a", "b", "b", "c"], "t": pandas.array([6, 3, 1, 9, 0], dtype=dtype)})
     check(lambda pd, df: program(df), data, native=None)
+
+
+LARGE_IN_GROUPS = {
+    **{f"rank {how}": (lambda g, how=how: g.rank(method=how)) for how in ("average", "min", "max", "first", "dense")},
+    "rank down": lambda g: g.rank(ascending=False, pct=True),
+    **{name: (lambda g, name=name: getattr(g, name)()) for name in ("cummax", "cummin", "cumsum", "shift", "diff")},
+    **{name: (lambda g, name=name: g.transform(name)) for name in ("max", "first", "nunique", "count", "sum")},
+}
+
+
+@pytest.mark.parametrize("keys", [["a", "a", None, "a"], ["a", "a", "b", "a"]], ids=["a key is missing", "all keys"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "int32", "float64", "int64[pyarrow]"])
+@pytest.mark.parametrize("name", LARGE_IN_GROUPS)
+def test_neighbours_above_2_to_the_53(name, dtype, keys):
+    """pandas makes floats of NumPy's integers where a row is in no group, and these are one number then."""
+    least = 2**53 if "64" in dtype else 2**30
+    values = [least + 1, least, 7, least + 2]
+    data = pandas.DataFrame({"x": keys, "g": pandas.array(values, dtype=dtype), "w": [1, 2, 3, 4]})
+
+    def program(pd, df):
+        column, frame = LARGE_IN_GROUPS[name](df.groupby("x")["g"]), LARGE_IN_GROUPS[name](df.groupby("x"))
+        return column, frame, (column * 2).sum(), frame["g"].nunique()
+
+    check(program, data, native=None, rtol=1e-9)
