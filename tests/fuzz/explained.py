@@ -163,6 +163,17 @@ def _repeated_labels(program: Program, expected: Outcome, got: Outcome, found: D
     return found.kind == "error" and found.raised.startswith("InvalidIndexError") and "concat(" in code
 
 
+def _far_away(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Points in time that are a quarter of a million years away."""
+    far = any(
+        "9223372036854775807" in value
+        for table in program.tables
+        for column in table.columns
+        for value in column.values
+    )
+    return far and (".dt." in found.where or any("datetime64" in step.code for step in program.steps))
+
+
 def _none_in_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """``None`` and NaN among booleans that became objects."""
     written = re.search(r"(None NoneType, not nan float|nan float, not None NoneType)$", found.what) is not None
@@ -177,6 +188,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _half_set),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("The dtype of integers divided by zero", _blocks_of_products),
+    Explained("Years beyond 262,142", _far_away),
     Explained("crosstab of columns with equal, repeated labels", _repeated_labels),
     Explained("One array, one object", _numbers_of_times),
     Explained("Blocks", _bytes_of_text),
