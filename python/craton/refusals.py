@@ -336,7 +336,7 @@ class Refusal(enum.Enum):
     EXPRESSION_MEMBER_STRING = "membership in a string in an expression"
     EXPRESSION_VARIABLE = "an unknown variable in an expression"
     EXPRESSION_ASSIGNS = "an assignment in query"
-    EXPRESSION_IN_PLACE = "an assignment in place to a column of another dtype, which pandas keeps where it can"
+    EXPRESSION_IN_PLACE = "an assignment in place that changes the dtype of a column, which pandas keeps where it can"
     EXPRESSION_TARGET = "an assignment to what is not one name"
     EXPRESSION_NO_TARGET = "an expression in several lines that assigns nothing, for which pandas raises an error"
     EXPRESSION_NO_MASK = "a query whose result is no mask"
