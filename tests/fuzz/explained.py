@@ -113,13 +113,16 @@ def _as_index(text: str) -> str:
 
 def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """The text of an error that several rows or columns bring up, of which each side names one."""
-    if found.kind != "message":
+    if found.kind not in ("message", "error"):
         return False
-    one, _, other = found.what.removeprefix("message: ").partition(", not ")
+    one, _, other = found.what.removeprefix("message: ").removeprefix("error: ").partition(", not ")
     same = re.sub(r"'[^']*'", "''", one) == re.sub(r"'[^']*'", "''", other)
     of_rows = same and one.startswith(("Failed to parse string", "could not convert", "Unable to parse", "time data"))
     of_columns = ("does not support operation", "Invalid value")
-    refused = re.compile(r"not supported for dtype|cannot perform|does not support|unsupported operand", re.IGNORECASE)
+    refused = re.compile(
+        r"not supported for dtype|cannot perform|does not support|unsupported operand|not implemented for",
+        re.IGNORECASE,
+    )
     of_several = refused.search(one) is not None and refused.search(other) is not None
     return of_rows or of_several or any(words in one and words in other for words in of_columns)
 

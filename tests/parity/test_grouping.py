@@ -368,3 +368,23 @@ def test_neighbours_above_2_to_the_53(name, dtype, keys):
         return column, frame, (column * 2).sum(), frame["g"].nunique()
 
     check(program, data, native=None, rtol=1e-9)
+
+
+@pytest.mark.parametrize("how", ["linear", "lower", "higher", "midpoint", "nearest"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "int32", "int8"])
+def test_quantiles_at_the_limits(dtype, how):
+    """pandas takes them among floats, of which the greatest is beyond all integers."""
+    limits = np.iinfo(dtype.lower())
+    values = [limits.max, limits.max - 1, limits.min, limits.min, 5, limits.max]
+    data = pandas.DataFrame({"k": [1, 1, 2, 2, 3, 4], "y": pandas.array(values, dtype=dtype)})
+
+    def program(pd, df):
+        found = df.groupby("k")["y"].quantile(0.5, interpolation=how)
+        return (
+            found,
+            found.sum(),
+            df.groupby("k").quantile(0.9, interpolation=how),
+            df["y"].quantile(0.5, interpolation=how),
+        )
+
+    check(program, data, native=None, rtol=1e-9)

@@ -106,6 +106,10 @@ def _quantile(args: list[pl.Expr], spec: Spec) -> pl.Expr:
         place = (arg.count() - 1.0) * q
         both = (found == float("-inf")) | ((arg == float("inf")).sum() >= arg.count() - place.floor())
         found = pl.when(found.is_infinite() & (place % 1 != 0) & both).then(float("nan")).otherwise(found)
+    if spec.dtype == pl.Int64():
+        # A float beyond all integers becomes the least one, as the processor has it.
+        beyond = (found >= 2.0**63) | (found < -(2.0**63))
+        return pl.when(beyond).then(pl.lit(-(2**63), pl.Int64)).otherwise(found.cast(pl.Int64, strict=False))
     return as_stated(found, spec)
 
 
