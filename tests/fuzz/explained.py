@@ -60,7 +60,8 @@ def _no_groups(program: Program, expected: Outcome, got: Outcome, found: Differe
 
 def _freq(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """The frequency that pandas infers anew after a selection, or loses."""
-    return found.kind == "freq" and "None" in found.what
+    table = expected.values.get(found.what.partition(":")[0])
+    return found.kind == "freq" and ("None" in found.what or (hasattr(table, "__len__") and len(table) == 0))
 
 
 def _divided_by_zero(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:

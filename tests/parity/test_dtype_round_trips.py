@@ -115,3 +115,31 @@ def test_compression_is_that_of_the_other_writer(name, tmp_path):
         return pd.read_parquet(tmp_path / "z.parquet")
 
     check(program, data, native=None)
+
+
+SECONDS = [2**62, 9223372036854775, 9223372036854776, -9223372036854776, 5]
+
+
+@pytest.mark.parametrize("dtype", ["timedelta64[s]", "datetime64[s]", "datetime64[s, UTC]"])
+@pytest.mark.parametrize("given", ["integers", "floats", "times"])
+@pytest.mark.parametrize("seconds", SECONDS)
+def test_seconds_that_milliseconds_cannot_count(seconds: int, given: str, dtype: str) -> None:
+    """A plan counts milliseconds."""
+    numbers = pandas.Series([seconds, 1, seconds], dtype="float64" if given == "floats" else "int64")
+    plain = dtype.replace(", UTC", "")
+    data = pandas.DataFrame(
+        {
+            "x": numbers.to_numpy().astype("int64").view(plain.replace("timedelta64", "m8").replace("datetime64", "M8"))
+            if given == "times"
+            else numbers
+        }
+    )
+
+    def program(pd: Any, df: Any) -> Any:
+        times = df["x"].astype(plain)
+        if "UTC" in dtype:
+            times = times.dt.tz_localize("UTC")
+        both = df.assign(t=times)
+        return times, both.sort_values("t"), times.max(), (times == times.max()).sum(), times.astype("int64").tolist()
+
+    check(program, data, native=None)

@@ -370,6 +370,7 @@ def test_neighbours_above_2_to_the_53(name, dtype, keys):
     check(program, data, native=None, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("how", ["linear", "lower", "higher", "midpoint", "nearest"])
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "Int64", "int32", "int8"])
 def test_quantiles_at_the_limits(dtype, how):

@@ -48,13 +48,19 @@ def _apply(call: Call | WindowCall | AggregateCall, args: list[pl.Expr]) -> pl.E
     return FUNCTIONS[call.function].lower(args, call)
 
 
+#: From 1970 on to both sides: the first and last years of Python's calendar, and less.
+_PYTHONS_DAYS = 700_000
+
+
 def _literal(expr: Literal) -> pl.Expr:
     value = expr.value
     pandas = imported_pandas()
     if pandas is not None and isinstance(value, pandas.Timestamp | pandas.Timedelta):
         unit = expr.dtype.time_unit  # type: ignore[attr-defined]
-        if unit == "ns":
-            return pl.lit(value.as_unit("ns").value).cast(expr.dtype)
+        count = value.as_unit(unit)._value
+        # Python's own points in time end with the year 9999, and know no nanoseconds.
+        if unit == "ns" or abs(count) > _PYTHONS_DAYS * (86_400_000 if unit == "ms" else 86_400_000_000):
+            return pl.lit(count).cast(expr.dtype)
         if isinstance(value, pandas.Timedelta):
             return pl.lit(value.to_pytimedelta(), dtype=expr.dtype)
         return pl.lit(value.to_pydatetime(), dtype=expr.dtype)

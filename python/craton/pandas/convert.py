@@ -107,6 +107,10 @@ def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
     return dtype.construct_array_type()._from_sequence(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
 
 
+#: As many as milliseconds can count.
+_SECONDS = (2**63 - 1) // 1000
+
+
 def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
     """A plan column of a pandas array, in memory of its own: what is written to the array later is not seen in it.
 
@@ -143,6 +147,11 @@ def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
 
     For arrays that nobody writes to any more: those that were made just now and are held by nobody else, and those of
     :func:`craton.pandas.lazy.view`, which sees to it.
+
+    Raises
+    ------
+    Unsupported
+        If no physical dtype carries the array's dtype, or there are seconds that milliseconds can't count.
     """
     dtype = array.dtype
     kind = physical(dtype)
@@ -152,7 +161,10 @@ def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
             raw = values.view("i8")
             missing = raw == np.iinfo(np.int64).min
             if np.datetime_data(dtype)[0] == "s":
-                raw = np.where(missing, 0, raw) * 1000
+                raw = np.where(missing, 0, raw)
+                if len(raw) and (raw.max() > _SECONDS or raw.min() < -_SECONDS):
+                    raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
+                raw = raw * 1000
             series = pl.Series(name, np.ascontiguousarray(raw)).cast(kind)
             if missing.any():
                 series = pl.select(pl.when(pl.Series(~missing)).then(series)).to_series().rename(name)

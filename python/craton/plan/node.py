@@ -115,8 +115,10 @@ def encode(value: Any) -> bytes:
     if isinstance(value, bytes):
         return b"y" + value
     if isinstance(value, (dt.datetime, dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64, decimal.Decimal)):
-        unit = getattr(value, "unit", "")
-        return f"t{type(value).__name__}{value!r}{unit}".encode()
+        unit, count = getattr(value, "unit", ""), getattr(value, "_value", None)
+        # pandas' own are known by their number: it can't write out those beyond the year 9999.
+        told = repr(value) if count is None else f"{count} {getattr(value, 'tz', None)}"
+        return f"t{type(value).__name__}{told}{unit}".encode()
     if isinstance(value, pl.DataType) or (isinstance(value, type) and issubclass(value, pl.DataType)):
         return f"d{value!r}".encode()
     if isinstance(value, np.dtype):
