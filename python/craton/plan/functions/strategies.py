@@ -69,7 +69,7 @@ def the_value(call: AggregateCall) -> Expr:
 
 
 def of_one_row(call: AggregateCall) -> Expr:
-    """What the aggregate in phases comes to for one row: a row is the partial result of itself."""
+    """What an aggregate in phases comes to for one row: a row is the partial result of itself."""
     rule = FUNCTIONS[call.function].one_row
     if rule is None:
         raise NotImplementedError(f"no partial result of one row for {call.function}")
