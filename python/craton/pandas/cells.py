@@ -362,9 +362,8 @@ class SeriesCells:
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
         if inclusive not in ("both", "left", "right", "neither") or not is_scalar(left) or not is_scalar(right):
             raise Unsupported(Refusal.PARAMETERS, "left, right and inclusive")
-        held = view(self)
-        (value,) = told_apart(held, held.values).values
-        return lazy(type(self), held.with_values([between(value, left, right, inclusive)]), self)
+        held = told_apart(view(self))
+        return lazy(type(self), held.with_values([between(held.values[0], left, right, inclusive)]), self)
 
     @native(pd.Series)
     def where(

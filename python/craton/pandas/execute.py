@@ -179,9 +179,9 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
     )
 
 
-def told_apart(view: View, keys: Sequence[Value]) -> View:
-    """The view with the dtypes resolved of those of its columns that equal or order rows, and may round them."""
-    sources = {key.source for key in keys if key.rounds}
+def told_apart(view: View, keys: Sequence[Value] | None = None) -> View:
+    """The view with the dtypes resolved of those keys (all columns without any) that equal or order rows, and may round them."""
+    sources = {key.source for key in (view.values if keys is None else keys) if key.rounds}
     return resolved(view, lambda value: value.source in sources)
 
 

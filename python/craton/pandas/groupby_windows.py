@@ -285,9 +285,8 @@ def rank(
         if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
             raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
         wide = clean.physical in (pl.Int64(), pl.UInt64()) and family(value.dtype) == "numpy"
-        if wide and _rows_without_key(
-            state
-        ):  # pandas makes floats of the column first, and neighbours may be one number
+        if wide and _rows_without_key(state):
+            # pandas makes floats of the column first, and neighbours may be one number.
             clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64()))
         rank = over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
         if not pct:

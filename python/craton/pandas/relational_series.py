@@ -17,7 +17,7 @@ from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, rows_only
 from craton.pandas.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.sorting import check_options, directions, extreme_rows, sorted_rows
-from craton.pandas.view import View, as_frame
+from craton.pandas.view import as_frame
 from craton.refusals import Refusal
 
 
@@ -27,11 +27,6 @@ def _extreme(series: Any, n: Any, keep: Any, largest: bool) -> Any:
     if series.name != series.name:
         raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)  # pandas loses the name, or not, as there are rows
     return lazy(type(series), extreme_rows(held, held.values, n, keep, largest), series)
-
-
-def _told_apart(obj: Any) -> View:
-    held = view(obj)
-    return told_apart(held, held.values)
 
 
 class SeriesRelational:
@@ -53,7 +48,7 @@ class SeriesRelational:
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
         bools(ignore_index=ignore_index)
-        held = _told_apart(self)
+        held = told_apart(view(self))
         result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
         return outcome(self, result, in_place(self, inplace, "sort_values"))
 
@@ -110,13 +105,13 @@ class SeriesRelational:
     @native(pd.Series)
     def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
         bools(ignore_index=ignore_index)
-        held = _told_apart(self)
+        held = told_apart(view(self))
         held = distinct_rows(held, held.values, keep, ignore_index)
         return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
 
     @native(pd.Series)
     def duplicated(self: Any, keep: Any = "first") -> Any:
-        held = _told_apart(self)
+        held = told_apart(view(self))
         return lazy(type(self), held.series(duplicated_rows(held, held.values, keep), self.name), self)
 
     @native(pd.Series)
