@@ -34,13 +34,18 @@ class Closeness:
         32 if numbers of 32 bits are among those that it computes from.
     exact
         Whether floats are compared bit by bit.
+    signs
+        Whether 0.0 and -0.0 are told apart.
     """
 
     magnitude: float = 1.0
     bits: int = 64
     exact: bool = False
+    signs: bool = False
 
     def __call__(self, one: float, other: float, bits: int) -> bool:
+        if self.signs and one == 0 == other:
+            return math.copysign(1.0, one) == math.copysign(1.0, other)
         if one == other or (one != one and other != other):
             return True
         if self.exact or not (math.isfinite(one) and math.isfinite(other)):
@@ -71,12 +76,10 @@ def difference(expected: Any, got: Any, close: Closeness = USUAL) -> str | None:
             return f"class: {type(got).__name__}, not Series"
         if not _label_equal(expected.name, got.name):
             return f"name: {got.name!r}, not {expected.name!r}"
-        return _index(expected.index, got.index, "row labels", close) or _arrays(
-            expected._values,
-            got._values,
-            "values",
-            close,  # type: ignore[attr-defined]
-        )
+        labels = _index(expected.index, got.index, "row labels", close)
+        if labels is not None and not labels.startswith("freq"):
+            return labels
+        return _arrays(expected._values, got._values, "values", close) or labels  # type: ignore[attr-defined]
     if isinstance(expected, pandas.Index):
         return _index(expected, got, "index", close)
     if isinstance(expected, (np.ndarray, pandas.api.extensions.ExtensionArray)):
@@ -162,18 +165,18 @@ def _frames(expected: pandas.DataFrame, got: Any, close: Closeness) -> str | Non
         return f"class: {type(got).__name__}, not DataFrame"
     if expected.shape != got.shape:
         return f"shape: {got.shape}, not {expected.shape}"
-    found = _index(expected.columns, got.columns, "columns", close) or _index(
-        expected.index, got.index, "row labels", close
-    )
-    if found:
-        return found
+    freq = None  # is told only if nothing else differs
+    for one, other, what in ((expected.columns, got.columns, "columns"), (expected.index, got.index, "row labels")):
+        if (found := _index(one, other, what, close)) is not None and not found.startswith("freq"):
+            return found
+        freq = freq or found
     for i in range(expected.shape[1]):
         one, other = expected._get_column_array(i), got._get_column_array(i)  # type: ignore[attr-defined]
         if (found := _arrays(one, other, f"column {expected.columns[i]!r}", close)) is not None:
             return found
     if expected.attrs != got.attrs:
         return f"attrs: {got.attrs}, not {expected.attrs}"
-    return None
+    return freq
 
 
 def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str | None:
@@ -202,6 +205,11 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
             found = _index(one, other, f"level {level} of {what}", close)
             if found is not None and not found.startswith("freq"):
                 return found
+        # Which order the labels of a level have decides how they are sorted; whether some that no row has are there, nothing.
+        ours, theirs = got.remove_unused_levels().levels, expected.remove_unused_levels().levels
+        for level, (one, other) in enumerate(zip(theirs, ours, strict=True)):
+            if difference(_present(one), _present(other), close) is not None:
+                return f"levels: {level} of {what} {_short(_present(other))}, not {_short(_present(one))}"
         return None
     if isinstance(expected, pandas.RangeIndex):
         if expected.equals(got) and len(expected) > 1 and (expected.start, expected.step) != (got.start, got.step):
@@ -213,6 +221,10 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
     if getattr(expected, "freq", None) != getattr(got, "freq", None):
         return f"freq: of {what} is {got.freq}, not {expected.freq}"
     return None
+
+
+def _present(level: pandas.Index) -> list[Any]:
+    return level[~level.isna()].astype(object).tolist()
 
 
 def _class(index: pandas.Index) -> str:
@@ -254,7 +266,7 @@ def _arrays(expected: Any, got: Any, what: str, close: Closeness) -> str | None:
 def _plain(expected: np.ndarray[Any, Any], got: np.ndarray[Any, Any], what: str, close: Closeness) -> str | None:
     kind = expected.dtype.kind
     if kind == "f":
-        if np.array_equal(expected, got, equal_nan=True):
+        if np.array_equal(expected, got, equal_nan=True) and not close.signs:
             return None
         bits = 32 if expected.dtype.itemsize <= 4 else 64
         for one, other in zip(expected.ravel().tolist(), got.ravel().tolist(), strict=True):

@@ -1,11 +1,12 @@
 """Differences that are known and have a reason, each of them in ``docs/known-differences.md``. Keep this short.
 
-Ties in sorts need no entry: :func:`tests.fuzz.oracle.quiet` makes pandas' sorts stable. Last digits of floating sums neither:
+Ties in sorts need no entry: :func:`tests.fuzz.execution.quiet` makes pandas' sorts stable. Last digits of floating sums neither:
 :mod:`tests.fuzz.compare` is given how close floats must be.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas
 
+from tests.fuzz.compare import difference
+from tests.fuzz.consequences import copied, refused, undone
+from tests.fuzz.execution import closeness, plain
+
 if TYPE_CHECKING:
-    from tests.fuzz.oracle import Difference, Outcome
+    from tests.fuzz.execution import Difference, Outcome
     from tests.fuzz.programs import Program
 
 
@@ -43,12 +48,10 @@ def _late(program: Program, expected: Outcome, got: Outcome, found: Difference) 
 
 
 def _half_set(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """What a setter did before it raised ``IndexError``, or did instead."""
+    """What a step did before it raised, or did instead: nothing here."""
     if found.kind == "error":
         return found.raised.startswith("IndexError") and found.where.endswith("loc.__setitem__")
-    name = re.escape(found.what.partition(":")[0])
-    errors = {number: error for number, error in got.errors.items() if number >= 0 and type(error) is IndexError}
-    return any(re.match(rf"{name}\.i?loc\[", program.steps[number].code) for number in errors)
+    return undone(program, expected, got, found)
 
 
 def _no_groups(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
@@ -70,11 +73,30 @@ def _divided_by_zero(program: Program, expected: Outcome, got: Outcome, found: D
         return False
     if not any(re.search(r"floordiv|mod\b|//|%", step.code) for step in program.steps):
         return False
+    if not _alike(expected, got, found):
+        return False
     table = expected.values.get(found.what.partition(":")[0])
-    if re.search(r"Int\d+, not Float64$", found.what):  # whether a zero lies below a missing value of the divisor
+    if re.search(
+        r"(Int|Float)\d+, not Float64$", found.what
+    ):  # whether a zero lies below a missing value of the divisor
         return isinstance(table, (pandas.DataFrame, pandas.Series)) and bool(table.isna().to_numpy().any())
     floats = table.select_dtypes(["float64", "Float64"]) if isinstance(table, pandas.DataFrame) else pandas.DataFrame()
     return not bool(np.isfinite(floats.to_numpy(dtype=float, na_value=np.nan)).all())
+
+
+def _alike(expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Whether a table differs in dtypes only: it is the other, if its columns get the other's dtypes."""
+    name = found.what.partition(":")[0]
+    one, other = plain(expected.values.get(name)), plain(got.values.get(name))
+    with contextlib.suppress(Exception):
+        if isinstance(one, pandas.Series) and isinstance(other, pandas.Series):
+            return difference(one, other.astype(one.dtype), closeness(expected.values, [name])) is None
+        if isinstance(one, pandas.DataFrame) and isinstance(other, pandas.DataFrame) and one.shape == other.shape:
+            columns = [other.iloc[:, i].astype(one.dtypes.iloc[i]) for i in range(one.shape[1])]
+            cast = pandas.concat(columns, axis=1) if columns else other
+            cast.columns = other.columns
+            return difference(one, cast, closeness(expected.values, [name])) is None
+    return False
 
 
 def _label_of_range(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
@@ -131,7 +153,8 @@ def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Di
 def _blocks_of_products(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """pandas makes small integers of the products of a block small again if those of all its columns fit."""
     small = re.search(r"dtype: .*\bu?int(8|16|32), not u?int64$", found.what) is not None
-    return found.kind == "dtype" and small and re.search(r"\b(cumprod|cumsum)\b", found.where) is not None
+    of_totals = re.search(r"\b(cumprod|cumsum)\b", found.where) is not None
+    return found.kind == "dtype" and small and of_totals and _alike(expected, got, found)
 
 
 def _bytes_of_text(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
@@ -152,35 +175,38 @@ def _range_of_32_bits(program: Program, expected: Outcome, got: Outcome, found: 
 
 def _numbers_of_times(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """Times whose numbers were written to: pandas' ``astype`` to integers shares them."""
-    codes = [step.code for step in program.steps]
-    casts = any(re.search(r"\.astype\(.*int64", code) for code in codes)
-    return (
-        found.kind == "values" and "Time" in found.what and casts and any(re.search(r"\] = ", code) for code in codes)
-    )
+    casts = any(re.search(r"\.astype\(.*int64", step.code) for step in program.steps)
+    return found.kind == "values" and "Time" in found.what and casts and copied(program, expected, got, found)
 
 
 def _repeated_labels(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """Tables with the same, repeated labels side by side, which pandas knows by the index object that they share."""
     code = program.steps[found.step].code if found.step >= 0 else ""
-    return found.kind == "error" and found.raised.startswith("InvalidIndexError") and "concat(" in code
-
-
-def _far_away(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """Points in time that are a quarter of a million years away."""
-    far = any(
-        "9223372036854775807" in value
-        for table in program.tables
-        for column in table.columns
-        for value in column.values
-    )
-    return far and (".dt." in found.where or any("datetime64" in step.code for step in program.steps))
+    unequal = found.kind == "error" and found.raised.startswith("InvalidIndexError")
+    return unequal and "concat(" in code and refused(program, expected, got, found)
 
 
 def _none_in_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """``None`` and NaN among booleans that became objects."""
     written = re.search(r"(None NoneType, not nan float|nan float, not None NoneType)$", found.what) is not None
-    code = program.steps[found.step].code if found.step >= 0 else ""
-    return found.kind in ("value", "values") and written and re.search(r"\.(where|mask)\(", code) is not None
+    if found.kind not in ("value", "values") or not written:
+        return False
+    name = found.what.partition(":")[0]
+    one, other = (_without_none(values.get(name)) for values in (expected.values, got.values))
+    made = any(re.search(r"\.(where|mask)\(", step.code) for step in program.steps)
+    return made and difference(one, other, closeness(expected.values, [name])) is None
+
+
+def _without_none(value: object) -> object:
+    """A table in whose columns of objects NaN stands for ``None``."""
+    if isinstance(value, pandas.Series):
+        value = plain(value)
+        return value.where(value.notna(), np.nan) if value.dtype == object else value
+    if isinstance(value, pandas.DataFrame):
+        value = plain(value)
+        for i in range(value.shape[1]):
+            value.isetitem(i, _without_none(value.iloc[:, i]))
+    return value
 
 
 EXPLAINED: tuple[Explained, ...] = (
@@ -190,7 +216,6 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("Errors that rows bring up", _half_set),
     Explained("Index or RangeIndex", _label_of_range),
     Explained("The dtype of integers divided by zero", _blocks_of_products),
-    Explained("Years beyond 262,142", _far_away),
     Explained("crosstab of columns with equal, repeated labels", _repeated_labels),
     Explained("One array, one object", _numbers_of_times),
     Explained("Blocks", _bytes_of_text),

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.fuzz import oracle
+from tests.fuzz.execution import Difference
 from tests.fuzz.modes import MODES
-from tests.fuzz.oracle import Difference
 from tests.fuzz.programs import Column, Program, Step, Table
 
 #: Rows of the frame ``a``.

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 import craton
 import craton.pandas
-from tests.fuzz import oracle
-from tests.fuzz.oracle import Difference, Mode, Outcome
+from tests.fuzz import execution, oracle
+from tests.fuzz.execution import Difference, Outcome
+from tests.fuzz.oracle import Mode
 from tests.fuzz.programs import Program, Step, Table
 from tests.fuzz.shrink import joins
 
@@ -138,7 +139,7 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
     """
     make, exact = CHANGES[change]
     changed = make(program)
-    found, got = oracle.beside(changed, oracle.in_pandas(changed), mode, fresh=True)
+    found, got = oracle.beside(changed, execution.in_pandas(changed), mode, fresh=True)
     if change == "spill":  # texts added up grow with the square of the rows: one page of them does not fit, and says so
         found = [one for one in found if one.raised != "MemoryError"]
     if found or exact is None:
@@ -151,10 +152,10 @@ def check(program: Program, change: str, mode: Mode) -> list[Difference]:
 
 def _outcome(program: Program, mode: Mode) -> Outcome:
     """What a program leaves under Craton, which remembers nothing of those before."""
-    with oracle.quiet(), oracle.scratch() as folder, mode():
+    with execution.quiet(), execution.scratch() as folder, mode():
         craton.clear_memory()
-        outcome = oracle.run(program, craton.pandas, folder)
-        oracle.looked_at(program, outcome, program.variables())
+        outcome = execution.run(program, craton.pandas, folder)
+        execution.looked_at(program, outcome, program.variables())
     return outcome
 
 

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from tests.fuzz.execution import Difference
 from tests.fuzz.metamorphic import CHANGES
-from tests.fuzz.oracle import Difference
 from tests.fuzz.programs import Program
 from tests.fuzz.reach import table
 from tests.fuzz.work import Finding, Told, work

@@ -12,7 +12,7 @@ import pytest
 
 import craton.pandas
 from tests.fuzz import __main__ as command
-from tests.fuzz import frames, grid, oracle, reach
+from tests.fuzz import execution, frames, grid, oracle, reach
 from tests.fuzz.building import OPERATIONS, build
 from tests.fuzz.compare import Closeness, difference
 from tests.fuzz.metamorphic import CHANGES
@@ -26,8 +26,8 @@ SEED = "smoke"
 
 
 def built(number: int) -> Program:
-    with oracle.quiet(), oracle.scratch() as folder:
-        return build(f"{SEED}/{number}", oracle.namespace(pandas, folder))[0]
+    with execution.quiet(), execution.scratch() as folder:
+        return build(f"{SEED}/{number}", execution.namespace(pandas, folder))[0]
 
 
 def program_of(code: str, rows: tuple[str, ...] = ("3", "1", "2", "5")) -> Program:
@@ -124,7 +124,7 @@ def test_tables_of_every_dtype_can_be_made() -> None:
     for dtype, kind in frames.KINDS.items():
         values = (*kind.values, kind.missing) if kind.missing else kind.values
         table = Table("a", (Column('"x"', dtype, values),), rows=len(values))
-        names = oracle.namespace(pandas, "")
+        names = execution.namespace(pandas, "")
         for statement in table.statements():
             exec(statement, names)
         assert len(names["a"]) == len(values)
@@ -133,7 +133,7 @@ def test_tables_of_every_dtype_can_be_made() -> None:
 def test_random_tables_can_be_made() -> None:
     for number in range(40):
         table = frames.table(random.Random(number), "a", None, ("memory",))
-        names = oracle.namespace(pandas, "")
+        names = execution.namespace(pandas, "")
         for statement in table.statements():
             exec(statement, names)
         assert isinstance(names["a"], pandas.DataFrame)

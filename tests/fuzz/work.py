@@ -15,11 +15,11 @@ import pandas
 
 import craton.pandas
 from craton import fallbacks
-from tests.fuzz import metamorphic, oracle
+from tests.fuzz import execution, metamorphic, oracle
 from tests.fuzz import operations as _operations  # noqa: F401  registers the operations
 from tests.fuzz.building import build
+from tests.fuzz.execution import Difference, Outcome
 from tests.fuzz.modes import CHANGED, MODES, SAME_BITS
-from tests.fuzz.oracle import Difference, Outcome
 from tests.fuzz.programs import Program, Step
 from tests.fuzz.reach import Pairs
 from tests.fuzz.shrink import shrink, signature
@@ -121,8 +121,8 @@ class Worker:
     def program(self, number: int) -> tuple[Program, Outcome]:
         """A program of the run, and its outcome under pandas."""
         label = f"{self.seed}/{number}"
-        with oracle.quiet(), oracle.scratch() as folder:
-            program, builder = build(label, oracle.namespace(pandas, folder), self.without)
+        with execution.quiet(), execution.scratch() as folder:
+            program, builder = build(label, execution.namespace(pandas, folder), self.without)
         self.told.emitted += builder.emitted
         return program, Outcome(builder.env, builder.errors, {})
 
@@ -140,9 +140,9 @@ class Worker:
             return None
         again = self._check(program, mode, fresh=True) or self._check(program, mode)
         if not again:
-            with oracle.quiet(), oracle.scratch() as folder:
-                clean = oracle.run(program, pandas, folder)
-                oracle.looked_at(program, clean, program.variables())
+            with execution.quiet(), execution.scratch() as folder:
+                clean = execution.run(program, pandas, folder)
+                execution.looked_at(program, clean, program.variables())
             if not oracle.compare(program, clean, expected):
                 self.told.unrepeatable.append(f"{program.label} {mode}: {found[0].where}: {found[0].what[:200]}")
             return None

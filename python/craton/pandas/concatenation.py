@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 from pandas.core.common import consensus_name_attr
 from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
 
@@ -19,11 +20,14 @@ from craton.errors import Unsupported
 from craton.pandas import stand_ins
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import DtypeObj, family, physical
+from craton.pandas.axes import labels_of
 from craton.pandas.execute import resolved
-from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels, name_index
+from craton.pandas.sorting import in_order
+from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
 from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
-from craton.plan.operators import Union
+from craton.plan.operators import Operator, Scan, Union
+from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
 
@@ -51,7 +55,7 @@ def stack(
     Unsupported
         If the result's labels or dtypes are not known without the data, or have no physical form.
     """
-    views = [resolved(part.view) for part in parts]
+    given = views = [resolved(part.view) for part in parts]
     if len({part.series for part in parts}) > 1:
         raise Unsupported(Refusal.CONCAT_MIXED)
     if parts[0].series:
@@ -88,7 +92,10 @@ def stack(
     count = len(plan_names) - len(labels)
     rows = [view.rows for view in views]
     total = sum(n for n in rows if n is not None) if None not in rows else None
-    return View(Union(tuple(bases)), tuple(merged[count:]), labels, replace(index, values=tuple(merged[:count])), total)
+    base = Union(tuple(bases))
+    index = replace(index, values=tuple(merged[:count]))
+    index = _levelled(index, base, given, keys) if index.kind == "multi" else index
+    return View(base, tuple(merged[count:]), labels, index, total)
 
 
 def _stacked(name: str, column: Sequence[Value]) -> Value:
@@ -205,11 +212,50 @@ def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any, several: bool
         every = [*given, *own]
     else:
         raise Unsupported(Refusal.CONCAT_NAMES_COUNT)
-    kind = physical(level.dtype)
-    key_values = [
-        Value(Literal(key if isinstance(key, str) else int(key), kind), level.dtype, nulls=False) for key in level
-    ]
+    literals = _literals(level)
+    key_values = [Value(Literal(key, literals.dtype), level.dtype, nulls=False) for key in literals]
     return IndexSpec("multi", (key_values[0], *index.values), tuple(every)), key_values
+
+
+def _literals(keys: pd.Index) -> pl.Series:
+    """Keys of a concat, texts or integers, as a column."""
+    return pl.Series([key if isinstance(key, str) else int(key) for key in keys], dtype=physical(keys.dtype))
+
+
+def _levelled(index: IndexSpec, base: Operator, views: Sequence[View], keys: Sequence[Hashable] | None) -> IndexSpec:
+    """The row labels with the order of the levels that pandas gives a MultiIndex made of several parts.
+
+    Keys keep their order. Equal labels of all parts keep theirs, and so do levels that the parts have already; the labels of parts
+    that differ are sorted. Where that is not known without the labels, they are computed.
+    """
+    nested = views[0].index.kind == "multi"
+    if _kept(views) if nested else keys is not None and _repeated(views):
+        rows = [pd.Series(0, index=labels_of(view)) for view in views]
+        levels = pd.concat(rows, keys=keys).index.levels  # type: ignore[attr-defined]
+        return replace(index, levels=tuple(levels))
+    if keys is None:
+        return index
+    several = pd.Index(list(keys)).unique()
+    names = Scan(MemorySource.of(pl.DataFrame({"key": _literals(several)})), ("key",))
+    first = LevelSource(names, names.column("key"), bool(several.is_monotonic_increasing), False)
+    others = [LevelSource(base, value.expr, True, False) for value in index.values[1:]]
+    return replace(index, sources=(first, *others))
+
+
+def _repeated(views: Sequence[View]) -> bool:
+    """Whether all parts may have the same labels, which are not in order."""
+    if any(view.index.kind == "default" for view in views) or len({view.rows for view in views} - {None}) > 1:
+        return False
+    first = labels_of(views[0])
+    return not first.is_monotonic_increasing and all(first.equals(labels_of(view)) for view in views[1:])
+
+
+def _kept(views: Sequence[View]) -> bool:
+    """Whether levels of the parts may be in an order of their own, which the result keeps."""
+    return not all(
+        in_order(view.index) and not any(map(view.index.has_missing_label, range(len(view.index.values))))
+        for view in views
+    )
 
 
 def beside(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] | None) -> View:

@@ -99,6 +99,8 @@ class FrameCounting:
             else LevelSource(counts, counts.column(name), False, True)
             for value, name in zip(values, names, strict=True)
         )
+        if len(values) == 1:  # pandas makes a MultiIndex of the one column's labels
+            sources = (LevelSource(counts, counts.column(names[0]), True, False),)
         kind: Any = "multi" if len(levels) > 1 or (subset is None or is_list_like(subset)) else "labels"
         from craton.pandas.series import Series
 

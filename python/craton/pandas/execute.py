@@ -165,10 +165,7 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
         if value.source not in missing:
             return value
         if not missing[value.source]:
-            expr, own = value.expr, physical(value.dtype)
-            # Differences are computed as floats, and integers only where there are no rows.
-            expr = expr if value.physical == own else Call("cast", (expr,), own)
-            return replace(value, expr=expr, source=None, nulls=False)
+            return replace(value, source=None, nulls=False)
         dtype = with_missing(value.dtype)
         return Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=True)
 
@@ -242,7 +239,7 @@ def _frequency_of(index: Any, freq: Any) -> Any:
     if first == second or pd.isna(first) or pd.isna(second):
         return None
     if isinstance(freq, pd.offsets.Tick):
-        steps = (second - first) / pd.Timedelta(freq)
+        steps = abs((second - first) / pd.Timedelta(freq))
     else:
         between = pd.date_range if isinstance(index, pd.DatetimeIndex) else pd.timedelta_range
         steps = len(between(first, second, freq=freq)) - 1 if freq.n > 0 else len(between(second, first, freq=freq)) - 1

@@ -10,10 +10,12 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import family, kind_of, physical
+from craton.pandas.elementwise import is_missing
 from craton.pandas.execute import materialise
 from craton.pandas.groupby_aggregates import Pair, Probe, rows, summarise
 from craton.pandas.groupby_keys import Grouped, Key
 from craton.pandas.groupby_windows import Result
+from craton.pandas.questions import happens
 from craton.pandas.view import Value, View, column_names
 from craton.plan import build
 from craton.plan.expr import Call, Expr, conjunction
@@ -63,11 +65,13 @@ def value_counts(
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
     if not all(value.definite for value in state.values):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
-    own = {key.column for key in state.keys}
-    values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
+    # pandas leaves out the columns that have a key's name, and one NaN is another name than another.
+    every_one = template.index.nlevels == len(state.keys) + len(state.positions)
+    own = set() if every_one else {key.column for key in state.keys}
+    values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
     dtype = probe("value_counts", dropna=dropna).dtype
     base, keys, counted = rows(state, [key.value.clean.expr for key in values])
     present: list[Expr] = [
@@ -78,6 +82,11 @@ def value_counts(
     if present:
         base = build.filter(base, conjunction(present))
     every = [*state.keys, *values]
+    gaps = [*(state.keys if state.options.dropna else ()), *(values if dropna else ())]
+    missing = [is_missing(key.value).expr for key in gaps if key.value.clean.nulls]
+    if missing and any(happens(state.held, expr) for expr in missing):
+        # Rows that are not counted leave labels behind that no row has, by which pandas' order of the others changes.
+        raise Unsupported(Refusal.GROUP_VALUE_COUNTS_MISSING)
     *names, count_name = column_names([*(key.name for key in every), "count"])
     call = AggregateCall("len", (), physical(dtype))
     named = tuple(zip(names, [*keys, *counted], strict=True))

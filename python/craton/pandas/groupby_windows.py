@@ -15,7 +15,7 @@ from pandas.api.types import is_list_like
 from craton.errors import Unsupported
 from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.elementwise import literal
-from craton.pandas.execute import count_rows
+from craton.pandas.execute import count_rows, has_rows
 from craton.pandas.groupby_aggregates import Probe, rows
 from craton.pandas.groupby_functions import Undecided, outcome
 from craton.pandas.groupby_keys import Grouped
@@ -219,13 +219,14 @@ def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
             raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
         if kind_of(value.dtype) == "f":
             return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
-        if with_missing(value.dtype) != dtype or kind_of(value.dtype) == "u":
-            # Differences of unsigned integers are floats that the column's dtype cannot hold while it is undecided.
+        if with_missing(value.dtype) != dtype:
             raise Unsupported(Refusal.GROUP_DIFF_SMALL)
-        # Every group's first row has no difference: the result is of floats, unless there are no rows.
+        # Every group's first row has no difference: the result is of floats, and of integers only where there are no rows.
         floats = Call("cast", (clean.expr,), physical(dtype))
         found = over(state, "diff", (floats,), dtype, choice, nulls=True)
-        return replace(found, dtype=value.dtype, source=_source(state, found.expr, value.dtype, True))
+        if has_rows(state.held):
+            return found
+        return Value(Call("cast", (found.expr,), value.physical), value.dtype, nulls=False)
 
     return _each(state, template, build)
 

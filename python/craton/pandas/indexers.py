@@ -22,7 +22,7 @@ from craton.pandas import stand_ins
 from craton.pandas.frame_columns import chosen_columns
 from craton.pandas.lazy import lazy, replace_state, view
 from craton.pandas.native import is_lazy, plain_pandas, wrapped
-from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, taken
+from craton.pandas.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, stepping, taken
 from craton.pandas.setting import set_by_label, set_by_position
 from craton.pandas.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.view import View
@@ -151,7 +151,9 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
             raise Unsupported(Refusal.MASK_WITH_LABELS)
         held, predicate = masked(held, rows)
         held = held.filtered(predicate)
-    elif isinstance(rows, (slice, list, np.ndarray, pd.Index, range)):
+    elif isinstance(rows, slice):
+        held = stepping(held, rows)
+    elif isinstance(rows, (list, np.ndarray, pd.Index, range)):
         held = taken(held, positions_of(held, rows))
     else:
         raise Unsupported(Refusal.KEY_TYPE, type(rows).__name__)

@@ -141,10 +141,17 @@ def by_slice(held: View, key: slice) -> View:
     floating = held.index.kind == "labels" and kind_of(held.index.values[0].dtype) == "f"
     if not plain or floating:
         found = row_labels(held)._convert_slice_indexer(key, kind="getitem")  # type: ignore[attr-defined]
-        return taken(held, np.arange(count_rows(held))[found])
-    if key.step in (None, 1):
-        return sliced(held, key.start, key.stop)
-    return taken(held, positions_of(held, key))
+        return stepping(held, found)
+    return sliced(held, key.start, key.stop) if key.step in (None, 1) else stepping(held, key)
+
+
+def stepping(held: View, key: slice) -> View:
+    """Rows by a slice of positions with any step, by which a frequency of their labels is multiplied."""
+    chosen = taken(held, positions_of(held, key))
+    freq = chosen.index.freq
+    if freq is None or key.step is None:
+        return chosen
+    return replace(chosen, index=replace(chosen.index, freq=key.step * freq))
 
 
 def _slice(held: View, offset: int, length: int | None, rows: int | None) -> View:
@@ -247,7 +254,7 @@ def by_label(held: View, key: Any) -> View | int:
     positions = numbers.to_numpy()
     if held.index.kind == "multi" or not isinstance(labels, type(numbers.index)):
         return taken(held, positions, numbers.index)
-    freq = getattr(numbers.index, "freq", None) and held.index.freq
+    freq = held.index.freq and getattr(numbers.index, "freq", None)
     if len(positions) == len(labels) and (positions == np.arange(len(labels))).all():
         return replace(held, index=replace(held.index, freq=freq))
     chosen = taken(held, positions)

@@ -150,8 +150,13 @@ def _check_levels(index: IndexSpec) -> None:
         raise Unsupported(Refusal.SORT_CATEGORY_LEVELS)
     if any(tells_zeros_apart(value.dtype) for value in index.values):
         raise Unsupported(Refusal.SORT_ARROW_FLOAT_LEVELS)
-    if not all(source.ordered for source in index.sources) or not all(map(_in_order, index.levels)):
+    if not in_order(index):
         raise Unsupported(Refusal.SORT_LEVELS)
+
+
+def in_order(index: IndexSpec) -> bool:
+    """Whether all levels of a MultiIndex are sorted, as those are that are made of rows."""
+    return all(source.ordered for source in index.sources) and all(map(_in_order, index.levels))
 
 
 def _in_order(level: pd.Index) -> bool:
@@ -181,6 +186,7 @@ def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: 
             raise Unsupported(Refusal.LARGEST_DTYPE, key.dtype)
     if len(keys) > 1 and (keep != "first" or any(key.clean.nulls for key in keys)):
         raise Unsupported(Refusal.LARGEST_MISSING)
+    held = held.with_levels() if held.index.kind == "multi" else held
     if keep == "first":
         ordered = sorted_rows(held, keys, [not largest] * len(keys))
         return ordered.moved(lambda base, _: Slice(base, 0, n))

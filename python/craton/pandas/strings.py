@@ -319,6 +319,8 @@ def _split(name: str) -> Callable[..., Any]:
         width = scalar(held, AggregateCall("max", (parts.expr,), pl.Int64()))
         if width is None:
             raise Unsupported(Refusal.TEXT_SPLIT_EMPTY)
+        if not width and happens(held, is_missing(value).expr):
+            width = 1  # a missing text is missing in the first column
         frame = stand_ins.columns([value.dtype] * int(width))
         frame.columns = pd.RangeIndex(int(width))
         return _expanded(self, name, frame, (), {"pat": pat, "n": n, "expand": True})

@@ -286,10 +286,13 @@ class View:
         return replace(self, base=RowNumber(self.base, name), index=IndexSpec("range", (label,), self.index.names))
 
     def regular(self) -> View:
-        """The view before rows of it are chosen: a frequency goes, if rows of an index that had it were chosen before.
+        """The view before rows of it are chosen.
 
-        Whether it is still there after the first choice depends on the data, and a later choice can't bring it back.
+        A MultiIndex keeps its levels from now on. A frequency goes, if rows of an index that had it were chosen before:
+        whether it is still there after the first choice depends on the data, and a later choice can't bring it back.
         """
+        if self.index.kind == "multi":
+            return self.with_levels()
         if self.index.freq is None:
             return self
         base, labels = self.base, roots(self.index.values[0].expr)
@@ -298,6 +301,14 @@ class View:
                 return self  # the labels were given to these rows
             base = base.input
         return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
+
+    def with_levels(self) -> View:
+        """The view whose MultiIndex has the levels that it has now whatever rows are chosen: pandas keeps those that no row has."""
+        if self.index.levels or self.index.sources:
+            return self
+        held = self.sealed() if any(has_window(value.expr) for value in self.index.values) else self
+        sources = tuple(LevelSource(held.base, value.clean.expr, True, False) for value in held.index.values)
+        return replace(held, index=replace(held.index, sources=sources))
 
     def filtered(self, predicate: Expr) -> View:
         """The rows where a predicate over the base holds."""

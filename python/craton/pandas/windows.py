@@ -78,8 +78,15 @@ def cumulated(value: Value, name: str, skipna: bool) -> Value:
         raise Unsupported(Refusal.SINGLE_PRODUCTS)
     if name in ("cumsum", "cumprod") and family(value.dtype) == "masked" and kind.is_float():
         raise Unsupported(Refusal.NULLABLE_TOTALS)
-    expr = _window(_CUMULATIVE[name], (_cast(value.expr, kind, value.physical),), kind)
-    floating = kind.is_float()
+    arg, floating = _cast(value.expr, kind, value.physical), kind.is_float()
+    missing: Expr = Call("is_null", (arg,), pl.Boolean())
+    bounded = floating and value.nulls and family(value.dtype) == "masked"
+    if bounded:  # pandas counts a missing number as the largest, or the least, of all finite ones
+        farthest = float(np.finfo(dtype.numpy_dtype).max) * (1 if name == "cummin" else -1)  # type: ignore[union-attr]
+        arg = Call("when", (missing, Literal(farthest, kind), arg), kind)
+    expr = _window(_CUMULATIVE[name], (arg,), kind)
+    if bounded:
+        expr = Call("when", (missing, Literal(None, kind), expr), kind)
     if not skipna and value.nulls:
         seen = _window("cum_max", (Call("is_null", (value.expr,), pl.Boolean()),), pl.Boolean())
         expr = Call("when", (seen, Literal(None, kind), expr), kind)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from functools import lru_cache
 
 import polars as pl
 
-from craton.plan.expr import dtype_of
+from craton.plan.expr import Expr, Literal, dtype_of
 from craton.plan.functions.rowwise import rowwise
 from craton.plan.functions.strategies import Spec
 from craton.plan.registry import (
@@ -55,6 +56,10 @@ def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
             arg if dtype_of(node) == spec.dtype or not dtype_of(node).is_numeric() else arg.cast(spec.dtype)
             for arg, node in zip(args, spec.args, strict=True)
         )
+    if spec.dtype.is_float():
+        for arg, other in ((left, spec.args[1]), (right, spec.args[0])):
+            if _adds_zero(spec.function, other, other is spec.args[1]):
+                return pl.when(arg == 0).then(pl.lit(0.0, spec.dtype)).otherwise(arg)
     if spec.function == "truediv" and spec.dtype.is_float():
         right = _of_each_row(left, right)
     return _not_for_statistics(_ARITHMETIC[spec.function](left, right), spec)
@@ -66,6 +71,14 @@ def _not_for_statistics(value: pl.Expr, spec: Spec) -> pl.Expr:
     The kernel would skip rows by them, though integers wrap around: of ``x - 2 == 3`` it would find none where ``x`` begins with 0.
     """
     return value.to_physical() if spec.dtype.is_integer() else value
+
+
+def _adds_zero(function: str, operand: Expr, right: bool) -> bool:
+    """Whether an operand adds 0.0 to the other, of which -0.0 becomes 0.0; the kernel leaves the other as it is."""
+    if not isinstance(operand, Literal) or operand.value is None or operand.value != 0:
+        return False
+    negative = math.copysign(1.0, float(operand.value)) < 0
+    return (function == "add" and not negative) or (function == "sub" and right and negative)
 
 
 def _of_each_row(left: pl.Expr, right: pl.Expr) -> pl.Expr:

@@ -1,0 +1,176 @@
+"""What a difference follows from, tried out: digits of sums in which its inputs differ already, arrays that pandas shares by chance.
+
+Nothing here goes by the text of a difference alone. Each reason is tried: pandas runs the step on what Craton had before it, or
+both run the program without what is said to be the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas
+
+from tests.fuzz.compare import Closeness, difference
+from tests.fuzz.execution import Difference, Outcome, closeness, namespace, plain, quiet, run, scratch
+from tests.fuzz.programs import Column, Program, Step, Table, compiled
+
+_PRELUDE_NAMES = frozenset(namespace(pandas, ""))
+
+
+def hangs_on_digits(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Whether a difference may come of the last digits of sums, by which rows are told apart, sorted or counted.
+
+    Something that the step reads then differs in its last digits, or in the sign of a zero. That this is the reason is tried: there
+    is no difference where sums are exact.
+    """
+    if (
+        found.kind
+        not in ("values", "value", "index", "shape", "length", "text", "name", "names", "dtype", "error", "no error")
+        or found.step < 0
+    ):
+        return False
+    read: set[str] = set(program.steps[found.step].uses)
+    for step in reversed(program.steps[: found.step]):
+        if step.target in read:
+            read |= set(step.uses)
+    for name in read & expected.values.keys() & got.values.keys():
+        with quiet():
+            if difference(expected.values[name], got.values[name], Closeness(exact=True, signs=True)) is not None:
+                return True
+    return False
+
+
+def follows(
+    program: Program, expected: Outcome, got: Outcome, found: Difference, had: tuple[Outcome, Outcome] | None = None
+) -> bool:
+    """Whether pandas comes to Craton's result from what Craton had before, which differs in the last digits of sums only.
+
+    Parameters
+    ----------
+    program, expected, got, found
+        The program, what each left, and a difference.
+    had
+        What pandas and Craton had before the step, if something was written to it later.
+    """
+    earlier, before = had or (expected, got)
+    if not hangs_on_digits(program, earlier, before, found):
+        return False
+    step = program.steps[found.step]
+    raised = found.raised if found.kind == "error" else ""
+    if not step.target or (step.target not in got.values and not raised):
+        return False
+    # What is written to the result afterwards belongs to it.
+    writes = [s for s in program.steps[found.step + 1 :] if not s.target and s.code.startswith(step.target)]
+    values = {
+        name: plain(before.values[name])
+        for name in {*step.uses, *(used for write in writes for used in write.uses)} - {step.target}
+        if name in before.values and name not in _PRELUDE_NAMES
+    }
+    with quiet(), scratch() as folder:
+        names = namespace(pandas, folder) | values
+        try:
+            exec(compiled(step.code), names)
+            for write in writes:
+                exec(compiled(write.code), names)
+            result = names[step.target]
+            if raised:
+                return False
+            return difference(result, got.values[step.target], closeness(earlier.values, [*values])) is None
+        except Exception as error:
+            return type(error).__name__ == raised
+
+
+def shared(program: Program, got: Outcome, found: Difference) -> bool:
+    """Whether pandas comes to Craton's result where each step makes arrays of its own: else a later step changes one by chance."""
+    name = program.steps[found.step].target if found.step >= 0 else ""
+    if not name or name not in got.values or found.kind not in ("values", "value"):
+        return False
+    # What is another name of an object stays one: its writes are no chance.
+    own = "{code}\n{name} = {name}.copy() if hasattr({name}, 'copy') and all({name} is not one for one in [{uses}]) else {name}"
+    steps = [
+        replace(s, code=own.format(code=s.code, name=s.target, uses=", ".join(s.uses))) if s.target else s
+        for s in program.steps
+    ]
+    with quiet(), scratch() as folder:
+        apart = run(replace(program, steps=tuple(steps)), pandas, folder)
+        try:
+            return name in apart.values and difference(apart.values[name], got.values[name], Closeness()) is None
+        except Exception:
+            return False
+
+
+def head(program: Program, number: int) -> Program:
+    """A program up to a step, without it."""
+    return replace(program, steps=program.steps[:number])
+
+
+#: A point in time so far away, in every unit but nanoseconds, that the kernel's calendar does not reach it.
+_FAR = "9223372036854775807"
+
+
+def near(program: Program, found: list[Difference]) -> Program | None:
+    """The program with points in time that the kernel's calendar reaches: "Years beyond 262,142"."""
+    if not all(".dt." in one.where or any("datetime64" in step.code for step in program.steps) for one in found):
+        return None
+
+    def closer(column: Column) -> Column:
+        return replace(column, values=tuple(value.replace(_FAR, "86400000000") for value in column.values))
+
+    tables: tuple[Table, ...] = tuple(
+        replace(table, columns=tuple(map(closer, table.columns)), index=tuple(map(closer, table.index)))
+        for table in program.tables
+    )
+    return replace(program, tables=tables) if tables != program.tables else None
+
+
+#: Programs without what may be the reason of differences: there are none in them if it is.
+CURES: tuple[Callable[[Program, list[Difference]], Program | None], ...] = (near,)
+
+
+def undone(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Whether pandas has Craton's result too where steps that raise are not begun: it goes half way in them."""
+    raised = expected.errors.keys() & got.errors.keys()
+    steps = tuple(
+        step for number, step in enumerate(program.steps) if number not in raised or step.target or "for " in step.code
+    )
+    return len(steps) < len(program.steps) and _comes_to(replace(program, steps=steps), got, found)
+
+
+def copied(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Whether pandas has Craton's result too where ``astype`` makes arrays of its own."""
+
+    def own(step: Step) -> Step:
+        return replace(step, code=re.sub(r"\.astype\(", ".copy().astype(", step.code))
+
+    return _comes_to(replace(program, steps=tuple(map(own, program.steps))), got, found)
+
+
+def _comes_to(program: Program, got: Outcome, found: Difference) -> bool:
+    """Whether a program leaves in pandas what Craton has for the variable that differs."""
+    name = found.what.partition(":")[0]
+    if name not in got.values:
+        return False
+    with quiet(), scratch() as folder:
+        outcome = run(program, pandas, folder)
+        try:
+            close = closeness(outcome.values, program.variables())
+            return name in outcome.values and difference(outcome.values[name], got.values[name], close) is None
+        except Exception:
+            return False
+
+
+def refused(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Whether pandas raises what Craton raises in a step where no objects share their labels."""
+    step = program.steps[found.step]
+    values = {name: plain(got.values[name]) for name in step.uses if name in got.values and name not in _PRELUDE_NAMES}
+    for value in values.values():
+        if isinstance(value, (pandas.DataFrame, pandas.Series)):
+            value.index = value.index.copy(deep=True)
+    with quiet(), scratch() as folder:
+        try:
+            exec(compiled(step.code), namespace(pandas, folder) | values)
+        except Exception as error:
+            return type(error).__name__ == found.raised
+    return False
