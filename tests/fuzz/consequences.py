@@ -6,6 +6,7 @@ both run the program without what is said to be the reason.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,6 +105,47 @@ def shared(program: Program, got: Outcome, found: Difference) -> bool:
 def head(program: Program, number: int) -> Program:
     """A program up to a step, without it."""
     return replace(program, steps=program.steps[:number])
+
+
+def unchained(program: Program, number: int) -> Program | None:
+    """The program with a step's calls one after another in steps of their own; None if the step is a single call."""
+    step = program.steps[number]
+    try:
+        (node,) = ast.parse(step.code).body
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(node, ast.Assign) or not step.target or ast.unparse(node.targets[0]) != step.target:
+        return None
+    pieces: list[Step] = []
+
+    def split(inner: ast.expr) -> ast.expr:
+        if isinstance(inner, ast.Attribute) and not isinstance(inner.value, ast.Name):
+            inner.value = split(inner.value)  # what an accessor or a method is of
+            return inner
+        if not isinstance(inner, (ast.Call, ast.Subscript, ast.BinOp, ast.Compare)):
+            return inner
+        _within(inner)
+        name = f"{step.target}_{len(pieces)}"
+        uses = tuple(sorted({n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}))
+        pieces.append(Step(f"{name} = {ast.unparse(inner)}", step.operation, name, uses))
+        return ast.Name(name, ast.Load())
+
+    def _within(outer: ast.expr) -> None:
+        if isinstance(outer, ast.Call) and isinstance(outer.func, ast.Attribute):
+            outer.func.value = split(outer.func.value)
+        elif isinstance(outer, ast.Subscript):
+            outer.value = split(outer.value)
+        elif isinstance(outer, ast.BinOp):
+            outer.left, outer.right = split(outer.left), split(outer.right)
+        elif isinstance(outer, ast.Compare):
+            outer.left, outer.comparators = split(outer.left), [split(one) for one in outer.comparators]
+
+    _within(node.value)
+    if not pieces:
+        return None
+    uses = tuple(sorted({n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}))
+    last = replace(step, code=ast.unparse(node), uses=uses)
+    return replace(program, steps=(*program.steps[:number], *pieces, last, *program.steps[number + 1 :]))
 
 
 #: A point in time so far away, in every unit but nanoseconds, that the kernel's calendar does not reach it.

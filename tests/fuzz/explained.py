@@ -143,7 +143,7 @@ def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Di
     of_rows = same and one.startswith(("Failed to parse string", "could not convert", "Unable to parse", "time data"))
     of_columns = ("does not support operation", "Invalid value")
     refused = re.compile(
-        r"not supported for dtype|cannot perform|does not support|unsupported operand|not implemented for",
+        r"not supported for dtype|cannot perform|does not support|unsupported operand|not implemented for|no longer supported",
         re.IGNORECASE,
     )
     of_several = refused.search(one) is not None and refused.search(other) is not None
@@ -153,7 +153,7 @@ def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Di
 def _blocks_of_products(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """pandas makes small integers of the products of a block small again if those of all its columns fit."""
     small = re.search(r"dtype: .*\bu?int(8|16|32), not u?int64$", found.what) is not None
-    of_totals = re.search(r"\b(cumprod|cumsum)\b", found.where) is not None
+    of_totals = re.search(r"\b(cum)?(prod|sum)\b", found.where) is not None
     return found.kind == "dtype" and small and of_totals and _alike(expected, got, found)
 
 

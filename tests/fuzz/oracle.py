@@ -10,7 +10,7 @@ from typing import Any
 import craton
 import craton.pandas
 from tests.fuzz.compare import Closeness, difference
-from tests.fuzz.consequences import CURES, follows, hangs_on_digits, head, shared
+from tests.fuzz.consequences import CURES, follows, hangs_on_digits, head, shared, unchained
 from tests.fuzz.execution import Difference, Outcome, closeness, in_pandas, looked_at, quiet, run, scratch
 from tests.fuzz.explained import explanation
 from tests.fuzz.programs import Program, Step
@@ -133,6 +133,7 @@ def beside(
         for one in found
         if one.step not in earlier or not follows(program, expected, got, one, had=earlier[one.step])
     ]
+    found = [one for one in found if not _follows_within(program, one, mode)]
     if found and not craton.options.reproducible and all(_hangs(program, expected, got, one, earlier) for one in found):
         with craton.option_context(reproducible=True):
             found = found if _beside(program, expected, mode, True)[0] else []
@@ -141,6 +142,16 @@ def beside(
         if cured is not None and not _beside(cured, in_pandas(cured), mode, True)[0]:
             found = []
     return found, got
+
+
+def _follows_within(program: Program, found: Difference, mode: Mode) -> bool:
+    """Whether a step's last call follows from what those before it gave, each in a step of its own."""
+    pieces = unchained(program, found.step) if found.step >= 0 else None
+    if pieces is None:
+        return False
+    expected = in_pandas(pieces)
+    left, got = _beside(pieces, expected, mode, True)
+    return all(follows(pieces, expected, got, one) for one in left)
 
 
 def _hangs(

@@ -34,6 +34,8 @@ SOURCES: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "rows before": lambda pd, df: df.assign(x=df["x"].shift(1)),
     "rows before in groups": lambda pd, df: df.assign(x=df.groupby("k")["x"].shift(1)),
+    "differences in groups": lambda pd, df: df.assign(x=df.groupby("k")["x"].diff(-2)),
+    "differences in groups, none": lambda pd, df: df.head(0).assign(x=df.head(0).groupby("k")["x"].diff()),
     "labels": lambda pd, df: df.set_index("i").reindex([1, 2, 9, 4, 5]).reset_index(),
     "a dict": lambda pd, df: df.assign(x=df["x"].map({value: value for value in df["x"].unique().tolist()[1:]})),
     "one on another": lambda pd, df: pd.concat([df[["i", "k"]].head(1), df]),

@@ -19,8 +19,8 @@ from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
 from craton.pandas.align import aligned
-from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.axes import labels_of
+from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import resolved
 from craton.pandas.sorting import in_order
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
@@ -223,37 +223,53 @@ def _literals(keys: pd.Index) -> pl.Series:
 
 
 def _levelled(index: IndexSpec, base: Operator, views: Sequence[View], keys: Sequence[Hashable] | None) -> IndexSpec:
-    """The row labels with the order of the levels that pandas gives a MultiIndex made of several parts.
+    """The row labels with the levels that pandas gives a MultiIndex made of several parts.
 
-    Keys keep their order. Equal labels of all parts keep theirs, and so do levels that the parts have already; the labels of parts
-    that differ are sorted. Where that is not known without the labels, they are computed.
+    Keys keep their order. Equal labels of all parts keep theirs, and so do equal levels that the parts have already; labels and
+    levels of parts that differ are sorted. Where it takes the labels to know that, they are computed.
     """
     nested = views[0].index.kind == "multi"
-    if _kept(views) if nested else keys is not None and _repeated(views):
+    if not _in_order(views) if nested else keys is not None and _repeated(views):
         rows = [pd.Series(0, index=labels_of(view)) for view in views]
         levels = pd.concat(rows, keys=keys).index.levels  # type: ignore[attr-defined]
         return replace(index, levels=tuple(levels))
+    if nested:
+        sources = [
+            _sorted_level([view.with_levels().index.sources[i] for view in views])
+            for i in range(len(views[0].index.values))
+        ]
+    else:
+        sources = [LevelSource(base, value.expr, True, False) for value in index.values[1:]]
     if keys is None:
-        return index
+        return replace(index, sources=tuple(sources))
     several = pd.Index(list(keys)).unique()
     names = Scan(MemorySource.of(pl.DataFrame({"key": _literals(several)})), ("key",))
     first = LevelSource(names, names.column("key"), bool(several.is_monotonic_increasing), False)
-    others = [LevelSource(base, value.expr, True, False) for value in index.values[1:]]
-    return replace(index, sources=(first, *others))
+    return replace(index, sources=(first, *sources))
+
+
+def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
+    """The labels of several levels as those of one, sorted."""
+    parts = [build.project(source.base, (("label", source.expr),)) for source in sources]
+    parts += [source.besides for source in sources if source.besides is not None]
+    base = Union(tuple(parts))
+    return LevelSource(base, base.column("label"), True, False)
 
 
 def _repeated(views: Sequence[View]) -> bool:
-    """Whether all parts may have the same labels, which are not in order."""
+    """Whether all parts have the same labels, which are not in order."""
     if any(view.index.kind == "default" for view in views) or len({view.rows for view in views} - {None}) > 1:
         return False
     first = labels_of(views[0])
     return not first.is_monotonic_increasing and all(first.equals(labels_of(view)) for view in views[1:])
 
 
-def _kept(views: Sequence[View]) -> bool:
-    """Whether levels of the parts may be in an order of their own, which the result keeps."""
-    return not all(
-        in_order(view.index) and not any(map(view.index.has_missing_label, range(len(view.index.values))))
+def _in_order(views: Sequence[View]) -> bool:
+    """Whether all levels of the parts are sorted, have no missing label, and are not in memory."""
+    return not any(
+        view.index.levels
+        or not in_order(view.index)
+        or any(map(view.index.has_missing_label, range(len(view.index.values))))
         for view in views
     )
 

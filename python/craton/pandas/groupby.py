@@ -13,7 +13,7 @@ from inspect import signature
 from typing import Any
 
 import pandas as pd
-from pandas.api.types import is_hashable, is_scalar
+from pandas.api.types import is_dict_like, is_hashable, is_list_like, is_scalar
 from pandas.core.groupby import base
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
@@ -266,7 +266,8 @@ def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     state = self._current()
     pairs = pairs_of(state, func, kwargs)
     template = self._probe("agg", func, **kwargs)
-    return self._result(summarise(state, pairs, template), template)
+    in_order = self._plan.single or (is_list_like(func) and not is_dict_like(func))
+    return self._result(summarise(state, pairs, template, in_order), template)
 
 
 def _transform(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:

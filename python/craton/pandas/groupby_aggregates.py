@@ -31,7 +31,9 @@ Probe = Callable[..., Any]
 Pair = tuple[int, str, Mapping[str, Any]]
 
 
-def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd.Series) -> View:
+def summarise(
+    state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd.Series, in_order: bool = False
+) -> View:
     """Plan aggregations.
 
     Parameters
@@ -43,6 +45,8 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     template
         pandas' result for a template: gives labels, names and dtypes. With ``as_index=False`` keys that become columns
         come first.
+    in_order
+        Whether those keys are what they are called, whatever names they have.
 
     Returns
     -------
@@ -80,7 +84,7 @@ def summarise(state: Grouped, pairs: Sequence[Pair], template: pd.DataFrame | pd
     if state.options.as_index:
         names = template.index.names  # pandas loses names that are NaN where it puts results beside each other
         return View(base, tuple(values), labels, key_index(state, keys, base).renamed(names))
-    by_name = all(name != "size" or position >= 0 for position, name, _ in pairs)
+    by_name = not in_order and all(name != "size" or position >= 0 for position, name, _ in pairs)
     return View(base, (*_leading(state, keys, labels[in_front:], in_front, by_name), *values), labels)
 
 

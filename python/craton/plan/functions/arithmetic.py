@@ -56,10 +56,11 @@ def _arithmetic(args: list[pl.Expr], spec: Spec) -> pl.Expr:
             arg if dtype_of(node) == spec.dtype or not dtype_of(node).is_numeric() else arg.cast(spec.dtype)
             for arg, node in zip(args, spec.args, strict=True)
         )
-    if spec.dtype.is_float():
-        for arg, other in ((left, spec.args[1]), (right, spec.args[0])):
-            if _adds_zero(spec.function, other, other is spec.args[1]):
-                return pl.when(arg == 0).then(pl.lit(0.0, spec.dtype)).otherwise(arg)
+    if spec.dtype.is_float() and spec.function in ("add", "sub"):
+        if _is_zero(spec.args[1], negative=spec.function == "sub"):
+            return _unsigned(left, left, spec.dtype)
+        if _is_zero(spec.args[0], negative=False):
+            return _unsigned(right, right if spec.function == "add" else right.neg(), spec.dtype)
     if spec.function == "truediv" and spec.dtype.is_float():
         right = _of_each_row(left, right)
     return _not_for_statistics(_ARITHMETIC[spec.function](left, right), spec)
@@ -73,12 +74,16 @@ def _not_for_statistics(value: pl.Expr, spec: Spec) -> pl.Expr:
     return value.to_physical() if spec.dtype.is_integer() else value
 
 
-def _adds_zero(function: str, operand: Expr, right: bool) -> bool:
-    """Whether an operand adds 0.0 to the other, of which -0.0 becomes 0.0; the kernel leaves the other as it is."""
+def _is_zero(operand: Expr, negative: bool) -> bool:
+    """Whether an operand is the constant 0.0, or -0.0."""
     if not isinstance(operand, Literal) or operand.value is None or operand.value != 0:
         return False
-    negative = math.copysign(1.0, float(operand.value)) < 0
-    return (function == "add" and not negative) or (function == "sub" and right and negative)
+    return (math.copysign(1.0, float(operand.value)) < 0) == negative
+
+
+def _unsigned(arg: pl.Expr, otherwise: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """What 0.0 and a number give, as IEEE 754 has it: -0.0 becomes 0.0, where the kernel leaves it as it is."""
+    return pl.when(arg == 0).then(pl.lit(0.0, dtype)).otherwise(otherwise)
 
 
 def _of_each_row(left: pl.Expr, right: pl.Expr) -> pl.Expr:

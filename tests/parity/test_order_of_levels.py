@@ -1,0 +1,88 @@
+"""The order of the labels in a level of a MultiIndex, by which ``unstack`` puts columns, is pandas'.
+
+pandas keeps the levels that an index had when rows are chosen: labels that no row has any more decide in which order the others come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from support import check, check_sources
+
+DATA = pandas.DataFrame(
+    {
+        "k": [1, 1, 2, 2, 3, 3],
+        "c": ["z", "y", "x", "y", "w", "x"],
+        "f": [2.5, np.nan, -1.0, 2.5, 0.5, 9.0],
+        "v": [1, 2, 3, 4, 5, 6],
+    }
+)
+#: How rows come to have several levels.
+SOURCES: dict[str, Callable[[Any, Any], Any]] = {
+    "columns": lambda pd, df: df.set_index(["k", "c"]),
+    "columns with a gap": lambda pd, df: df.set_index(["f", "c"]),
+    "one after another": lambda pd, df: df.set_index("c").set_index("k", append=True),
+    "three": lambda pd, df: df.set_index(["k", "f", "c"]).droplevel("f"),
+    "the other way round": lambda pd, df: df.set_index(["k", "c"]).swaplevel(),
+    "groups": lambda pd, df: df.groupby(["k", "c"])[["v"]].sum(),
+    "groups by first appearance": lambda pd, df: df.groupby(["c", "k"], sort=False)[["v"]].sum(),
+    "groups with a gap": lambda pd, df: df.groupby(["f", "c"], dropna=False)[["v"]].sum(),
+    "keys before equal labels": lambda pd, df: pd.concat({"q": df.set_index("c")[:3], "p": df.set_index("c")[:3]}),
+    "keys before labels that differ": lambda pd, df: pd.concat(
+        {"q": df.set_index("c")[:3], "p": df.set_index("c")[3:]}
+    ),
+    "keys before numbers": lambda pd, df: pd.concat([df[4:1:-1], df[4:1:-1]], keys=[2, 1]),
+    "keys before levels": lambda pd, df: pd.concat([df.set_index(["k", "c"]).droplevel(0)[:3]] * 2, keys=["b", "a"]),
+    "frames with levels": lambda pd, df: pd.concat(
+        [df[3:].groupby(["c", "k"], sort=False)[["v"]].sum(), df[:2].groupby(["c", "k"], sort=False)[["v"]].sum()]
+    ),
+    "counts": lambda pd, df: df[["c", "k"]].value_counts().rename("v").to_frame(),
+    "counts of groups": lambda pd, df: df.groupby("k")[["f"]].value_counts().rename("v").to_frame(),
+    "another column": lambda pd, df: df.set_index(["k", "c"]).assign(v=lambda f: f["v"] * 2, w=1),
+}
+#: How rows are chosen, and then looked at.
+CHOICES: dict[str, Callable[[Any], Any]] = {
+    "all": lambda t: t,
+    "by a mask": lambda t: t[t["v"] > 2],
+    "the first": lambda t: t.head(3),
+    "the last": lambda t: t.iloc[-2:],
+    "every other": lambda t: t.iloc[::2],
+    "places": lambda t: t.take([2, 0]),
+    "sorted, then the first": lambda t: t.sort_values("v", ascending=False, kind="stable").head(2),
+    "the largest": lambda t: t.nlargest(2, "v"),
+    "distinct": lambda t: t.drop_duplicates("v").head(3),
+    "twice": lambda t: t[t["v"] > 1].head(2),
+    "without gaps": lambda t: t.where(t["v"] < 4).dropna(subset=["v"]),
+    "queried": lambda t: t.query("v >= 3"),
+    "its levels sorted": lambda t: t[t["v"] < 5].sort_index(),
+}
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "unstacked": lambda t: t[["v"]].unstack(),
+    "unstacked by the first": lambda t: t["v"].unstack(0),
+    "levels that rows have": lambda t: [list(level) for level in t.index.remove_unused_levels().levels],
+    "grouped": lambda t: t.groupby(level=1)["v"].sum(),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_choice(source: str, choice: str, look: str) -> None:
+    def program(pd: Any, df: Any) -> Any:
+        return LOOKS[look](CHOICES[choice](SOURCES[source](pd, df)))
+
+    check(program, DATA, native=None)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_levels_of_files(choice: str, tmp_path: Any) -> None:
+    check_sources(lambda pd, df: CHOICES[choice](df)["v"].unstack(), DATA.set_index(["k", "c"]), tmp_path)
+
+
+def test_counts_of_one_column_have_their_labels_sorted() -> None:
+    check(lambda pd, df: df[["c"]].value_counts().index.levels[0].tolist(), DATA, native=None)
+    check(lambda pd, df: df.groupby("c")[["f"]].value_counts().unstack(), DATA, native=None)
