@@ -30,11 +30,24 @@ def of_engine(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("polars", "craton", "pyo3_runtime")
 
 
+def _lost(program: Program, outcome: Outcome, number: int) -> bool:
+    """Whether a step failed because a variable was not there: the step that makes it had raised."""
+    error = outcome.errors.get(number)
+    raised = any(0 <= other < number for other in outcome.errors)
+    return (
+        isinstance(error, NameError)
+        and raised
+        and f"{error.name} = " in "\n".join(step.code for step in program.steps[:number])
+    )
+
+
 def compare(program: Program, expected: Outcome, got: Outcome, exact: bool = False) -> list[Difference]:
     """All differences between two runs, those of early steps first."""
     found: list[Difference] = []
     for number in sorted({*expected.errors, *got.errors}):
         one, other = expected.errors.get(number), got.errors.get(number)
+        if _lost(program, expected, number) != _lost(program, got, number):
+            continue  # what it lacks is a difference of its own
         where = program.steps[number].operation if number >= 0 else "reading"
         if one is None and other is not None:
             kind = "error of the engine" if of_engine(other) else "error"
