@@ -209,7 +209,6 @@ class Refusal(enum.Enum):
     GROUP_NAME_TYPE = "a group's name whose type is not the key's"
     GROUP_AS_INDEX = "as_index=False, for which pandas raises an error"
     GROUP_VALUE_COUNTS_AS_INDEX = "value_counts of groups with as_index=False"
-    GROUP_VALUE_COUNTS_MISSING = "value_counts of groups with rows that are not counted"
     GROUP_VALUE_COUNTS_CATEGORIES = "value_counts of categories in groups"
     GROUP_DESCRIBE_DTYPE = "describe of grouped columns that are not numbers"
     GROUP_DESCRIBE_NONE = "describe of what may be no groups"

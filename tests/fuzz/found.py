@@ -285,6 +285,26 @@ a = pd.DataFrame({"w": [-1]})
 v1 = pd.concat([a]).nlargest()
 v2 = a.sort_values()
 """,
+    "rows in the order of one column twice": """
+a = pd.DataFrame({"count": np.array(["b", "a", "b"], dtype=object), "v": [1, 2, 3]})
+a["new"] = a["count"]
+v1 = a.set_index(keys=["new", "count"]).sort_index()
+v2 = a.sort_values(["count", "new", "v"], ascending=[False, True, False])["v"].cumsum()
+v3 = a.assign(w=a["v"]).sort_values(["v", "w"])["v"].shift().sum()
+""",
+    "labels of a merge with an indicator": """
+a = pd.DataFrame({"w": pd.array([-1.0, 0.5], dtype="Float32"), "v": pd.array(["10", "zz"], dtype="str")})
+b = a.groupby(["w", "v"])["w"].sum().unstack(0)
+v1 = b.merge(b, on=0.5, indicator=True)
+v2 = b.merge(b, on=0.5)
+v3 = pd.DataFrame({1: [1, 2], 2: [3, 4]}).merge(pd.DataFrame({1: [1, 5], 3: [3, 4]}), on=1, how="outer", indicator=True)
+""",
+    "sums told apart by their last digits": """
+s = pd.array([9007199254740993, 7, 6, 9007199254740993, 3], dtype="uint64")
+b = pd.DataFrame({"s": s, "k": ["a", "a", None, "a", "a"]})
+v1 = b.groupby("k").cumsum()
+v2 = b.groupby("k")["s"].cumprod()
+""",
 }
 
 OPEN: dict[str, str] = {}

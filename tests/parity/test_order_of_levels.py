@@ -5,6 +5,7 @@ pandas keeps the levels that an index had when rows are chosen: labels that no r
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -86,3 +87,27 @@ def test_levels_of_files(choice: str, tmp_path: Any) -> None:
 def test_counts_of_one_column_have_their_labels_sorted() -> None:
     check(lambda pd, df: df[["c"]].value_counts().index.levels[0].tolist(), DATA, native=None)
     check(lambda pd, df: df.groupby("c")[["f"]].value_counts().unstack(), DATA, native=None)
+
+
+GAPS = pandas.DataFrame(
+    {
+        "k": [1, 1, 2, 2, 3, 3, 1],
+        "c": ["z", "y", None, "y", "w", "x", "z"],
+        "f": [2.5, np.nan, -1.0, 2.5, 0.5, 9.0, np.nan],
+        "s": ["q", None, "q", "p", "a", "q", None],
+    }
+)
+
+
+@pytest.mark.parametrize("flags", list(itertools.product([True, False], repeat=4)), ids=str)
+@pytest.mark.parametrize("counted", [["f"], ["s"], ["s", "f"], ["k"], None], ids=str)
+@pytest.mark.parametrize("by", ["c", ["c", "k"], "f", "k"], ids=str)
+def test_counts_of_groups_with_gaps(by: Any, counted: Any, flags: tuple[bool, ...]) -> None:
+    sort, dropna, by_count, present = flags
+
+    def program(pd: Any, df: Any) -> Any:
+        groups = df.groupby(by, sort=sort, dropna=dropna)
+        counts = (groups if counted is None else groups[counted]).value_counts(sort=by_count, dropna=present)
+        return counts, counts.unstack() if counts.index.nlevels > 1 else None
+
+    check(program, GAPS, native=None)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.pandas.convert import to_array
 from craton.pandas.dtypes import family, kind_of, physical
 from craton.pandas.elementwise import is_missing
 from craton.pandas.execute import materialise
@@ -16,10 +18,11 @@ from craton.pandas.groupby_aggregates import Pair, Probe, rows, summarise
 from craton.pandas.groupby_keys import Grouped, Key
 from craton.pandas.groupby_windows import Result
 from craton.pandas.questions import happens
+from craton.pandas.run import execute
 from craton.pandas.view import Value, View, column_names
 from craton.plan import build
 from craton.plan.expr import Call, Expr, conjunction
-from craton.plan.operators import AggregateCall
+from craton.plan.operators import AggregateCall, Operator
 from craton.refusals import Refusal
 
 STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -82,11 +85,6 @@ def value_counts(
     if present:
         base = build.filter(base, conjunction(present))
     every = [*state.keys, *values]
-    gaps = [*(state.keys if state.options.dropna else ()), *(values if dropna else ())]
-    missing = [is_missing(key.value).expr for key in gaps if key.value.clean.nulls]
-    if missing and any(happens(state.held, expr) for expr in missing):
-        # Rows that are not counted leave labels behind that no row has, by which pandas' order of the others changes.
-        raise Unsupported(Refusal.GROUP_VALUE_COUNTS_MISSING)
     *names, count_name = column_names([*(key.name for key in every), "count"])
     call = AggregateCall("len", (), physical(dtype))
     named = tuple(zip(names, [*keys, *counted], strict=True))
@@ -105,8 +103,33 @@ def value_counts(
     )
     positions = list(range(len(keys), len(every)))
     result = groups[positions].value_counts(normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
+    if isinstance(result.index, pd.MultiIndex):
+        result.index = _with_all_labels(state, every, result.index, dropna)
     result.index.names = template.index.names
     return result
+
+
+def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex, dropna: bool) -> pd.MultiIndex:
+    """The index with the labels of rows that were not counted, because one of their values is missing, in its levels.
+
+    pandas leaves them there, and their order decides how others are unstacked.
+    """
+    dropped = [state.options.dropna if i < len(state.keys) else dropna for i in range(len(every))]
+    gaps = [key.value for key, drops in zip(every, dropped, strict=True) if drops and key.value.clean.nulls]
+    if not any(happens(state.held, is_missing(value).expr) for value in gaps):
+        return index
+    plans: list[Operator] = [
+        build.aggregate(state.held.base, (("label", key.value.clean.expr),), (), sort=False) for key in every
+    ]
+    levels, codes = [], []
+    for i, (key, frame) in enumerate(zip(every, execute(plans), strict=True)):
+        labels = pd.Index(to_array(frame.get_column("label"), key.value.dtype), copy=False)
+        labels = labels[~labels.isna()] if dropped[i] else labels
+        levels.append(labels.sort_values() if state.options.sort and i < len(state.keys) else labels)
+        numbers = levels[i].get_indexer(index.levels[i])
+        codes.append(numbers[np.asarray(index.codes[i])])
+    found = pd.MultiIndex(levels, codes, verify_integrity=False)
+    return found._sort_levels_monotonic() if state.options.sort else found  # type: ignore[attr-defined,no-any-return]
 
 
 class _Counted(pd.DataFrame):

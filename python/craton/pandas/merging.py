@@ -167,12 +167,16 @@ def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) 
     """The labels of the result, and which of the right's columns stay."""
     dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared and not ref.level}
     kept = [i for i in range(len(right.values)) if i not in dropped]
-    labels = right.labels.take(kept)
+    ours, theirs = left.labels, right.labels
+    if indicator:  # pandas adds a column to both first, by which labels of other kinds become objects
+        ours, theirs = (labels.insert(len(labels), "_left_indicator")[:-1] for labels in (ours, theirs))
     name = indicator if isinstance(indicator, str) else "_merge"
     taken = (name, "_left_indicator", "_right_indicator")
     if indicator and any(label in left.labels or label in right.labels for label in taken):
         raise Unsupported(Refusal.MERGE_INDICATOR_TAKEN)
-    suffixed = stand_ins.ask(_items_overlap_with_suffix, left.labels, labels, suffixes, about="suffixes", warned=True)
+    suffixed = stand_ins.ask(
+        _items_overlap_with_suffix, ours, theirs.take(kept), suffixes, about="suffixes", warned=True
+    )
     ours, theirs = suffixed
     result = ours.append(theirs)
     return (result.insert(len(result), name) if indicator else result), kept

@@ -17,6 +17,8 @@ async def _sort(tiling: Tiling, op: Sort) -> Tiles:
     if not tiling.observed(op):
         return tiles
     names, tiles = keyed(tiles, [key.expr for key in op.keys])
-    keys = [OrderKey(name, key.descending, key.nulls_last) for name, key in zip(names, op.keys, strict=True)]
+    keys: dict[str, OrderKey] = {}  # a key that is given twice decides once
+    for name, key in zip(names, op.keys, strict=True):
+        keys.setdefault(name, OrderKey(name, key.descending, key.nulls_last))
     rest = tuple(key for key in tiles.order if key.name not in names)
-    return replace(tiles, order=(*keys, *rest), tied=tiles.in_place)
+    return replace(tiles, order=(*keys.values(), *rest), tied=tiles.in_place)
