@@ -43,6 +43,9 @@ SOURCES: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "counts": lambda pd, df: df[["c", "k"]].value_counts().rename("v").to_frame(),
     "counts of groups": lambda pd, df: df.groupby("k")[["f"]].value_counts().rename("v").to_frame(),
+    "labels of other rows": lambda pd, df: df.assign(
+        k=df["k"].cumsum(), c=df["c"].shift(-1), x=df["v"].shift().fillna(0)
+    ).set_index(["k", "c"])[["v"]],
     "another column": lambda pd, df: df.set_index(["k", "c"]).assign(v=lambda f: f["v"] * 2, w=1),
 }
 #: How rows are chosen, and then looked at.

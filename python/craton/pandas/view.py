@@ -306,9 +306,15 @@ class View:
         """The view whose MultiIndex has the levels that it has now whatever rows are chosen: pandas keeps those that no row has."""
         if self.index.levels or self.index.sources:
             return self
-        held = self.sealed() if any(has_window(value.expr) for value in self.index.values) else self
-        sources = tuple(LevelSource(held.base, value.clean.expr, True, False) for value in held.index.values)
-        return replace(held, index=replace(held.index, sources=sources))
+        sources = tuple(self._level(value.clean.expr) for value in self.index.values)
+        return replace(self, index=replace(self.index, sources=sources))
+
+    def _level(self, labels: Expr) -> LevelSource:
+        base = self.base
+        if has_window(labels):
+            base = build.project(base, (("label", labels),))
+            labels = base.column("label")
+        return LevelSource(base, labels, True, False)
 
     def filtered(self, predicate: Expr) -> View:
         """The rows where a predicate over the base holds."""
