@@ -51,6 +51,7 @@ class Refusal(enum.Enum):
     COLUMN_UNKNOWN = "a column that the frame does not have"
     NO_COLUMN = "the column {}, which the frame does not have once"
     NO_COLUMNS = "a frame without columns"
+    LABELS_MISSING_TWICE = "a MultiIndex in which missing is a label of a level, and rows have none"
     LABELS_UNEVEN = "a MultiIndex whose levels have different lengths"
     NO_ROWS = "a frame without rows"
     NO_ROWS_LABELS_KEPT = "no rows, whose labels pandas leaves as they are"

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
+import types
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pandas
 
@@ -204,15 +206,21 @@ def _comes_to(program: Program, got: Outcome, found: Difference) -> bool:
 
 
 def refused(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
-    """Whether pandas raises what Craton raises in a step where no objects share their labels."""
+    """Whether pandas raises what Craton raises in a step where no objects that are put together share their labels."""
     step = program.steps[found.step]
     values = {name: plain(got.values[name]) for name in step.uses if name in got.values and name not in _PRELUDE_NAMES}
-    for value in values.values():
-        if isinstance(value, (pandas.DataFrame, pandas.Series)):
-            value.index = value.index.copy(deep=True)
+
+    def concat(objs: Any, *args: Any, **kwargs: Any) -> Any:
+        items = objs.values() if isinstance(objs, dict) else objs
+        copies = [plain(item).set_axis(item.index.copy(deep=True)) for item in items]
+        return pandas.concat(
+            dict(zip(objs, copies, strict=True)) if isinstance(objs, dict) else copies, *args, **kwargs
+        )
+
+    apart = types.SimpleNamespace(**{**vars(pandas), "concat": concat})
     with quiet(), scratch() as folder:
         try:
-            exec(compiled(step.code), namespace(pandas, folder) | values)
+            exec(compiled(step.code), namespace(pandas, folder) | values | {"pd": apart})
         except Exception as error:
             return type(error).__name__ == found.raised
     return False

@@ -186,6 +186,13 @@ def _repeated_labels(program: Program, expected: Outcome, got: Outcome, found: D
     return unequal and "concat(" in code and refused(program, expected, got, found)
 
 
+def _places_of_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """The words in which one block, or several, refuse a place that there is not."""
+    texts = re.compile(r"index \d+ is out of bounds for axis|tuple index out of range")
+    both = all(map(texts.search, found.what.split(", not ", 1)))
+    return found.kind == "message" and found.where.endswith("iloc.__setitem__") and both
+
+
 def _none_in_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """``None`` and NaN among booleans that became objects."""
     written = re.search(r"(None NoneType, not nan float|nan float, not None NoneType)$", found.what) is not None
@@ -220,6 +227,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("One array, one object", _numbers_of_times),
     Explained("Blocks", _bytes_of_text),
     Explained("Blocks", _none_in_blocks),
+    Explained("Blocks", _places_of_blocks),
     Explained("The last digits of floating sums", _range_of_32_bits),
     Explained("freq of a DatetimeIndex", _freq),
     Explained("The dtype of integers divided by zero", _divided_by_zero),

@@ -299,6 +299,14 @@ v1 = b.merge(b, on=0.5, indicator=True)
 v2 = b.merge(b, on=0.5)
 v3 = pd.DataFrame({1: [1, 2], 2: [3, 4]}).merge(pd.DataFrame({1: [1, 5], 3: [3, 4]}), on=1, how="outer", indicator=True)
 """,
+    "missing as a label of a level, and as none": """
+b = pd.DataFrame({"s": pd.array([3, 2], dtype="uint8"), "y": pd.array(["a", None], dtype="string[pyarrow]"), "w": [2.0, 1.0]})
+v1 = b.groupby("y", dropna=False).quantile(q=[0.25])
+v2 = v1.sort_values("w").where(v1["s"] > 0)
+a = pd.DataFrame({"g": [1.0, np.nan], "k": pd.Categorical([2, 2], categories=[3, 1, 2])})
+v3 = a.groupby(["g", "k"], dropna=False, observed=False).first()
+v4 = v3.abs().unstack()
+""",
     "sums told apart by their last digits": """
 s = pd.array([9007199254740993, 7, 6, 9007199254740993, 3], dtype="uint64")
 b = pd.DataFrame({"s": s, "k": ["a", "a", None, "a", "a"]})

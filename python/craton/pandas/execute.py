@@ -352,6 +352,8 @@ def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
     if isinstance(index, pd.MultiIndex):
         if len({len(codes) for codes in index.codes}) > 1:
             raise Unsupported(Refusal.LABELS_UNEVEN)
+        if any(level.hasnans and (codes < 0).any() for level, codes in zip(index.levels, index.codes, strict=True)):
+            raise Unsupported(Refusal.LABELS_MISSING_TWICE)
         levels = [index._get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
         return levels, IndexSpec("multi", (None,) * len(levels), names, levels=tuple(index.levels))  # type: ignore[arg-type]
     if isinstance(index, pd.RangeIndex):
