@@ -92,6 +92,11 @@ def test_counts_of_one_column_have_their_labels_sorted() -> None:
     check(lambda pd, df: df.groupby("c")[["f"]].value_counts().unstack(), DATA, native=None)
 
 
+def test_the_calendar_has_labels_of_its_own() -> None:
+    data = DATA.assign(t=pandas.date_range("2024-01-30", periods=6)).set_index(["k", "c"])
+    check(lambda pd, df: df["t"].take([3, 2]).dt.isocalendar()["week"].unstack(), data, native=None)
+
+
 GAPS = pandas.DataFrame(
     {
         "k": [1, 1, 2, 2, 3, 3, 1],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,7 @@ def _isocalendar(self: Any) -> Any:
     for position, dtype in enumerate(frame.dtypes):
         result = batched("method", "dt.isocalendar", [value], dtype, (COLUMN,), pick=position)
         values.append(Value(result.expr, dtype, nulls=value.nulls))
+    held = replace(held, index=replace(held.index, levels=(), sources=()))  # pandas sets the labels anew
     return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), None)
 
 

@@ -16,6 +16,21 @@ PARAMETERS: dict[str, Draw] = {
 }
 
 
+_AGGREGATES = ("sum", "mean", "min", "max", "count", "nunique", "first", "last", "std", "size", "median", "any", "var")
+_FEWER = ("prod", "sem", "all", "skew", "idxmax", "idxmin")
+
+
+def _functions(g: Builder, v: str) -> str:
+    """One function, or several, that aggregate."""
+
+    def one() -> str:
+        return g.quoted(*(_AGGREGATES if g.chance(0.8) else _FEWER))
+
+    if g.chance(0.1):
+        return g.pick(["lambda s: s.max()", "np.sum", "len"])
+    return one() if g.chance(0.35) else f"[{', '.join(dict.fromkeys(one() for _ in range(g.rng.randint(1, 3))))}]"
+
+
 def _a_group(g: Builder, v: str) -> str | None:
     """The name of a group."""
     return text_of(g.pick(g.value(v).groups)) or None
@@ -121,26 +136,16 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
         "describe": "",
         "value_counts": "normalize sort ascending dropna",
     }.items():
-        if not _frame and _name not in ("first", "last"):
-            _usual = _usual if _name in ("sum", "mean", "min", "max", "prod") else _usual.replace("numeric_only", "")
         _call(_name, _usual, weight=0.5 if _name in ("describe", "value_counts", "kurt", "skew") else 1.0)
     _call("shift", "periods", weight=1.5, fill_value=maybe(NUMBER, 0.2))
-    _call("quantile", "interpolation", q=maybe(of("0.5", "0.25", "[0.25, 0.75]"), 0.7))
+    _call("quantile", "interpolation numeric_only", q=maybe(of("0.5", "0.25", "[0.25, 0.75]"), 0.7))
     _call("head", n=maybe(ints(-1, 4), 0.8))
     _call("tail", n=maybe(ints(-1, 4), 0.8))
     _call("nth", n_=of("0", "1", "-1", "[0, 1]"))
     _call(
         "agg",
         weight=2,
-        func_=of(
-            '"sum"',
-            '["sum", "max"]',
-            '"first"',
-            '["min", "count"]',
-            '"mean"',
-            '["nunique", "size"]',
-            "lambda s: s.max()",
-        ),
+        func_=_functions,
     )
     _call("aggregate", weight=0.3, func_=of('"last"', '["mean", "std"]'))
     _call(
@@ -160,6 +165,22 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
             "lambda s: s - s.min()",
             '"std"',
             '"any"',
+            *(
+                f'"{name}"'
+                for name in (
+                    "min",
+                    "last",
+                    "median",
+                    "var",
+                    "prod",
+                    "cummax",
+                    "cumcount",
+                    "diff",
+                    "ffill",
+                    "all",
+                    "sem",
+                )
+            ),
         ),
     )
     _call("apply", weight=0.3, func_=of("lambda f: f.max()", "len", "lambda f: f.head(1)"))
@@ -168,9 +189,6 @@ for _family, _on in (("DataFrame.groupby", "frame_groups"), ("Series.groupby", "
     _call("filter", weight=0.2, func_=of("lambda f: len(f) > 1"))
     attribute(f"{_family}.ngroups", _on, 0.3, through=_receiver)
     attribute(f"{_family}.ndim", _on, 0.1, through=_receiver)
-
-
-_AGGREGATES = ("sum", "mean", "min", "max", "count", "nunique", "first", "last", "std", "size", "median", "any", "var")
 
 
 @operation("DataFrame.groupby.agg", "frame", 3)

@@ -339,6 +339,7 @@ def _(g: Builder, v: str) -> str | None:
             "parse_dates": maybe(lambda g, v: f"[{g.column(v, 'time')}]" if g.columns(v, "time") else None, 0.4),
             "compression": maybe("None", 0.03),
             "sep": maybe('","', 0.05),
+            "names": maybe(lambda g, v: f"[{', '.join(repr(f'n{i}') for i in range(len(g.columns(v))))}]", 0.05),
         },
     )
     path = f'f"{{folder}}/{v}-{g.rng.randrange(10**6)}.csv"'

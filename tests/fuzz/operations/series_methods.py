@@ -356,7 +356,7 @@ def _(g: Builder, v: str) -> str | None:
 
 @operation("pandas.to_datetime", "text", 0.6)
 def _(g: Builder, v: str) -> str | None:
-    for parameter in ("arg", "errors", "format"):
+    for parameter in ("arg", "errors", "format", "utc"):
         g.used("pandas.to_datetime", parameter)
     tail = g.pick(["", ', errors="coerce"', ', errors="coerce", format="%Y-%m-%d"', ', utc=True, errors="coerce"'])
     return f"pd.to_datetime({v}{tail})"
