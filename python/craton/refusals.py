@@ -212,6 +212,7 @@ class Refusal(enum.Enum):
     GROUP_VALUE_COUNTS_AS_INDEX = "value_counts of groups with as_index=False"
     GROUP_VALUE_COUNTS_CATEGORIES = "value_counts of categories in groups"
     GROUP_DESCRIBE_DTYPE = "describe of grouped columns that are not numbers"
+    GROUP_DESCRIBE_INFINITE = "describe of groups with infinities"
     GROUP_DESCRIBE_NONE = "describe of what may be no groups"
     GROUP_TRANSFORM = "transform with numeric_only, or of what may be no groups"
     GROUP_SHIFT = "shift of groups by anything but a number of rows"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -94,3 +95,21 @@ def test_keys_whose_names_are_numbers_become_columns(keys: list[Any], function: 
     check(lambda pd, df: df.groupby(keys, as_index=False).agg(function), data, native=None)
     check(lambda pd, df: df.groupby(keys, as_index=False)["y"].agg(q="sum", r="max"), data, native=None)
     check(lambda pd, df: df.groupby(keys, as_index=False)[["y"]].agg(["sum"]), data, native=None)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "Float64"])
+@pytest.mark.parametrize(
+    "numbers",
+    [[np.inf], [np.inf, 1.0], [-np.inf, 1.0, 2.0], [np.inf] * 3 + [5.0], [np.nan, -np.inf], [1.0, 2.0]],
+    ids=str,
+)
+def test_statistics_of_groups_with_infinities(numbers: list[float], dtype: str) -> None:
+    data = pandas.DataFrame(
+        {"g": [1] * len(numbers), "x": pandas.Series(numbers, dtype=dtype), "i": range(len(numbers))}
+    )
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(lambda pd, df: df.groupby("g").describe(), data, native=None)
+        check(lambda pd, df: df.groupby("g")["x"].describe().T, data, native=None)
+        check(lambda pd, df: df.groupby("g")["x"].quantile([0.25, 0.5]), data, native=None)
+        check(lambda pd, df: (df["x"].describe(), df["x"].quantile(0.25), df["x"].median()), data, native=None)

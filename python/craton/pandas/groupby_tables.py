@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from craton.pandas.questions import happens
 from craton.pandas.run import execute
 from craton.pandas.view import Value, View, column_names
 from craton.plan import build
-from craton.plan.expr import Call, Expr, conjunction
+from craton.plan.expr import Call, Expr, Literal, conjunction
 from craton.plan.operators import AggregateCall, Operator
 from craton.refusals import Refusal
 
@@ -46,9 +47,19 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         raise Unsupported(Refusal.GROUP_DESCRIBE_DTYPE)
     if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
         raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
+    floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
+    if any(happens(state.held, _is_infinite(value)) for value in floats):
+        raise Unsupported(
+            Refusal.GROUP_DESCRIBE_INFINITE
+        )  # what lies between two of them has no value here, but in quantiles
     template = probe("describe")
     pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
     return summarise(state, pairs, template), template
+
+
+def _is_infinite(value: Value) -> Expr:
+    size = Call("abs", (value.clean.expr,), value.physical)
+    return Call("eq", (size, Literal(math.inf, value.physical)), pl.Boolean())
 
 
 def value_counts(
