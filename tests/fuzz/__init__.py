@@ -25,7 +25,8 @@ and give columns odd names; no result may change by it.
 
 What differs is made small (:mod:`~tests.fuzz.shrink`): steps, expressions, columns and rows are left out as long as the same kind of
 difference stays. Findings of one signature are printed once. What has a reason in ``docs/known-differences.md`` is listed in
-:mod:`~tests.fuzz.explained`; the list is short and stays so.
+:mod:`~tests.fuzz.explained`; the list is short and stays so. That it is the reason is tried where it can be
+(:mod:`~tests.fuzz.consequences`): pandas runs the step on what Craton had before it, or both run the program without the reason.
 
 What to do with a finding
 -------------------------
