@@ -112,3 +112,29 @@ def test_ctrl_c_stops(file: Path, name: str) -> None:
             process.wait()
     assert process.returncode == -signal.SIGINT, said
     assert said.rstrip().endswith("KeyboardInterrupt"), said
+
+
+LOST = """
+import signal, sys, weakref
+import craton.pandas
+
+class Thing:
+    def __del__(self):
+        if sys.argv[1] == "a finaliser":
+            signal.raise_signal(signal.SIGINT)
+
+thing = Thing()
+reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT) if sys.argv[1] != "a finaliser" else None)
+try:
+    del thing
+    while True:
+        pass
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize("where", ["a weak reference", "a finaliser"])
+def test_an_interrupt_while_an_object_goes_is_raised_again(where: str) -> None:
+    done = subprocess.run([sys.executable, "-c", LOST, where], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("stopped\n", "")

@@ -15,7 +15,7 @@ LOADED = {
         _native callers cluster config errors events fallbacks filters forks imported kernel locks lower pandas plan
         refusals store
         """,
-    "craton.kernel": "memory progress run",
+    "craton.kernel": "interrupts memory progress run",
     "craton.lower": "bounded engines held results",
     "craton.pandas": """
         accessors align arithmetic axes batch_rows batches calling_methods casting cells convert counterparts

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +16,10 @@ import polars as pl
 
 from craton import forks
 from craton.errors import Unsupported
+from craton.kernel import interrupts as _interrupts  # noqa: F401  is in place from now on
 from craton.kernel.progress import progress
 from craton.refusals import Refusal
 from craton.store.process import current_store
-
-# Polars' handler of Ctrl-C, in place since its import, has the system go on with a call that the signal interrupts: a thread
-# that waits for a lock, a queue or a pipe would never hear of it, be it in Craton or in the program.
-signal.siginterrupt(signal.SIGINT, True)
 
 #: Runs that are expected to read fewer rows than this show no progress.
 SHORT_RUN_ROWS = 200_000
