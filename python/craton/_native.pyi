@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from craton._native_interrupts import *  # noqa: F403
 from craton._native_sums import *  # noqa: F403
 
 _T = TypeVar("_T")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import watching
 from jobs import Pid, Sleeps
@@ -210,3 +213,50 @@ def test_waiting_runs_end_with_the_session(tmp_path: Path) -> None:
     thread.join(10)
     assert len(raised) == 1
     assert "the session has ended" in str(raised[0])
+
+
+def test_what_is_told_while_a_session_ends(recwarn: pytest.WarningsRecorder) -> None:
+    """Outputs released, calls begun, tasks done at the very end: each call ends, and no message is left unawaited."""
+    unraised: list[Any] = []
+    before, sys.unraisablehook = sys.unraisablehook, unraised.append
+    ended: list[str] = []
+    try:
+        for turn in range(3):
+            session = craton.init("local", workers=1, threads=1)
+            runner = session.runner
+            assert hasattr(runner, "_loop")
+            kept = [session.call(runner.put(pa.table({"x": [turn]}))) for _ in range(8)]
+            going = threading.Event()
+
+            def asks(session: Any = session, runner: Any = runner, going: threading.Event = going) -> None:
+                going.set()
+                try:
+                    while True:
+                        session.call(runner.run([Task(new_key(), Pid())]))
+                except (RuntimeError, concurrent.futures.CancelledError) as error:
+                    ended.append(type(error).__name__)
+
+            threads = [threading.Thread(target=asks) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            going.wait(10)
+
+            def released(runner: Any = runner, kept: Any = kept) -> None:
+                before = set(runner._tasks)
+                for output in kept:
+                    runner.release([output.key])
+                runner._have_forgotten()
+                for task in runner._tasks - before:
+                    task.cancel()
+
+            session._loop.call_soon_threadsafe(released)
+            session.shutdown()
+            for thread in threads:
+                thread.join(20)
+                assert not thread.is_alive()
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+    assert len(ended) == 9
+    assert not unraised
+    assert not [one for one in recwarn if "never awaited" in str(one.message)]

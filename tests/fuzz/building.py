@@ -29,6 +29,8 @@ _SLOW = re.compile(
 )
 #: Results with more rows are not gone on with.
 MOST_ROWS = 30_000
+#: Nor those with more columns: a plan over thousands takes too long.
+MOST_COLUMNS = 400
 
 
 class Do(str):
@@ -352,7 +354,8 @@ class Builder:
             return None
         value = self.env[name]
         if isinstance(value, pandas.DataFrame):
-            return "too large" if value.size > 8 * MOST_ROWS or len(value) > MOST_ROWS else "frame"
+            large = value.size > 8 * MOST_ROWS or len(value) > MOST_ROWS or value.shape[1] > MOST_COLUMNS
+            return "too large" if large else "frame"
         if isinstance(value, pandas.Series):
             return "too large" if len(value) > MOST_ROWS else "series"
         if isinstance(value, pandas.core.groupby.DataFrameGroupBy):

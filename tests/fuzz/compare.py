@@ -206,8 +206,7 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
             if found is not None and not found.startswith("freq"):
                 return found
         # Which order the labels of a level have decides how they are sorted; whether some that no row has are there, nothing.
-        ours, theirs = got.remove_unused_levels().levels, expected.remove_unused_levels().levels
-        for level, (one, other) in enumerate(zip(theirs, ours, strict=True)):
+        for level, (one, other) in enumerate(zip(_used(expected), _used(got), strict=True)):
             if difference(_present(one), _present(other), close) is not None:
                 return f"levels: {level} of {what} {_short(_present(other))}, not {_short(_present(one))}"
         return None
@@ -221,6 +220,12 @@ def _index(expected: pandas.Index, got: Any, what: str, close: Closeness) -> str
     if getattr(expected, "freq", None) != getattr(got, "freq", None):
         return f"freq: of {what} is {got.freq}, not {expected.freq}"
     return None
+
+
+def _used(index: pandas.MultiIndex) -> list[pandas.Index]:
+    """The labels of each level that some row has, in the level's order (pandas' own method puts them by appearance)."""
+    pairs = zip(index.levels, index.codes, strict=True)
+    return [level.take(np.unique(np.asarray(codes)[np.asarray(codes) >= 0])) for level, codes in pairs]
 
 
 def _present(level: pandas.Index) -> list[Any]:

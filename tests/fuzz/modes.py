@@ -88,6 +88,7 @@ def _spill() -> Iterator[None]:
     """The store has room for a few pages only, and everything is exchanged."""
     settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0, pinned_bytes=1)
     engine = TiledEngine(_runner(), settings=settings, least_bytes=0)
+    craton.shutdown()  # a session would lose its store
     close_store()
     try:
         with craton.option_context(small_rows=0, memory_limit=SPILL_LIMIT), using(engine):

@@ -10,7 +10,17 @@ from typing import Any
 import craton
 import craton.pandas
 from tests.fuzz.compare import Closeness, difference
-from tests.fuzz.consequences import CURES, follows, hangs_on_digits, head, shared, unchained
+from tests.fuzz.consequences import (
+    CURES,
+    follows,
+    follows_from_writes,
+    hangs_on_digits,
+    head,
+    of_numbers_far_from_zero,
+    shared,
+    unchained,
+    written,
+)
 from tests.fuzz.execution import Difference, Outcome, closeness, in_pandas, looked_at, quiet, run, scratch
 from tests.fuzz.explained import explanation
 from tests.fuzz.programs import Program, Step
@@ -146,6 +156,12 @@ def beside(
         for one in found
         if one.step not in earlier or not follows(program, expected, got, one, had=earlier[one.step])
     ]
+    found = [
+        one
+        for one in found
+        if not (writes := written(program, one.step))
+        or not follows_from_writes(program, got, one, had=_earlier(program, writes[0], mode))
+    ]
     found = [one for one in found if not _follows_within(program, one, mode)]
     if found and not craton.options.reproducible and all(_hangs(program, expected, got, one, earlier) for one in found):
         with craton.option_context(reproducible=True):
@@ -170,8 +186,10 @@ def _follows_within(program: Program, found: Difference, mode: Mode) -> bool:
 def _hangs(
     program: Program, expected: Outcome, got: Outcome, found: Difference, earlier: dict[int, tuple[Outcome, Outcome]]
 ) -> bool:
-    return hangs_on_digits(program, expected, got, found) or (
-        found.step in earlier and hangs_on_digits(program, *earlier[found.step], found)
+    return (
+        hangs_on_digits(program, expected, got, found)
+        or (found.step in earlier and hangs_on_digits(program, *earlier[found.step], found))
+        or of_numbers_far_from_zero(program, found)
     )
 
 

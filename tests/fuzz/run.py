@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
+import os
+import signal
 import time
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -85,6 +87,8 @@ class Run:
                     ended = self._receive(one, told, shown)
                 elif one.number >= 0 and time.time() - one.since > TIMEOUT:
                     self._broken(one, told, f"no answer for {TIMEOUT:.0f} s")
+                    os.kill(one.process.pid, signal.SIGUSR1)
+                    time.sleep(1)
                     one.process.kill()
                     ended = False
                 elif not one.process.is_alive() and not one.connection.poll():

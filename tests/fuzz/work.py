@@ -210,6 +210,7 @@ def work(
         When to end, by ``time.time()``.
     """
     faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # where it is when it does not answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one stops it
     worker = Worker(seed, modes, without=without)
     told = time.time()

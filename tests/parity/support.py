@@ -110,7 +110,8 @@ def same(got: Any, expected: Any, rtol: float = 1e-12) -> None:
         assert got == expected or (got != got and expected != expected) or abs(got - expected) <= rtol * abs(expected)
     else:
         assert type(got) is type(expected), (type(got), type(expected))
-        assert got is expected or got == expected, (got, expected)
+        missing = isinstance(expected, (np.datetime64, np.timedelta64)) and np.isnat(expected) and np.isnat(got)
+        assert got is expected or missing or got == expected, (got, expected)
 
 
 def case_id(value: Any) -> str:

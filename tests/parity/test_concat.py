@@ -129,3 +129,19 @@ def test_an_iterator_is_read_once():
     with pandas.option_context("display.width", 80):
         parts = iter([pd.DataFrame(LEFT[["k"]]), pd.DataFrame(RIGHT[["k"]])])
         assert len(pd.concat(parts)) == 9
+
+
+@pytest.mark.parametrize("chosen", ["head(2)", "head()", "tail(2)", "iloc[1:3]", "take([0, 1])", "drop_duplicates()"])
+@pytest.mark.parametrize("parts", ["[a, a]", "[a, a, a]", "[a['k'], a['k']]", "[a[['k']], a]"])
+def test_labels_of_parts_that_count_from_zero_are_no_range(parts, chosen):
+    """Whatever rows are chosen of them: by that pandas decides how labels are united."""
+
+    def program(pd, a):
+        rows = eval(f"pd.concat({parts}).{chosen}", {"pd": pd, "a": a})
+        return type(rows.index).__name__, rows
+
+    check(program, LEFT, native=None)
+    check(lambda pd, a: pd.concat([pd.concat([a["k"]] * 2), a["k"]], axis=1), LEFT, native=None)
+    check(
+        lambda pd, a: pd.concat([pd.concat([a["k"]] * 2), pd.concat([a["k"]] * 2).head(3)], axis=1), LEFT, native=None
+    )

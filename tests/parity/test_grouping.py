@@ -389,3 +389,17 @@ def test_quantiles_at_the_limits(dtype, how):
         )
 
     check(program, data, native=None, rtol=1e-9)
+
+
+def test_truth_values_choose_rows_of_a_group_by():
+    data = pandas.DataFrame({"g": ["x", "y", "z"], True: [1, 2, 3], False: [4, 4, 5]})
+
+    def program(pd, df):
+        frame = pd.crosstab(df["g"], df[False] > 4)
+        counted = frame[frame[True] < 1]
+        return counted.groupby(False)[[True, False]].shift(), counted.groupby(True)[False].sum(), counted[False]
+
+    check(program, data, native=None)
+    check(lambda pd, df: df.groupby("g")[[True, False, True]].sum(), data, native=None)
+    check(lambda pd, df: df.groupby("g")[[True, False]].sum(), data, native=None)
+    check(lambda pd, df: df.set_axis([0, 1, 2], axis=1).groupby(0)[[False, True, True]].sum(), data, native=None)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+
+import craton.pandas
+from craton.kernel.interrupts import Heard
+from craton.pandas import execute
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a signal")
 
@@ -53,8 +60,22 @@ while True:
     pairs[(pairs["v_x"] * pairs["v_y"]) % 7 == 3]["v_x"].sum()
     craton.clear_memory()
 """,
+    "the kernel, after a handler was set": """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as notebooks do before each cell
+many = frame.head(60_000)[["v"]]
+running()
+pairs = many.merge(many, how="cross")
+pairs[(pairs["v_x"] * pairs["v_y"]) % 7 == 3]["v_x"].sum()
+""",
     "a call in a worker": """
-call = craton.remote.spawn(time.sleep, 1000)
+def asleep(path):
+    open(path, "w").close()
+    time.sleep(1000)
+
+call = craton.remote.spawn(asleep, PATH + ".sleeps")
+while not os.path.exists(PATH + ".sleeps"):
+    time.sleep(0.01)
 running()
 call.result()
 """,
@@ -138,3 +159,65 @@ except KeyboardInterrupt:
 def test_an_interrupt_while_an_object_goes_is_raised_again(where: str) -> None:
     done = subprocess.run([sys.executable, "-c", LOST, where], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
+SWALLOWED = """
+import signal
+import numpy as np, numpy._core._internal as internal
+import craton, craton.pandas as pd
+
+def npy_ctypes_check(cls):
+    import signal
+    signal.raise_signal(signal.SIGINT)
+    return False
+
+craton.options.small_rows = 0
+frame = pd.DataFrame({"s": ["a", "b"]})
+code, internal.npy_ctypes_check.__code__ = internal.npy_ctypes_check.__code__, npy_ctypes_check.__code__
+try:
+    frame["s"].map(lambda text: np.dtype("int64") == pd.CategoricalDtype())
+    print("lost")
+except KeyboardInterrupt:
+    internal.npy_ctypes_check.__code__ = code
+    print("stopped")
+"""
+
+
+def test_an_interrupt_that_numpy_takes_for_an_answer_is_raised_again() -> None:
+    """NumPy asks whether a type is one of ``ctypes``, and clears whatever error it gets."""
+    done = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
+def test_an_interrupt_that_a_look_loses_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = execute.to_array
+
+    def losing(*args: Any) -> Any:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return whole(*args)
+
+    monkeypatch.setattr(craton.options, "small_rows", 0)
+    made = craton.pandas.DataFrame({"v": [1, 2, 3]}) * 2
+    with monkeypatch.context() as patched:
+        patched.setattr(execute, "to_array", losing)
+        with pytest.raises(KeyboardInterrupt):
+            str(made)
+    assert made["v"].tolist() == [2, 4, 6]
+
+
+def test_a_panic_over_an_interrupt_is_one() -> None:
+    with pytest.raises(KeyboardInterrupt), Heard():
+        raise pl.exceptions.PanicException("called `Result::unwrap()` on PyErr { type: <class 'KeyboardInterrupt'> }")
+    with pytest.raises(pl.exceptions.PanicException, match="index out of bounds"), Heard():
+        raise pl.exceptions.PanicException("index out of bounds")
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None], ids=["ignored", "the program's"])
+def test_an_interrupt_that_the_program_handles_is_not_raised(handler: Any) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        frame = craton.pandas.DataFrame({"v": [1, 2, 3]})
+        assert frame["v"].map(lambda v: (signal.raise_signal(signal.SIGINT), v)[1]).sum() == 6
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -58,6 +58,12 @@ def frame(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return pd.read_parquet(tmp_path / "rows.parquet")
 
 
+def seen(obj: Any) -> Any:
+    """The same, whose rows have come back."""
+    str(obj)
+    return obj
+
+
 PROGRAMS: dict[str, Callable[[Any], int]] = {
     "its maximum": lambda f: len((r := f.groupby("k", as_index=False)["x"].sum())[r["x"] == r["x"].max()]),
     "a mean": lambda f: len((r := f.groupby("k")["x"].mean())[r == r.min()]),
@@ -81,6 +87,37 @@ PROGRAMS: dict[str, Callable[[Any], int]] = {
         len((r := f.groupby("k", as_index=False)["x"].sum()).merge(r, on="x", suffixes=("", "_again"))) // 40
     ),
     "as a member": lambda f: len((r := f.groupby("k", as_index=False)["x"].sum())[r["x"].isin(r["x"])]) // 40,
+    "the largest, looked at": lambda f: (
+        len(
+            (r := f.groupby("k", as_index=False)["x"].sum())[
+                r["x"] >= seen(r.sort_values("x", ascending=False).head(5))["x"].min()
+            ]
+        )
+        // 5
+    ),
+    "some of them, looked at": lambda f: int(
+        (r := f.groupby("k", as_index=False)["x"].mean())["x"].isin(list(seen(r[r["k"] % 2 == 0])["x"])).sum() == 20
+    ),
+    "computed, looked at": lambda f: int(((r := f.groupby("k")["x"].sum()) * 2 == seen(r * 2).max()).sum()),
+    "groups of groups, looked at": lambda f: (
+        len((r := f.groupby("k", as_index=False)["x"].sum())[r["x"].isin(list(seen(r.groupby("k")["x"].max())))]) // 40
+    ),
+    "as categories": lambda f: int(
+        (r := f.groupby("k")["x"].sum()).astype("category").isna().sum() == 0 and r.notna().all()
+    ),
+    "as a group": lambda f: len(
+        (r := f.groupby("k", as_index=False)["x"].sum()).groupby("x").get_group(r["x"].iloc[0])
+    ),
+    "counted in groups": lambda f: (
+        int(r["x"].isin(r.groupby("k")["x"].value_counts().reset_index()["x"]).all())
+        if (r := f.groupby("k", as_index=False)["x"].sum()) is not None
+        else 0
+    ),
+    "as a table of labels": lambda f: (
+        int(r["x"].isin(r.set_index(["x", "k"]).index.levels[0]).all())
+        if (r := f.groupby("k", as_index=False)["x"].sum()) is not None
+        else 0
+    ),
     "asked twice": lambda f: int((r := f.groupby("k")["x"].sum()).max() == r.max()),
 }
 
@@ -129,3 +166,57 @@ def test_sums_on_each_row_agree_with_what_was_seen_of_them(tmp_path, name):
             assert len(frame[frame["w"] == greatest]) > 0
             seen.add(greatest)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("target", ["parquet", "feather", "csv", "json", "batches", "persist"])
+@pytest.mark.usefixtures("uncertain")
+def test_what_was_written_is_what_is_looked_at_later(target: str, frame: Any, tmp_path: Path) -> None:
+    totals = frame.groupby("k", as_index=False)["x"].sum()
+    path = str(tmp_path / "written")
+    if target == "parquet":
+        totals.to_parquet(path)
+        written = pandas.read_parquet(path)["x"]
+    elif target == "feather":
+        totals.to_feather(path)
+        written = pandas.read_feather(path)["x"]
+    elif target == "csv":
+        totals.to_csv(path, index=False)
+        written = pandas.read_csv(path)["x"]
+    elif target == "json":
+        totals.to_json(path, orient="records", lines=True, double_precision=15)
+        written = pandas.read_json(path, lines=True, precise_float=True)["x"].round(6)
+        totals = totals.round(6)
+    elif target == "batches":
+        written = pandas.Series([row.x for row in totals.itertuples()])
+    else:
+        written = totals[["x"]].persist()["x"]
+        written = pandas.Series(list(written))
+    assert len(totals[totals["x"] == written.max()]) == 1
+
+
+#: What asks for a value that must be there, of groups that are exact when they are first computed, and never again.
+ASKED: dict[str, Callable[[Any, float], int]] = {
+    "a group": lambda r, value: len(r.groupby("x").get_group(value)),
+    "the rows of a group by two": lambda r, value: len(r.groupby(["x", "k"]).get_group((value, 7))),
+    "a category": lambda r, value: int((r["x"].astype("category") == value).sum()),
+    "a join with integers": lambda r, value: len(r.merge(pd.DataFrame({"x": [int(value)]}), on="x")),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_an_answer_holds_for_what_is_computed_after_it(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact, errors = FUNCTIONS["sum"].lower, itertools.count(0)
+    wrong = dataclasses.replace(
+        FUNCTIONS["sum"],
+        lower=lambda args, spec: (
+            exact(args, spec) * (1 + next(errors) * 1e-13) if spec.dtype.is_float() else exact(args, spec)
+        ),
+    )
+    rows = pandas.DataFrame({"k": np.arange(ROWS) % 40, "x": np.arange(ROWS) * 1.0})
+    value = rows.groupby("k")["x"].sum().iloc[7]
+    clear_memory()
+    with craton.option_context(small_rows=0, result_memory=0):
+        totals = pd.DataFrame(rows).groupby("k", as_index=False)["x"].sum()
+        monkeypatch.setitem(FUNCTIONS, "sum", wrong)
+        assert ASKED[asked](totals, value) == 1
+    clear_memory()

@@ -119,3 +119,47 @@ def test_counts_of_groups_with_gaps(by: Any, counted: Any, flags: tuple[bool, ..
         return counts, counts.unstack() if counts.index.nlevels > 1 else None
 
     check(program, GAPS, native=None)
+
+
+TRUTHS = pandas.DataFrame({"s": [True, False, True], "t": [True] * 3, "n": [1, 2, 3], "w": [1.0, 2.0, np.nan]})
+#: How truth values come to be missing, which makes objects of them.
+GAPPED: dict[str, Callable[[Any, Any], Any]] = {
+    "none is": lambda pd, df: df,
+    "where": lambda pd, df: df.where(df["n"] > 1),
+    "shift": lambda pd, df: df.shift(),
+    "shift of groups": lambda pd, df: df.groupby("n").shift().assign(n=df["n"]),
+    "merge": lambda pd, df: df[["n"]].merge(df[1:].assign(s=True, t=False), on="n", how="left"),
+    "reindex": lambda pd, df: df.reindex([0, 2, 9]),
+    "transform": lambda pd, df: df.groupby("w").transform("ffill"),
+    "concat": lambda pd, df: pd.concat([df, df[["n"]]]),
+}
+LABELLED: dict[str, Callable[[Any], Any]] = {
+    "one": lambda df: df.set_index("s"),
+    "one more": lambda df: df.set_index("s", append=True),
+    "two": lambda df: df.set_index(["s", "t"]),
+    "groups": lambda df: df.groupby(["s", "n"], dropna=False)[["t"]].count(),
+    "groups without missing": lambda df: df.groupby(["n", "s"])[["t"]].count(),
+    "counts": lambda df: df[["s", "t"]].value_counts(dropna=False).to_frame(),
+    "pivot": lambda df: df.pivot_table(index=["s", "t"], values="n"),
+}
+AFTERWARDS: dict[str, Callable[[Any], Any]] = {
+    "all": lambda t: t,
+    "dropna": lambda t: t.dropna(),
+    "head": lambda t: t.head(1),
+    "sorted": lambda t: t.sort_index(),
+    "columns": lambda t: t.reset_index(),
+    "one level": lambda t: t.reset_index(0),
+    "and back": lambda t: t.reset_index().set_index(["s", t.columns[0]]),
+}
+
+
+@pytest.mark.parametrize("then", AFTERWARDS)
+@pytest.mark.parametrize("labels", LABELLED)
+@pytest.mark.parametrize("gaps", GAPPED)
+def test_levels_of_truth_values(gaps: str, labels: str, then: str) -> None:
+    def program(pd: Any, df: Any) -> Any:
+        table = AFTERWARDS[then](LABELLED[labels](GAPPED[gaps](pd, df)))
+        levels = getattr(table.index, "levels", [table.index])
+        return table, [str(level.dtype) for level in levels], [level.tolist() for level in levels]
+
+    check(program, TRUTHS, native=None)

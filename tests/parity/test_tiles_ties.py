@@ -163,3 +163,23 @@ def test_integer_keys_that_are_missing_are_there_once(tiles: int, ascending: boo
     with using(TiledEngine(InlineRunner(), settings=chosen, least_bytes=0)):
         for program in programs:
             check(program, frame, native=None)
+
+
+NUMBERS = ["int8", "int32", "int64", "uint8", "uint32", "float32", "float64", "Int32", "Int64"]
+
+
+@pytest.mark.parametrize("how", ["outer", "left", "right", "inner"])
+@pytest.mark.parametrize("left", NUMBERS)
+def test_keys_of_two_dtypes(left: str, how: str) -> None:
+    """Keys that are compared in a third dtype are sorted in it, wherever rows are: a tile has both sides' or one's."""
+    rng = np.random.default_rng(7)
+    ours = pandas.DataFrame({"j": rng.integers(0, 20, 60), "v": rng.random(60)}).astype({"j": left})
+    theirs = pandas.DataFrame({"i": rng.integers(0, 30, 40), "w": rng.random(40)})
+    for right in NUMBERS:
+        other = theirs.astype({"i": right})
+
+        def program(pd: Any, df: Any, other: Any) -> Any:
+            made = df.merge(other, left_on="j", right_on="i", how=how)
+            return made, made["v"].cumsum(), made["w"].shift().count(), made["row"].diff()
+
+        tiled(program, ours.assign(row=range(60)), other, tiles=3)

@@ -191,3 +191,33 @@ def test_memory_that_somebody_holds_is_copied_until_it_is_released():
     assert scanning.snapshot_of(series._mgr)[2]
     del array
     assert not scanning.snapshot_of(series._mgr)[2]
+
+
+@pytest.mark.parametrize("dtype", ["string[python]", "object", "boolean"])
+def test_memory_with_missing_values_that_is_looked_at_again(dtype):
+    texts = dtype in ("string[python]", "object")
+    array = pd.array(["x", "x", None] if texts else [True, False, None], dtype=dtype)
+    new = "y" if texts else False
+
+    def program(module):
+        own = array.copy()
+        frame = module.DataFrame({"a": own}, copy=False)
+        yield frame[::2]
+        yield frame[::2]
+        own[0] = new
+        yield frame[::2]
+        yield frame["a"].value_counts(dropna=False)
+
+    for expected, got in zip(program(pd), program(cp), strict=True):
+        same(got, expected)
+
+
+def test_objects_that_are_equal_are_others():
+    held = np.array([1, "a", 2.5, None, np.nan], dtype=object)
+    copied = held.copy()
+    assert scanning._equal(held, copied)
+    copied[0] = True
+    assert not scanning._equal(held, copied)
+    copied = held.copy()
+    copied[2] = pd.NA
+    assert not scanning._equal(held, copied)

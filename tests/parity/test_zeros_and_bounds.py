@@ -113,3 +113,17 @@ def test_statistics_of_groups_with_infinities(numbers: list[float], dtype: str) 
         check(lambda pd, df: df.groupby("g")["x"].describe().T, data, native=None)
         check(lambda pd, df: df.groupby("g")["x"].quantile([0.25, 0.5]), data, native=None)
         check(lambda pd, df: (df["x"].describe(), df["x"].quantile(0.25), df["x"].median()), data, native=None)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint64", "Int8", "int32[pyarrow]"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_statistics_of_groups_of_integers_far_apart(rows: int, dtype: str) -> None:
+    """pandas lets the difference between two integers wrap in ``describe`` of a group, not in its quantiles."""
+    ends = np.iinfo(dtype.split("[")[0].lower())
+    data = pandas.DataFrame(
+        {"g": [1] * rows, "x": pandas.array([ends.max, ends.min, ends.max - 1, 3][:rows], dtype=dtype)}
+    )
+    check(lambda pd, df: df.groupby("g").describe().drop(columns=("x", "std")), data, native=None)
+    check(lambda pd, df: df.groupby("g")["x"].describe()[["min", "25%", "50%", "75%", "max"]], data, native=None)
+    check(lambda pd, df: df.groupby("g")["x"].quantile([0.25, 0.5]), data, native=None)
+    check(lambda pd, df: (df["x"].quantile(0.25), df["x"].median()), data, native=None)

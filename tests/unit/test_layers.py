@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"command"},
     {"errors", "events", "callers", "imported", "locks", "filters", "_native"},
-    {"forks", "refusals", "_native_sums"},
+    {"forks", "refusals", "_native_sums", "_native_interrupts"},
 ]
 
 # Steps down that are not allowed either.
@@ -161,3 +161,19 @@ def test_every_crate_takes_the_workspaces_lints() -> None:
     assert manifests
     for manifest in manifests:
         assert tomllib.loads(manifest.read_text(encoding="utf-8")).get("lints") == {"workspace": True}, manifest
+
+
+def test_what_comes_back_to_a_program_comes_by_one_door() -> None:
+    """Rows that are computed twice may differ in last bits: what asks for them sees to it that they are kept."""
+    doors = {"evaluations.py", "sharing.py", "persisting.py", "run.py"}
+    runs = {"execute", "sink"}
+    for path in sorted((PACKAGE / "pandas").glob("*.py")):
+        imported = {
+            alias.name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module == "craton.pandas.run"
+            for alias in node.names
+        }
+        assert path.name in doors or not imported & runs, (
+            f"{path.name}: sharing.answer and sharing.sunk keep what they hand out"
+        )

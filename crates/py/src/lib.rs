@@ -5,6 +5,7 @@
 
 mod arrow;
 mod copy;
+mod interrupts;
 mod objects;
 mod page;
 mod place;
@@ -49,6 +50,9 @@ fn content_hash<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Boun
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(content_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupts::interrupts_seen, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupts::keep_interrupt_action, module)?)?;
+    module.add_function(wrap_pyfunction!(interrupts::watch_interrupts, module)?)?;
     module.add_function(wrap_pyfunction!(rows::argsort, module)?)?;
     module.add_function(wrap_pyfunction!(rows::gather, module)?)?;
     module.add_function(wrap_pyfunction!(sums::exact_aggregate, module)?)?;

@@ -213,7 +213,7 @@ class ActorRefMethod:
     async def _tell(self, kind: int, value: Any) -> None:
         pool = local_pool(self._address)
         if pool is not None:
-            pool.spawn(self._logged(pool.handle(kind, self._uid, self._name, None, value)))
+            pool.spawn(self._handled(pool, kind, value))
             await asyncio.sleep(0)
             return
         peer = await Peers.here().get(self._address)
@@ -221,9 +221,9 @@ class ActorRefMethod:
         if peer.link is not None and peer.link.full:
             await peer.link.drained()
 
-    async def _logged(self, call: Awaitable[Any]) -> None:
+    async def _handled(self, pool: Any, kind: int, value: Any) -> None:
         try:
-            await call
+            await pool.handle(kind, self._uid, self._name, None, value)
         except Exception:
             ref = ActorRef(self._address, self._uid)
             logger.exception("A message to %r of %r failed, and nobody waits for its answer", self._name, ref)

@@ -128,15 +128,19 @@ def run_here(coroutine: Coroutine[Any, Any, _T]) -> _T:
         return loop.run_until_complete(coroutine)
     finally:
         try:
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            if left:
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            _cancel_all(loop)
             loop.run_until_complete(loop.shutdown_default_executor())
         finally:
             loop.close()
             asyncio._set_running_loop(outer)
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop, timeout: float | None = None) -> None:
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=timeout))
 
 
 class EmbeddedSession(Session):
@@ -206,6 +210,8 @@ class ClusterSession(Session):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it is for the program's threads
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        # What was asked for while the loop came to its end is refused: nobody waits for it for ever.
+        _cancel_all(self._loop, timeout=1)
 
     async def _start(self, spec: Spec, reached_at: str) -> Supervisor:
         import craton.actor as xo
@@ -309,16 +315,6 @@ class ClusterSession(Session):
 
     def _end_loop(self) -> None:
         self._closed = True
-
-        async def left() -> None:
-            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                await asyncio.wait(tasks, timeout=1)
-
-        with contextlib.suppress(concurrent.futures.CancelledError, TimeoutError):
-            asyncio.run_coroutine_threadsafe(left(), self._loop).result(2)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(2)
         if not self._thread.is_alive():

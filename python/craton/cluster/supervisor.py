@@ -18,6 +18,7 @@ import pyarrow as pa
 import craton.actor as xo
 from craton import events
 from craton.actor.errors import RemoteTraceback
+from craton.actor.waiting import in_background
 from craton.cluster import worker
 from craton.cluster.hosts.base import Host, Spec, Started
 from craton.cluster.lineage import Lineage, reads_of
@@ -147,9 +148,7 @@ class Supervisor:
         await self._pool.stop()
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        in_background(self._loop, work, self._tasks)
 
     # ---- workers ----
 
@@ -179,12 +178,9 @@ class Supervisor:
         if self._sampler.on:
             self._observe_band(band, True)
 
-    def _tell(self, band: int, message: Coroutine[Any, Any, Any]) -> None:
-        async def told() -> None:
-            with contextlib.suppress(ConnectionError, xo.ActorNotExist):  # its end is noticed elsewhere
-                await message
-
-        self._spawn(told())
+    def _tell(self, message: Coroutine[Any, Any, Any]) -> None:
+        # The end of a worker is noticed elsewhere.
+        in_background(self._loop, message, self._tasks, (ConnectionError, xo.ActorNotExist))
 
     async def _watch(self, band: int) -> None:
         """Wait for the end of a worker, again and again, and make it good."""
@@ -216,7 +212,7 @@ class Supervisor:
             self._some_alive.set()
             for other, alive in enumerate(self._alive):
                 if alive and other != band:
-                    self._tell(other, self._ref(other).join(self._peers()))
+                    self._tell(self._ref(other).join(self._peers()))
             for run in list(self._runs.values()):
                 self._again(run, run.of_band(-1))
         self._gone_for_good += 1
@@ -276,7 +272,7 @@ class Supervisor:
         """Tell a band where outputs are."""
         made = [(run.number, key, Stored(*stored)) for key in keys if (stored := self._where(key)) is not None]
         if made and band >= 0:
-            self._tell(band, self._ref(band).made.tell(made))
+            self._tell(self._ref(band).made.tell(made))
 
     async def _look_after(self) -> None:
         """Have runs go on that stand still: a message may have been lost with the process that sent it, or was sent it."""
@@ -364,7 +360,7 @@ class Supervisor:
         return None if made is None or made.stored is None else tuple(made.stored)
 
     def _send(self, band: int, *message: Any) -> None:
-        self._tell(band, self._ref(band).start.tell(*message))
+        self._tell(self._ref(band).start.tell(*message))
 
     # ---- what workers say ----
 
@@ -399,7 +395,7 @@ class Supervisor:
         for node, outputs in elsewhere.items():
             self._spawn(self._held(node, outputs))
         for other, made in forward.items():
-            self._tell(other, self._ref(other).made.tell(made))
+            self._tell(self._ref(other).made.tell(made))
         for number, key, source, was in lost:
             run = self._runs.get(number)
             if run is not None and key in run.bands:
@@ -583,14 +579,10 @@ class Supervisor:
         for node, some in nodes.items():
             if node:
                 ref = xo.create_actor_ref(self.host.nodes[node].address, NODE)
-                self._spawn(self._dropped(ref.drop.tell(some)))
+                in_background(self._loop, ref.drop.tell(some), self._tasks, (ConnectionError, xo.ActorNotExist))
             else:
                 self._node.drop(some)
         self._forget([key for key, _ in dropped])
-
-    async def _dropped(self, message: Coroutine[Any, Any, Any]) -> None:
-        with contextlib.suppress(ConnectionError, xo.ActorNotExist):
-            await message
 
     def _forget(self, keys: list[int]) -> None:
         if keys and not self._forgotten:
@@ -601,7 +593,7 @@ class Supervisor:
         keys, self._forgotten = self._forgotten, []
         for band, alive in enumerate(self._alive):
             if alive and not self._stopping:
-                self._tell(band, self._ref(band).forget.tell(keys))
+                self._tell(self._ref(band).forget.tell(keys))
 
     # ---- for people ----
 
@@ -631,7 +623,7 @@ class Supervisor:
     def _observe_band(self, band: int, on: bool) -> None:
         node = self.workers[band].band.node
         first = next(other for other, its in enumerate(self.workers) if its.band.node == node)
-        self._tell(band, self._ref(band).observe.tell(on, node > 0 and band == first))
+        self._tell(self._ref(band).observe.tell(on, node > 0 and band == first))
 
     def sampled(self, band: int, samples: list[Sample]) -> None:
         """See :meth:`SupervisorActor.sampled`."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import craton.actor as xo
+from craton.actor.waiting import in_background
 from craton.cluster.crew import Crew, Job, packed_error
 from craton.cluster.fetching import Fetcher
 from craton.cluster.transfer import UID as NODE
@@ -99,6 +100,7 @@ class WorkerActor(xo.StatelessActor):
     async def __post_create__(self) -> None:
         sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
         self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._sampler = Sampler(self._loop, self._sampled)
         store = _store()
         self._fetcher = Fetcher(self._loop, store, self.band.node, self._node_ref, self.band.memory // _AHEAD)
@@ -335,12 +337,8 @@ class WorkerActor(xo.StatelessActor):
             self._asking = False
 
     def _tell(self, message: Any) -> None:
-        self._loop.create_task(self._told(message))
-
-    async def _told(self, message: Any) -> None:
         # The supervisor knows of a worker's end, and a worker ends with the supervisor.
-        with contextlib.suppress(ConnectionError, xo.ActorNotExist):
-            await message
+        in_background(self._loop, message, self._tasks, (ConnectionError, xo.ActorNotExist))
 
 
 def _store() -> Store:

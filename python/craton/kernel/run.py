@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from craton import forks
+from craton import _native, forks
 from craton.errors import Unsupported
 from craton.kernel import interrupts as _interrupts  # noqa: F401  is in place from now on
 from craton.kernel.progress import progress
@@ -62,6 +62,7 @@ def run_all(
     if forks.kernel_lost():
         raise Unsupported(Refusal.FORKED)
     shown = progress(functools.cache(describe)) if expected_rows >= SHORT_RUN_ROWS else contextlib.nullcontext()
+    _native.watch_interrupts()
     with _lent(expected_bytes), shown:
         try:
             if len(frames) == 1:

@@ -310,6 +310,11 @@ class ResultMemory:
     def __len__(self) -> int:
         return len(self._known)
 
+    def digests(self) -> frozenset[bytes]:
+        """The digests of the plans whose results are remembered."""
+        with self._lock:
+            return frozenset(self._known)
+
 
 def _memory_is_short() -> bool:
     import psutil

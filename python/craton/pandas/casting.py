@@ -16,7 +16,7 @@ from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import to_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.questions import happens, tried
-from craton.pandas.run import execute
+from craton.pandas.sharing import asked
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Values
@@ -90,7 +90,7 @@ def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
     if family(value.dtype) == "category":
         raise Unsupported(Refusal.CATEGORICAL_OF_CATEGORICAL)
     plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
-    found = execute([plan], ordered=False)[0].get_column("value").drop_nulls()
+    found = asked([plan])[0].get_column("value").drop_nulls()
     if len(found) > MANY_CATEGORIES:
         raise Unsupported(Refusal.MANY_CATEGORIES)
     kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype
@@ -140,8 +140,9 @@ def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
     if target.kind == "f" and source.kind == "f" and target.itemsize < source.itemsize and masked:
         raise Unsupported(Refusal.NARROWING_FLOATS)
     wrap = target.kind in "iu"
-    expr = Call("cast", (value.expr,), kind, (("wrap", True),) if wrap and source.kind != "b" else ())
-    return Value(expr, dtype, value.nulls, nans=value.nans and not masked)
+    given = value.clean if masked else value
+    expr = Call("cast", (given.expr,), kind, (("wrap", True),) if wrap and source.kind != "b" else ())
+    return Value(expr, dtype, given.nulls, given.nans)
 
 
 def rounded(value: Value, decimals: int) -> Value:

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 from pandas._libs.lib import no_default
 from pandas.api.types import is_list_like, is_scalar
+from pandas.core.dtypes.astype import astype_is_view
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
@@ -23,7 +24,7 @@ from craton.pandas.dtypes import kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.execute import resolved, told_apart
 from craton.pandas.filling import choose, clipped, filled, filled_with
-from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.lazy import lazy, memory_of, replace_state, view
 from craton.pandas.mapping import mapped, replaced
 from craton.pandas.membership import between, is_in_values, is_in_view
 from craton.pandas.native import is_lazy, native, stays_in_pandas
@@ -130,6 +131,8 @@ def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dic
         raise Unsupported(Refusal.PARAMETERS, "axis, lower and upper")
     lower = None if is_na(lower) else lower
     upper = None if is_na(upper) else upper
+    if lower is None and upper is None and isinstance(inplace, bool):
+        return obj  # itself, in pandas: a write to the one is a write to the other
     held = view(obj)
     return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
 
@@ -422,7 +425,11 @@ class SeriesCells:
             raise Unsupported(Refusal.PARAMETER, "errors or copy")
         held = view(self)
         target = dtype_named(dtype)
-        return lazy(type(self), held.with_values([cast(held, value, target) for value in held.values]), self)
+        (value,) = held.values
+        made = lazy(type(self), held.with_values([cast(held, value, target)]), self)
+        if astype_is_view(value.dtype, target):  # as far as pandas knows, which asks so in group-bys
+            made.__dict__["_shares"] = memory_of(self)
+        return made
 
 
 __all__ = ["FrameCells", "SeriesCells", "is_lazy"]

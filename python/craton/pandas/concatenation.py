@@ -71,7 +71,7 @@ def stack(
         _common([view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)])
         for i in range(len(labels))
     ]
-    index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views)
+    index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views, given)
     key_values: list[Value] | None = None
     if keys is not None:
         equal = len({view.rows for view in views} - {None}) < 2  # as far as is known without the labels
@@ -167,8 +167,8 @@ def _absent(dtype: DtypeObj) -> Value:
     return Value(Literal(None, physical(dtype)), dtype, nulls=True)
 
 
-def _index(views: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
-    """The kind and names of the row labels, and the dtype of each level; the values come from the parts."""
+def _index(views: Sequence[View], given: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
+    """The kind and names of the row labels, and the dtype of each level; the values come from the parts, numbered and as given."""
     specs = [view.index for view in views]
     count = len(specs[0].values)
     dtypes = [value.dtype for value in specs[0].values]
@@ -184,8 +184,19 @@ def _index(views: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
     if ranges and any(spec.names != first for spec in specs) and any(spec.kind != "default" for spec in specs[1:]):
         raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # a RangeIndex keeps its name before an Index of integers
     names = tuple(first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count))
-    kind = "multi" if specs[0].kind == "multi" else "range" if all(s.kind == "range" for s in specs) else "labels"
+    range_still = all(spec.kind == "range" for spec in specs) and not _begins_again(given)
+    kind = "multi" if specs[0].kind == "multi" else "range" if range_still else "labels"
     return IndexSpec(kind, specs[0].values, names), dtypes  # type: ignore[arg-type]
+
+
+def _begins_again(views: Sequence[View]) -> bool:
+    """Whether a part that counts from zero is known to follow rows: then no RangeIndex is left, whatever rows are chosen later."""
+    before = False
+    for view in views:
+        if before and view.index.kind == "default" and (view.rows or 0) > 1:
+            return True
+        before = before or (view.rows or 0) > 0
+    return False
 
 
 def _same(one: Hashable, other: Hashable) -> bool:

@@ -113,7 +113,6 @@ class FrameCounting:
                 np.dtype("int64"),
                 named,
             ),
-            self,
         )
 
 
@@ -138,7 +137,7 @@ class SeriesCounting:
         dtype = stand_ins.ask(stand_ins.column(value.dtype, 1).value_counts).dtype
         counts = _counted(held, [value], ["value"], dropna)
         index = IndexSpec("labels", (value.at("value"),), (self.name,))
-        return lazy(type(self), _by_count(counts, held, index, dtype, named), self)
+        return lazy(type(self), _by_count(counts, held, index, dtype, named))
 
     @native(pd.Series)
     def unique(self: Any) -> Any:

@@ -19,6 +19,7 @@ from craton.config import options
 from craton.lower.results import results
 from craton.pandas.living import live_views
 from craton.pandas.run import execute
+from craton.pandas.view import View
 from craton.plan.expr import Column, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, schema
 from craton.plan.rules.unnest import nested_plans
@@ -38,18 +39,17 @@ def keep_values(plans: Sequence[Operator]) -> None:
         return
     _forget_unused()
     for plan in plans:
-        uncertain = _uncertain(plan)
-        run = set(topological(results.substitute(plan, ordered=False))) if uncertain else set()
-        for groups in uncertain:
-            # What is answered by a result above the groups is not computed again.
-            if groups in run or results.covers(groups, set(schema(groups)), ordered=True):
-                _keep(groups)
+        for groups in _computed(plan):
+            _keep(groups)
 
 
-def rows_kept(plans: Sequence[Operator], others: Sequence[Operator] = ()) -> list[pl.DataFrame]:
+def rows_kept(
+    plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[View] = ()
+) -> list[pl.DataFrame]:
     """Run plans whose rows come back as they are, and keep those of groups: what comes back is what is kept.
 
-    Where a result has all columns of the groups it is kept itself; where it has some, the groups are computed before.
+    Where a result has all columns of the groups it is kept itself; where it has some, the groups are computed before. So they
+    are where rows come back that were made of groups, as long as an object lives that more can be made of.
 
     Parameters
     ----------
@@ -57,6 +57,8 @@ def rows_kept(plans: Sequence[Operator], others: Sequence[Operator] = ()) -> lis
         The plans.
     others
         What is run with them; their results come last.
+    views
+        Of the objects whose rows these are: they hold them afterwards.
     """
     every = [*plans, *others]
     if forks.kernel_lost():
@@ -73,10 +75,24 @@ def rows_kept(plans: Sequence[Operator], others: Sequence[Operator] = ()) -> lis
                 _keep(groups)
             else:
                 whole[i] = groups, names
+    tops = [top for i, plan in enumerate(every) for top in (whole[i][0].inputs if i in whole else (plan,))]
+    keep_used(tops, views)
     frames = execute(every)
     for i, (groups, names) in whole.items():
         _keep(groups, frames[i].select(pl.col(names[name]).alias(name) for name in schema(groups)))
     return frames
+
+
+def keep_used(plans: Sequence[Operator], views: Sequence[View]) -> None:
+    """Keep those groups below plans that an object was made of beside those, of these views, whose rows come back."""
+    below = {groups for plan in plans for groups in _computed(plan)}
+    wanted = {groups for groups in below if groups.digest not in _kept or not results.persisted(groups)}
+    used: set[Operator] = set()
+    for view in live_views() if wanted else ():
+        if not any(view is one for one in views):
+            used |= wanted.intersection(topological(view.base))
+    for groups in used:
+        _keep(groups)
 
 
 def _named_anew(groups: Operator, plan: Operator) -> dict[str, str] | None:
@@ -104,6 +120,13 @@ def _uncertain(root: Operator) -> list[Operator]:
         else:
             stack += (*op.inputs, *nested_plans(op))
     return found
+
+
+def _computed(root: Operator) -> list[Operator]:
+    """Those of :func:`_uncertain` that a run of the plan computes, or reads: what a result above them answers is not computed again."""
+    uncertain = _uncertain(root)
+    run = set(topological(results.substitute(root, ordered=False))) if uncertain else set()
+    return [one for one in uncertain if one in run or results.covers(one, set(schema(one)), ordered=True)]
 
 
 def _is_uncertain(op: Operator) -> bool:

@@ -15,10 +15,9 @@ from pandas.core.internals.managers import SingleBlockManager, create_block_mana
 from craton import forks
 from craton.errors import Unsupported
 from craton.pandas.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
-from craton.pandas.dtypes import physical, with_missing
+from craton.pandas.dtypes import OBJECT, physical, with_missing
 from craton.pandas.evaluations import rows_kept
-from craton.pandas.run import execute
-from craton.pandas.sharing import answer
+from craton.pandas.sharing import answer, asked
 from craton.pandas.view import Carried, IndexSpec, LevelSource, Value, View, column_names, index_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
@@ -55,7 +54,7 @@ def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]
     named = [_with_result_names(_uncarried(view)) for view in views]
     levels = list(dict.fromkeys(labels for view in views for labels in _sought(view)))
     plans = [view.base for view, _ in named]
-    frames = rows_kept(plans, [*map(null_count, sources), *levels])
+    frames = rows_kept(plans, [*map(null_count, sources), *levels], views)
     counts = frames[len(views) : len(views) + len(sources)]
     promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
     found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
@@ -158,7 +157,7 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
     sources = list(dict.fromkeys(value.source for value in undecided if value.source is not None))
     if not sources:
         return view
-    counts = execute([null_count(source) for source in sources], ordered=False)
+    counts = asked([null_count(source) for source in sources])
     missing = {source: bool(frame.item()) for source, frame in zip(sources, counts, strict=True)}
 
     def settle(value: Value) -> Value:
@@ -228,7 +227,14 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
         if codes:
             names = list(spec.names)
             return pd.MultiIndex(levels=spec.levels, codes=codes, names=names, verify_integrity=False)
-    return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
+    # Of an array of objects pandas would ask what they are: of an index it keeps the dtype, as where these came from.
+    labels = [pd.Index(array, dtype=OBJECT) if array.dtype == OBJECT else array for array in arrays]
+    try:
+        return pd.MultiIndex.from_arrays(labels, names=list(spec.names))
+    except ValueError:  # Arrow tells zeros by their signs, which are one category
+        numbered = [pd.factorize(array, sort=True) for array in labels]  # type: ignore[arg-type]
+        levels = [pd.Index(unique) for _, unique in numbered]
+        return pd.MultiIndex(levels, [code for code, _ in numbered], names=list(spec.names), verify_integrity=False)
 
 
 def _frequency_of(index: Any, freq: Any) -> Any:
@@ -287,7 +293,7 @@ def has_rows(view: View) -> bool:
         return view.rows > 0
     name, dtype = next(iter(schema(view.base).items()))
     first = Slice(build.project(view.base, ((name, Column(name, dtype)),)), 0, 1)
-    return execute([first], ordered=False)[0].height > 0
+    return asked([first])[0].height > 0
 
 
 def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:

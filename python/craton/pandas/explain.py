@@ -8,7 +8,7 @@ from craton.lower import lower
 from craton.lower.results import results
 from craton.lower.tiled.report import expected, measured, summary, table
 from craton.pandas.execute import planned
-from craton.pandas.lazy import column_identities, view
+from craton.pandas.lazy import identities, view
 from craton.pandas.native import is_lazy
 from craton.pandas.run import Ran, analyze, expected_engine
 from craton.plan.explain import Notes, explain_svg, explain_text, silent
@@ -71,7 +71,7 @@ def explain(obj: Any, stage: str = "optimized", format: str = "text") -> str:
     if stage == "lowered":
         return lower(optimize(results.substitute(plan))).explain(engine="streaming")
     if stage == "analyzed":
-        made_of = () if is_lazy(obj) else {base for column in column_identities(obj) for base, _ in column}
+        made_of = () if is_lazy(obj) else {one.base for one in identities(obj)}
         return _analyzed(analyze(plan, made_of), format)
     head, notes = _engine(plan) if stage == "optimized" else ("", silent)
     plan = optimize(plan, stage)

@@ -9,9 +9,11 @@ frame when they are first touched.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_dict_like, is_hashable, is_list_like, is_scalar
 from pandas.core.groupby import base
@@ -150,8 +152,8 @@ class NativeGroupBy:
         from craton.pandas.frame import DataFrame
         from craton.pandas.series import Series
 
-        frame = self.__dict__["_frame"]
-        return lazy(Series if isinstance(template, pd.Series) else DataFrame, view, frame)
+        like = self.__dict__["_frame"] if template.attrs else None
+        return lazy(Series if isinstance(template, pd.Series) else DataFrame, view, like)
 
     def _rows(self: Any, predicate: Expr) -> Any:
         """Some of the rows, with the columns that were selected, keys among them, or all."""
@@ -186,7 +188,9 @@ def _own_columns(by: Any, plan: Grouped, source: Any) -> Any:
     """Keys that are columns of the frame, taken from it as it is now: pandas knows them by their memory."""
 
     def own(one: Any, key: Any) -> Any:
-        return source[key.name] if isinstance(one, pd.Series) and key.column is not None else one
+        if not isinstance(one, pd.Series) or key.column is None:
+            return one
+        return source[key.name].astype(key.value.dtype)
 
     if isinstance(by, list):
         return [own(one, key) for one, key in zip(by, plan.keys, strict=True)]
@@ -259,7 +263,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 def _aggregate(self: Any, func: Any = None, *args: Any, **kwargs: Any) -> Any:
     name = direct(func)
-    if name is not None and (isinstance(func, str) or not (args or kwargs or self._plan.single)):
+    if name is not None:
         return _reduction(name)(self, *args, **kwargs)
     if args:
         raise Unsupported(Refusal.ARGUMENTS_OF_FUNCTION)
@@ -344,6 +348,8 @@ def _getitem(self: Any, key: Any) -> Any:
     if self._selection is not None or plan.single:
         raise Unsupported(Refusal.GROUP_SELECTION_TWICE)
     if isinstance(key, list):
+        if any(isinstance(label, (bool, np.bool_)) for label in key):
+            raise Unsupported(Refusal.GROUP_COLUMNS_TYPE, "list of bool")  # which rows pandas takes, or which columns
         if any(label is None or not is_hashable(label) or len(plan.held.positions(label)) != 1 for label in key):
             raise Unsupported(Refusal.COLUMN_UNKNOWN)
         positions = [plan.held.position(label) for label in key]
@@ -381,7 +387,11 @@ def _frame_value_counts(
     from craton.pandas.series import Series
 
     state = self._current()
-    return Series(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
+    counts = Series(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
+    name = counts.name
+    counts = counts.__finalize__(self.__dict__["_frame"], method="value_counts")  # which hands on a Series' name too
+    counts.name = name
+    return counts
 
 
 def _nth(self: Any, n: Any, dropna: Any = None) -> Any:
@@ -430,9 +440,18 @@ def _get_group(self: Any, name: Any) -> Any:
 
 
 def _getattr(self: Any, name: str) -> Any:
-    if name.startswith("_") or name not in self.__dict__["_plan"].held.labels or self.__dict__["_plan"].single:
+    frame = self.__dict__["_frame"]
+    if name.startswith("_") or self.__dict__["_plan"].single or name not in frame.columns:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
     return self[name]
+
+
+def _setattr(self: Any, name: str, value: Any) -> None:
+    """What pandas looks at in each call is of the plan from then on; of the others, which the groups are made by, nothing comes."""
+    if name in ("as_index", "group_keys") and isinstance(value, bool):
+        plan = self.__dict__["_plan"]
+        self.__dict__["_plan"] = replace(plan, options=replace(plan.options, **{name: value}))
+    object.__setattr__(self, name, value)
 
 
 def _ndim(self: Any) -> int:
@@ -467,7 +486,7 @@ KERNELS = base.transformation_kernels & NATIVE.keys()
 
 def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
-    members: dict[str, Any] = {"__getattr__": _getattr}
+    members: dict[str, Any] = {"__getattr__": _getattr, "__setattr__": _setattr}
     for name, function in (("ndim", lambda gb: _ndim(gb)), ("nth", lambda gb: _NthSelector(gb))):
         members[name] = property(fact(f"{pandas_class.__name__}.{name}", getattr_static(pandas_class, name), function))
     public = [name for name in dir(pandas_class) if not name.startswith("_") and name != "pipe"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.core import common
 
 from craton.errors import Unsupported
+from craton.pandas.dtypes import family
 from craton.pandas.groupby_aggregates import Pair
 from craton.pandas.groupby_functions import NAMES
 from craton.pandas.groupby_keys import Grouped
@@ -17,16 +17,24 @@ from craton.refusals import Refusal
 
 
 def direct(func: Any) -> str | None:
-    """The aggregation that a single string or function stands for, if it is one that a method computes."""
-    if isinstance(func, str):
-        return func if func in NAMES else None
-    if callable(func):
-        name = common.get_cython_func(func)
-        return name if name in NAMES else None
-    return None
+    """The aggregation that a string stands for, if it is one that a method computes.
+
+    A function stands for none: pandas calls it with each group's values. ``numpy.std`` is of the population then, and
+    Python's ``sum`` not a number where one is missing.
+    """
+    return func if isinstance(func, str) and func in NAMES else None
 
 
 def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
+    """As :func:`_pairs`; pandas makes categories of numbers of rows that happen to be some."""
+    pairs = _pairs(state, func, named)
+    for i, name, parameters in pairs:
+        if name == "size" and "by_function" in parameters and family(state.held.values[i].dtype) == "category":
+            raise Unsupported(Refusal.FUNCTION_DTYPE)
+    return pairs
+
+
+def _pairs(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
     """The aggregations in the order of the result's columns.
 
     Parameters
@@ -55,6 +63,8 @@ def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
         if state.single:
             return [(state.positions[0], *_one(one)) for one in func]
         return [(i, *_one(one)) for i in state.positions for one in func]
+    if callable(func) and not state.single:
+        return [(i, *_one(func)) for i in state.positions]
     if isinstance(func, dict) and not state.single:
         pairs: list[Pair] = []
         for label, what in func.items():

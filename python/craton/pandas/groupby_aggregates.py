@@ -19,7 +19,7 @@ from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.execute import count_rows
 from craton.pandas.groupby_functions import LABELS, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
-from craton.pandas.run import execute
+from craton.pandas.sharing import asked
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
@@ -69,7 +69,7 @@ def summarise(
     if any(name in LABELS for _, name, _ in pairs):
         state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])
     outcomes = [
-        outcome(name, state.held.values[position] if name != "size" else None, dtype, parameters, label)
+        outcome(name, state.held.values[position] if position >= 0 else None, dtype, parameters, label)
         for (position, name, parameters), dtype in zip(pairs, dtypes[in_front:], strict=True)
     ]
     base: Operator
@@ -114,7 +114,7 @@ def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Val
             named = tuple((f"key{i}", key) for i, key in enumerate(by))
             counts = build.aggregate(base, named, (("n", AggregateCall("count", tuple(args), pl.Int64())),), sort=False)
             least = AggregateCall("min", (counts.column("n"),), pl.Int64())
-            if execute([build.aggregate(counts, (), (("least", least),))], ordered=False)[0].item() == 0:
+            if asked([build.aggregate(counts, (), (("least", least),))])[0].item() == 0:
                 raise Unsupported(Refusal.GROUP_NO_VALUE)
     held, exprs = state.held.sealed_with([key.value.clean.expr for key in state.keys])
     held = held.numbered()
@@ -192,7 +192,7 @@ def _narrowed(base: Operator, names: Sequence[str], outcomes: Sequence[Outcome])
 
     Sums of small integers stay small if they fit; a skewness or kurtosis of integers becomes an integer if all of them nearly are.
     """
-    (frame,) = execute([base])
+    (frame,) = asked([base], ordered=True)
     settled = []
     for name, out in zip(names, outcomes, strict=True):
         column = frame.get_column(name)

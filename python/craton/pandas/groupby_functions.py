@@ -68,6 +68,12 @@ UNAFFECTED = frozenset(["count", "nunique"])  # the dtype of the result is the s
 FOLLOWING = frozenset(["sum", "min", "max"])  # the result is of floats in the same case
 
 
+def _same_by_function(name: str, value: Value) -> bool:
+    """Whether a function that is called with each group's values gives what the aggregation of its name gives."""
+    totals = name in ("sum", "prod") and family(value.dtype) == "numpy" and kind_of(value.dtype) in "iu"
+    return totals or value.dtype in (INT64, FLOAT64)
+
+
 def outcome(
     name: str, value: Value | None, dtype: DtypeObj, parameters: Mapping[str, Any], label: Value | None = None
 ) -> Outcome:
@@ -78,7 +84,7 @@ def outcome(
     name
         pandas' name of it.
     value
-        The column; ``None`` only for ``size``.
+        The column; ``None`` only for ``size`` of the group's rows.
     dtype
         The dtype of the result if no group's value is missing, as pandas has it for a template.
     parameters
@@ -94,9 +100,12 @@ def outcome(
     given = {key: item for key, item in parameters.items() if key not in ("numeric_only", "engine", "engine_kwargs")}
     if parameters.get("engine") is not None or parameters.get("engine_kwargs") is not None:
         raise Unsupported(Refusal.PARAMETER, "engine")
-    if given.pop("by_function", False) and (value is None or value.dtype not in (INT64, FLOAT64)) and name != "size":
+    by_function = given.pop("by_function", False)
+    if by_function and name != "size" and (value is None or not _same_by_function(name, value)):
         raise Unsupported(Refusal.FUNCTION_DTYPE)
     if name == "size":
+        if by_function and value is not None and not value.definite:
+            raise Undecided(Refusal.OPERATION, "len of a column whose dtype depends on the data")
         return Outcome("len", (), dtype)
     if name not in NAMES:
         raise Unsupported(Refusal.OPERATION, f"agg by {name}")

@@ -13,7 +13,8 @@ from craton.errors import Unsupported
 from craton.pandas.align import aligned
 from craton.pandas.dtypes import family, tells_zeros_apart
 from craton.pandas.execute import count_rows, resolved
-from craton.pandas.lazy import column_identities, view
+from craton.pandas.lazy import identities, memory_of, view
+from craton.pandas.native import plain_pandas
 from craton.pandas.stand_ins import ask, frame_like, index_like, series_like, values
 from craton.pandas.view import Value, View
 from craton.refusals import Refusal
@@ -122,8 +123,13 @@ class Grouped:
                 ]
             )
         frame: Any = series_like(held) if self.whole_series else frame_like(held)
+        frame.attrs = {"grouped": True}  # seen in the results of methods that hand attributes and flags on
         by = [
-            key.name if key.column is not None else pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
+            pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
+            if key.column is None
+            else key.name
+            if key.value.dtype == held.values[key.column].dtype
+            else frame[key.name].astype(key.value.dtype)
             for key in self.keys
         ]
         groups = frame.groupby(
@@ -161,14 +167,16 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
         keys = [_level(held, _level_number(held, one)) for one in levels]
     else:
         every = by if isinstance(by, list) else [by]
-        own = [own_column(obj, one) for one in every]
+        own = [_own_place(obj, one) for one in every]
         for _ in range(2):  # the second time all are over one base
             for one, column in zip(every, own, strict=True):
-                if isinstance(one, pd.Series) and column is None:
+                if isinstance(one, pd.Series) and not _same_dtype(held, one, column):
                     held, _other = aligned(held, view(one))
         try:
             keys = [
-                _key(held, one, single) if column is None else Key(held.values[column], one.name, column=column)
+                Key(held.values[column], one.name, column=column)
+                if column is not None and _same_dtype(held, one, column)
+                else _key(held, one, single, column)
                 for one, column in zip(every, own, strict=True)
             ]
         except KeyError:
@@ -189,19 +197,37 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
     return state if all(key.value.definite for key in keys) else state.settled()
 
 
-def own_column(obj: Any, key: Any) -> int | None:
+def own_column(obj: Any, key: Any) -> tuple[int, bool] | None:
     """Where a Series stands among the columns of the frame that it was taken from; None if it is of something else.
 
-    A group-by leaves its frame's own column out of the results, and no other Series.
+    A group-by leaves its frame's own column out of the results, and no other Series. The rows of either may have other
+    labels by now, by which pandas aligns also a frame's own column: whether they are the same is told beside the place.
     """
     if not isinstance(obj, pd.DataFrame) or not isinstance(key, pd.Series) or not is_hashable(key.name):
         return None
-    mine, theirs = column_identities(obj), column_identities(key)
-    if not mine or not theirs:
-        return None
     labels = obj.columns
     found = labels.get_indexer_for([key.name]) if key.name in labels else []
-    return int(found[0]) if len(found) == 1 and mine[found[0]] & theirs[0] else None
+    if len(found) != 1:
+        return None
+    place = int(found[0])
+    same = [
+        mine.rows == theirs.rows
+        for mine in identities(obj)
+        for theirs in memory_of(key)
+        if mine.has_column(place, theirs)
+    ]
+    return (place, any(same)) if same else None
+
+
+def _own_place(obj: Any, key: Any) -> int | None:
+    own = own_column(obj, key)
+    if own is not None and not own[1]:
+        raise Unsupported(Refusal.GROUP_KEY_OTHER_LABELS)
+    return None if own is None else own[0]
+
+
+def _same_dtype(held: View, key: pd.Series, column: int | None) -> bool:
+    return column is not None and ("_shares" not in key.__dict__ or held.values[column].dtype == key.dtype)
 
 
 def with_own_columns(obj: Any, by: Any) -> Any:
@@ -209,16 +235,25 @@ def with_own_columns(obj: Any, by: Any) -> Any:
     every = by if isinstance(by, list) else [by]
     own = [own_column(obj, one) for one in every]
     _ = obj._mgr
-    taken = [one if column is None else obj[one.name] for one, column in zip(every, own, strict=True)]
+    taken = []
+    for one, column in zip(every, own, strict=True):
+        if column is None:
+            taken.append(one)
+        else:
+            with plain_pandas():
+                mine = obj[one.name].astype(one.dtype)
+                taken.append(mine if column[1] else mine.set_axis(one.index))
     return taken if isinstance(by, list) else taken[0]
 
 
-def _key(held: View, by: Any, single: bool) -> Key:
+def _key(held: View, by: Any, single: bool, own: int | None = None) -> Key:
     if isinstance(by, pd.Series):
         if not is_hashable(by.name):
             raise Unsupported(Refusal.LABEL_NOT_HASHABLE)
         (value,) = aligned(held, view(by))[1].values
-        if not single:
+        if own is not None:
+            return Key(value, by.name, column=own)
+        if not single and by.__dict__.get("_shares") != []:
             (found,) = held.positions(by.name) or (None,)
             if found is not None and held.values[found].expr == value.expr and held.values[found].dtype == value.dtype:
                 return Key(value, by.name, column=found)

@@ -19,7 +19,7 @@ from craton.pandas.groupby_aggregates import Pair, Probe, rows, summarise
 from craton.pandas.groupby_keys import Grouped, Key
 from craton.pandas.groupby_windows import Result
 from craton.pandas.questions import happens
-from craton.pandas.run import execute
+from craton.pandas.sharing import asked
 from craton.pandas.view import Value, View, column_names
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, conjunction
@@ -52,6 +52,8 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
         raise Unsupported(
             Refusal.GROUP_DESCRIBE_INFINITE
         )  # what lies between two of them has no value here, but in quantiles
+    if _spread_wraps(state.held, [state.held.values[i] for i in positions]):
+        raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)  # which pandas lets wrap here, but not in quantiles
     template = probe("describe")
     pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
     return summarise(state, pairs, template), template
@@ -60,6 +62,19 @@ def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any
 def _is_infinite(value: Value) -> Expr:
     size = Call("abs", (value.clean.expr,), value.physical)
     return Call("eq", (size, Literal(math.inf, value.physical)), pl.Boolean())
+
+
+def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
+    """Whether two signed integers of a column are further apart than its dtype can count."""
+    signed = list(dict.fromkeys(value for value in values if kind_of(value.dtype) == "i"))
+    if not signed:
+        return False
+    calls = [AggregateCall(name, (value.clean.expr,), value.physical) for value in signed for name in ("min", "max")]
+    ends = asked([build.aggregate(held.base, (), tuple(zip(column_names(range(len(calls))), calls, strict=True)))])[
+        0
+    ].row(0)
+    pairs = zip(signed, ends[::2], ends[1::2], strict=True)
+    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in pairs)  # type: ignore[type-var]
 
 
 def value_counts(
@@ -133,7 +148,7 @@ def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex,
         build.aggregate(state.held.base, (("label", key.value.clean.expr),), (), sort=False) for key in every
     ]
     levels, codes = [], []
-    for i, (key, frame) in enumerate(zip(every, execute(plans), strict=True)):
+    for i, (key, frame) in enumerate(zip(every, asked(plans, ordered=True), strict=True)):
         labels = pd.Index(to_array(frame.get_column("label"), key.value.dtype), copy=False)
         labels = labels[~labels.isna()] if dropped[i] else labels
         levels.append(labels.sort_values() if state.options.sort and i < len(state.keys) else labels)

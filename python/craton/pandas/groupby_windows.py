@@ -19,7 +19,7 @@ from craton.pandas.execute import count_rows, has_rows
 from craton.pandas.groupby_aggregates import Probe, rows
 from craton.pandas.groupby_functions import Undecided, outcome
 from craton.pandas.groupby_keys import Grouped
-from craton.pandas.run import execute
+from craton.pandas.sharing import asked
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
@@ -161,7 +161,7 @@ def _rows_without_key(state: Grouped) -> bool:
     if keyed is None:
         return False
     call = AggregateCall("any", (Call("not", (keyed,), pl.Boolean()),), pl.Boolean())
-    return bool(execute([build.aggregate(state.held.base, (), (("missing", call),))], ordered=False)[0].item())
+    return bool(asked([build.aggregate(state.held.base, (), (("missing", call),))])[0].item())
 
 
 def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
@@ -374,7 +374,7 @@ def one_group(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
         ("found", AggregateCall("any", (predicate,), pl.Boolean())),
         ("rows", AggregateCall("len", (), pl.Int64())),
     )
-    (counted,) = execute([build.aggregate(state.held.base, (), calls)], ordered=False)
+    (counted,) = asked([build.aggregate(state.held.base, (), calls)])
     if not counted.item(0, "found") or (column and counted.item(0, "rows") == 1):
         raise Unsupported(Refusal.GROUP_NAME_UNKNOWN)
     return predicate

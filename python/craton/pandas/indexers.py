@@ -137,6 +137,9 @@ def _iloc_get(self: ILocIndexer, key: Any) -> Any:
     obj = self.obj
     rows, columns = _split(self, key)
     held = view(obj)
+    levels = held.index.kind == "multi" or isinstance(held.labels, pd.MultiIndex)
+    if levels and isinstance(key, tuple) and len(key) == 2 and everything(rows) and everything(columns):
+        return obj  # as pandas does where an axis has levels
     if everything(rows):
         pass
     elif is_integer(rows):

@@ -15,13 +15,15 @@ from pandas.core.flags import Flags
 
 from craton import locks
 from craton.errors import Unsupported
+from craton.kernel.interrupts import Heard
 from craton.pandas.axes import current
 from craton.pandas.counterparts import own_class, plannable
 from craton.pandas.execute import block_manager, materialise, series_manager, view_of
+from craton.pandas.identities import Identity, identity
 from craton.pandas.living import register
 from craton.pandas.native import counted, inside_pandas
 from craton.pandas.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
-from craton.pandas.view import Carried, View, name_index
+from craton.pandas.view import View, name_index
 from craton.refusals import Reason, Refusal
 
 
@@ -32,7 +34,7 @@ class LazyManager:
         if obj is None:
             return self
         state = obj.__dict__
-        with locks.objects.of(id(state)):
+        with Heard(), locks.objects.of(id(state)):
             if "_mgr" in state:  # another thread has just computed it
                 return state["_mgr"]
             view = current(state)
@@ -42,9 +44,10 @@ class LazyManager:
             if isinstance(obj, pd.Series):
                 manager = series_manager(arrays[0], index)
             else:
-                manager = block_manager(arrays, index, view.labels)
+                # An Index of the object's own: others have the view's too, and its name can be set in place.
+                manager = block_manager(arrays, index, view.labels.copy())
             keep_unchanged(manager)  # the buffers are shared with the result that is remembered
-            state["_origin"] = (fingerprint(manager), _identities(view))
+            state["_origin"] = (fingerprint(manager), identity(view))
             state["_mgr"] = manager
             del state["_view"]
         if not inside_pandas():
@@ -138,7 +141,21 @@ def lazy(cls: type, view: View, like: Any = None) -> Any:
     register(obj)
     if like is not None and (like._attrs or not like._flags._allows_duplicate_labels):
         obj.__finalize__(like)
+        if isinstance(obj, pd.Series):
+            object.__setattr__(obj, "_name", view.labels[0])  # which pandas' method takes from the other, too
     return obj
+
+
+def refuse_flagged(obj: Any) -> None:
+    """Leave an object that may have no duplicate labels to pandas, where that checks only some of the labels that it sets.
+
+    Raises
+    ------
+    Unsupported
+        If it is one.
+    """
+    if not obj._flags._allows_duplicate_labels:
+        raise Unsupported(Refusal.ATTRS_OR_FLAGS)
 
 
 def view(obj: Any) -> View:
@@ -182,8 +199,8 @@ def _scanned(obj: Any) -> View:
     return scanned
 
 
-def column_identities(obj: Any) -> list[set[tuple[bytes, bytes]]]:
-    """What each column is, by content: a column and the Series that was taken from its frame have something in common.
+def identities(obj: Any) -> list[Identity]:
+    """What an object holds, by content: an object and a column that was taken from it have something in common.
 
     That holds whether they have been run since or not: a frame that was run is its plan and its rows, and a column is
     of either. What was written to in place is nothing that is known.
@@ -191,16 +208,26 @@ def column_identities(obj: Any) -> list[set[tuple[bytes, bytes]]]:
     state = obj.__dict__
     planned = current(state)
     if planned is not None:
-        return [{one} for one in _identities(planned)]
+        return [identity(planned)]
     origin, scan = state.get("_origin"), state.get("_scan")
-    if origin is None and scan is None:
-        return []
     known = []
     if origin is not None and fingerprint(obj._mgr) == origin[0]:
         known.append(origin[1])
     if scan is not None and scan.is_of(obj._mgr):
-        known.append(_identities(scan.view))
-    return [set(ways) for ways in zip(*known, strict=True)]
+        known.append(identity(scan.view))
+    return known
+
+
+def memory_of(obj: Any) -> list[Identity]:
+    """What a Series shares its memory with in pandas: what it holds, or what it was made of by a cast that may be a view."""
+    state = obj.__dict__
+    shares: list[Identity] | None = state.get("_shares")
+    if shares is None:
+        return identities(obj)
+    if current(state) is not None:
+        return shares
+    origin = state.get("_origin")
+    return shares if origin is not None and fingerprint(obj._mgr) == origin[0] else []
 
 
 def holds(obj: Any, held: View) -> bool:
@@ -209,17 +236,12 @@ def holds(obj: Any, held: View) -> bool:
     planned = current(state)
     if planned is not None:
         return planned is held
+    if isinstance(obj, pd.Series) and not name_index(obj._name).identical(held.labels):  # type: ignore[attr-defined]
+        return False
     manager, scan, origin = obj._mgr, state.get("_scan"), state.get("_origin")
     if scan is not None and scan.view.base is held.base:
         return bool(scan.is_of(manager))
-    return origin is not None and origin[1] == _identities(held) and origin[0] == fingerprint(manager)
-
-
-def _identities(held: View) -> list[tuple[bytes, bytes]]:
-    return [
-        (held.base.digest, (value.expr.column if isinstance(value.expr, Carried) else value.expr).digest)
-        for value in held.values
-    ]
+    return origin is not None and origin[1] == identity(held) and origin[0] == fingerprint(manager)
 
 
 def replace_state(obj: Any, new: View) -> None:
@@ -227,7 +249,7 @@ def replace_state(obj: Any, new: View) -> None:
     state = obj.__dict__
     with locks.objects.of(id(state)):
         state["_view"] = new
-        for name in ("_mgr", "_scan", "_origin", "_peeks"):
+        for name in ("_mgr", "_scan", "_origin", "_peeks", "_shares"):
             state.pop(name, None)
         if isinstance(obj, pd.Series):
             state["_name"] = new.labels[0]

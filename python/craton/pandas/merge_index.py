@@ -14,7 +14,7 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import is_float
 from craton.pandas.execute import has_rows
 from craton.pandas.merge_keys import KeyPair, KeyRef, Keys
-from craton.pandas.run import execute
+from craton.pandas.sharing import asked
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan import build
 from craton.plan.expr import Call, roots, substitute
@@ -92,7 +92,7 @@ def _may_descend(held: View) -> bool:
     if isinstance(base, RowNumber) and roots(label) == {base.name}:
         return False
     first = Slice(build.project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
-    labels = execute([first])[0].get_column("label").to_list()
+    labels = asked([first], ordered=True)[0].get_column("label").to_list()
     return len(labels) == 2 and labels[0] > labels[1]
 
 

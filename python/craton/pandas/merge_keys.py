@@ -18,7 +18,7 @@ from pandas.api.types import is_hashable
 
 from craton.errors import Unsupported
 from craton.pandas.dtypes import DtypeObj, family, physical, tells_zeros_apart
-from craton.pandas.run import execute
+from craton.pandas.sharing import asked
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
@@ -253,9 +253,7 @@ def _only_whole(value: Value, integer: pl.DataType, held: View) -> None:
     present = Call("not", (Call("is_null", (clean,), pl.Boolean()),), pl.Boolean())
     odd = build.filter(held.base, Call("and", (present, wrong), pl.Boolean()))
     try:
-        count = execute([build.aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))], ordered=False)[
-            0
-        ].item()
+        count = asked([build.aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))])[0].item()
     except pl.exceptions.PolarsError as error:
         raise Unsupported(Refusal.MERGE_KEY_LARGE_FLOATS) from error
     if count:
@@ -273,5 +271,5 @@ def unique_keys(keys: Sequence[Value], held: View) -> bool:
     named = tuple((f"k{i}", key.clean.expr) for i, key in enumerate(keys))
     groups = build.aggregate(held.base, named, (("n", AggregateCall("len", (), pl.Int64())),), sort=False)
     most = AggregateCall("max", (groups.column("n"),), pl.Int64())
-    top = execute([build.aggregate(groups, (), (("most", most),))], ordered=False)[0].item()
+    top = asked([build.aggregate(groups, (), (("most", most),))])[0].item()
     return top is None or top <= 1

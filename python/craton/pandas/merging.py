@@ -91,7 +91,7 @@ def merge(
     one, other = _sides(left, right, keys, marked=bool(indicator) or anti)
     base: Operator = _join(one, other, kind, pairs)
     if (sort or kind == "outer") and pairs:
-        order = zip(_order(one, other, kind), pairs, strict=True)
+        order = zip(_order(one, other, kind, pairs), pairs, strict=True)
         base = build.sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
     index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
     if anti:
@@ -233,12 +233,16 @@ def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Op
     )
 
 
-def _order(one: Side, other: Side, kind: JoinHow) -> list[Expr]:
+def _order(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> list[Expr]:
     """The sorted keys of a result."""
     if kind == "outer":
         return [
-            Call("coalesce", (one.key(i).clean.expr, other.key(i).clean.expr), one.key(i).physical)
-            for i in range(len(one.keys))
+            Call(
+                "coalesce",
+                (compared(one.key(i), pair.compared), compared(other.key(i), pair.compared)),
+                pair.compared,
+            )
+            for i, pair in enumerate(pairs)
         ]
     side = other if kind == "right" else one
     return [side.key(i).clean.expr for i in range(len(side.keys))]

@@ -25,6 +25,7 @@ import pandas as pd
 from craton import events, fallbacks, forks
 from craton.config import options
 from craton.errors import Unsupported
+from craton.kernel.interrupts import Heard
 from craton.pandas.counterparts import crafted
 from craton.pandas.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
 from craton.refusals import Reason, Refusal
@@ -121,6 +122,10 @@ class Native:
 
     def run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None = None) -> Any:
         """Run the native implementation, or pandas' own if it refuses, or if there is a reason to; count and report which."""
+        with Heard():
+            return self._run(obj, args, kwargs, reason)
+
+    def _run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None) -> Any:
         if forks.kernel_lost():
             return self.in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
         if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):

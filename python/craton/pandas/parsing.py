@@ -22,8 +22,8 @@ from craton.pandas.execute import count_rows, resolved
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native_function
 from craton.pandas.questions import happens, tried
-from craton.pandas.run import execute
 from craton.pandas.series import Series
+from craton.pandas.sharing import asked
 from craton.pandas.tables import in_plain_pandas
 from craton.pandas.view import Value, View
 from craton.plan import build
@@ -35,7 +35,7 @@ from craton.refusals import Refusal
 def _first_text(held: View, value: Value) -> str | None:
     """The first string that is there."""
     first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
-    found = execute([build.project(first.base, (("text", first.values[0].expr),))])[0].get_column("text")
+    found = asked([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column("text")
     return None if not len(found) else str(found[0])
 
 
@@ -49,7 +49,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     held = resolved(view(arg))
     (value,) = held.values
     if kind_of(value.dtype) in "iuf":
-        return lazy(type(arg), held, arg)
+        return lazy(type(arg), held)
     if family(value.dtype) != "str":
         raise Unsupported(Refusal.OPERATION, f"numbers from {value.dtype}")
     if not count_rows(held):
@@ -63,7 +63,7 @@ def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_back
     result = proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
     if not wide:
         result = Value(result.expr, dtype, nulls=False)
-    return lazy(type(arg), held.series(result, arg.name), arg)
+    return lazy(type(arg), held.series(result, arg.name))
 
 
 @native_function(pd.to_datetime, stays=in_plain_pandas("arg"), craft=False)
@@ -88,7 +88,7 @@ def to_datetime(
     (value,) = held.values
     options = {"errors": errors, "utc": utc}
     if kind_of(value.dtype) == "M" and family(value.dtype) == "numpy" and not utc and format is None and unit is None:
-        return lazy(type(arg), held, arg)
+        return lazy(type(arg), held)
     if family(value.dtype) == "str" and unit is None:
         text = _first_text(held, value)
         if text is None:
@@ -110,7 +110,7 @@ def to_datetime(
         raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
     result = tried(held, result)
-    return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name), arg)
+    return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name))
 
 
 __all__ = ["to_datetime", "to_numeric"]

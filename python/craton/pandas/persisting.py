@@ -6,6 +6,7 @@ from typing import Any
 
 from craton.lower.results import results
 from craton.pandas.axes import current
+from craton.pandas.evaluations import keep_used
 from craton.pandas.run import execute
 from craton.pandas.view import View
 from craton.plan import build
@@ -41,6 +42,7 @@ class Persisting:
             base, names = _read(held)
             kept = results.persisted(base)  # by another object that reads other columns
             names += [name for name in schema(base) if name in kept and name not in names]
+            keep_used([base], [held])
             (frame,) = execute(
                 [build.project(base, tuple((name, base.column(name)) for name in names))], remember=False
             )

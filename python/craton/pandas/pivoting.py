@@ -66,8 +66,8 @@ class _Groups:
         view = result.__dict__["_view"]
         arrays, index = materialise(view)
         if isinstance(result, pd.Series):
-            return pd.Series(arrays[0], index=index, name=result.name, copy=False)
-        frame = pd.DataFrame(dict(enumerate(arrays)), index=index, copy=False)
+            return pd.Series(arrays[0], index=index, name=result.name, copy=True)
+        frame = pd.DataFrame(dict(enumerate(arrays)), index=index, copy=True)  # the user's, to be written to
         frame.columns = view.labels
         return frame
 
@@ -86,4 +86,5 @@ def pivot_table(frame: Any, *args: Any, **kwargs: Any) -> Any:
     if kwargs.get("margins", False) or not kwargs.get("sort", True) or len(args) > 5:
         raise Unsupported(Refusal.PARAMETERS, "margins and sort")
     table = pd.pivot_table(_Table(frame), *args, **kwargs)  # type: ignore[arg-type]
-    return Series(table) if isinstance(table, pd.Series) else DataFrame(table)
+    made = Series(table) if isinstance(table, pd.Series) else DataFrame(table)
+    return made.__finalize__(frame, method="pivot_table")

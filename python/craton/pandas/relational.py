@@ -14,7 +14,7 @@ from craton.pandas import stand_ins
 from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.execute import told_apart
-from craton.pandas.lazy import lazy, view
+from craton.pandas.lazy import lazy, refuse_flagged, view
 from craton.pandas.native import all_stay, native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
 from craton.pandas.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
@@ -166,6 +166,7 @@ class FrameRelational:
     ) -> Any:
         if verify_integrity is not no_default:
             raise Unsupported(Refusal.WARNING_OF_PANDAS, "verify_integrity")
+        refuse_flagged(self)
         bools(drop=drop, append=append)
         held = columns_to_index(view(self), keys, drop, append)
         held = told_apart(held, held.index.values)
@@ -183,6 +184,7 @@ class FrameRelational:
         allow_duplicates: Any = False,
         names: Any = None,
     ) -> Any:
+        refuse_flagged(self)
         bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)
         held = drop_levels(held, level) if drop else index_to_columns(held, level, names, allow_duplicates)
@@ -202,6 +204,7 @@ class FrameRelational:
 
     @native(pd.DataFrame)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
+        refuse_flagged(self)
         return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
 
     @native(pd.DataFrame)

@@ -12,7 +12,7 @@ from craton.pandas import stand_ins
 from craton.pandas.dtypes import OBJECT
 from craton.pandas.duplicates import distinct_rows, duplicated_rows
 from craton.pandas.execute import told_apart
-from craton.pandas.lazy import lazy, view
+from craton.pandas.lazy import lazy, refuse_flagged, view
 from craton.pandas.native import native
 from craton.pandas.relational_calls import bools, in_place, index_sorted, outcome, rows_only
 from craton.pandas.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
@@ -90,6 +90,7 @@ class SeriesRelational:
 
     @native(pd.Series)
     def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
+        refuse_flagged(self)
         return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
 
     @native(pd.Series)
@@ -124,6 +125,7 @@ class SeriesRelational:
         inplace: Any = no_default,
         allow_duplicates: Any = False,
     ) -> Any:
+        refuse_flagged(self)
         bools(drop=drop, allow_duplicates=allow_duplicates)
         held = view(self)
         if drop:

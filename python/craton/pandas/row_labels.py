@@ -12,7 +12,8 @@ from pandas.api.types import is_hashable, is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
-from craton.pandas.dtypes import INT64, family
+from craton.pandas.dtypes import INT64, family, kind_of
+from craton.pandas.execute import resolved
 from craton.pandas.view import IndexSpec, Value, View
 from craton.refusals import Refusal
 
@@ -57,7 +58,8 @@ def index_to_columns(
     """
     if isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
-    held = held.numbered()
+    # Of labels that are objects pandas asks what they are, as they become a column: all missing, they are floats.
+    held = resolved(held, lambda value: value in held.index.values and kind_of(value.dtype) == "b").numbered()
     spec = held.index
     chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
     labels = held.labels

@@ -231,15 +231,20 @@ def _unknown(found: dict[int, Any], known: Counter[int]) -> bool:
 
 
 def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays hold the same bits."""
+    """Whether two arrays hold the same bits; of objects, the same objects: 1 is equal to True, and NA to nothing."""
     if one.dtype.kind != "O" and one.dtype.itemsize in (1, 2, 4, 8):
         unsigned = np.dtype(f"u{one.dtype.itemsize}")
         one, other = one.view(unsigned), other.view(unsigned)
     if one.ndim == 2 and one.shape[0] > one.shape[1]:
         one, other = one.T, other.T
     rows = zip(one, other, strict=True) if one.ndim == 2 else [(one, other)]
+    same = _same_objects if one.dtype.kind == "O" else np.array_equal
     return all(
-        np.array_equal(mine[start : start + _COMPARED], its[start : start + _COMPARED])
+        same(mine[start : start + _COMPARED], its[start : start + _COMPARED])
         for mine, its in rows
         for start in range(0, len(mine), _COMPARED)
     )
+
+
+def _same_objects(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.tobytes() == other.tobytes()  # the bytes of an array of objects are their addresses

@@ -16,7 +16,7 @@ from craton.pandas.deprecations import in_place, without_copy
 from craton.pandas.execute import count_rows, resolved
 from craton.pandas.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexers import ILocIndexer, LocIndexer, compute
-from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.lazy import lazy, refuse_flagged, replace_state, view
 from craton.pandas.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
@@ -216,6 +216,7 @@ class FrameSelection:
 
     @native(pd.DataFrame)
     def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+        refuse_flagged(self)
         named = arguments(pd.DataFrame, "set_axis", (labels, *args), kwargs)
         axis = self._get_axis_number(named.get("axis", 0))
         held = view(self)
@@ -256,6 +257,7 @@ class SeriesSelection:
 
     @native(pd.Series)
     def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+        refuse_flagged(self)
         named = arguments(pd.Series, "set_axis", (labels, *args), kwargs)
         self._get_axis_number(named.get("axis", 0))
         result = relabelled(view(self), labels)

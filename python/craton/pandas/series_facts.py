@@ -143,5 +143,8 @@ class SeriesFacts:
         """A copy; of a plan, at no cost."""
         held = current(self.__dict__)
         if held is not None:
-            return lazy(type(self), held, self)
+            made = lazy(type(self), held, self)
+            if deep:
+                made.__dict__["_shares"] = []  # no frame's column any more
+            return made
         return pd.Series.copy(self, deep)

@@ -8,12 +8,14 @@ them in the memory of results.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
 from craton.lower.results import results
 from craton.pandas.evaluations import keep_values
 from craton.pandas.living import live_views
-from craton.pandas.run import execute
+from craton.pandas.run import execute, sink
 from craton.plan import build
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, RowNumber, schema
 from craton.plan.order import observed_order
@@ -27,6 +29,18 @@ SHARED_BYTES = 64 << 20
 FEW_COLUMNS = 8
 _STRING_BYTES = 40
 _HEAVY = (Join, Aggregate, Distinct)
+
+
+def sunk(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
+    """Run a plan into a sink, as :func:`craton.pandas.run.sink` does: what is computed later agrees with what was written."""
+    keep_values([plan])
+    sink(plan, attach)
+
+
+def asked(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:
+    """Run plans whose rows decide something or come back: what is computed later agrees with them."""
+    keep_values(plans)
+    return execute(plans, ordered=ordered)
 
 
 def answer(plans: list[Operator], *, ordered: bool = False) -> list[pl.DataFrame]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from craton.config import options
 from craton.errors import Unsupported
 from craton.pandas.execute import count_rows, make_index
-from craton.pandas.run import execute, sink
+from craton.pandas.sharing import asked, sunk
 from craton.pandas.view import IndexSpec, View
 from craton.pandas.written import Rows, arrow_batch, batches_of, rows_of, rows_over, write_batches
 from craton.plan import build
@@ -65,7 +65,7 @@ def write_parquet(
         named: dict[str, Any] = {"compression": _KERNEL[compression], "row_group_size": group or _group_rows(rows)}
         renamed = dict(zip(rows.names, schema.names, strict=True))
         casts = [pl.col(name).alias(renamed[name]) for name in rows.names]
-        sink(
+        sunk(
             rows.plan,
             lambda lowered: lowered.select(casts).sink_parquet(
                 path, arrow_schema=schema, metadata=metadata, lazy=True, **named
@@ -163,7 +163,7 @@ def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
     template = rows.template
     preserved: bool | None = index
     if rows.view.index.kind == "default":
-        preserved = None if stored is not None else False
+        preserved = index if index is False else None  # with the kind and name of the column labels
     elif index is None:
         preserved = True
     try:
@@ -176,8 +176,8 @@ def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
     schema = pa.schema([schema.field(i) for i in order], metadata=schema.metadata)
     metadata = dict(schema.metadata or {})
     described = json.loads(metadata[b"pandas"])
-    if stored is not None:
-        described["index_columns"] = [_range(stored)]
+    if preserved is None:
+        described["index_columns"] = [] if stored is None else [_range(stored)]
     if frame.attrs:
         described["attributes"] = frame.attrs
     try:
@@ -209,7 +209,7 @@ def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
 
 def _labels(view: View) -> pd.Index:
     (value,) = view.index.values
-    (frame,) = execute([build.project(view.base, (("labels", value.expr),))])
+    (frame,) = asked([build.project(view.base, (("labels", value.expr),))], ordered=True)
     return make_index(view.index, [np.asarray(frame.get_column("labels").to_numpy())], frame.height)
 
 

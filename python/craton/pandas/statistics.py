@@ -111,7 +111,18 @@ def statistic(name: str, value: Value, **named: Any) -> Statistic:
         raise Unsupported(Refusal.OPERATION, name)
     if name not in ("count", "size", "nunique", "quantile"):
         _refuse_bad(name, value.dtype, named)
-    return builder(name, prepared(value), named)
+    return builder(name, prepared(_as_arrow_computes(name, value)), named)
+
+
+#: What Arrow computes of 32-bit floats in 64 bits, and gives so.
+_DOUBLES = frozenset(["sum", "prod", "mean", "var", "std", "sem", "median", "skew", "kurt", "quantile"])
+
+
+def _as_arrow_computes(name: str, value: Value) -> Value:
+    """A column as its statistic is computed: Arrow's 32-bit floats as 64-bit ones."""
+    if name not in _DOUBLES or family(value.dtype) != "arrow" or value.physical != pl.Float32():
+        return value
+    return Value(Call("cast", (value.expr,), pl.Float64()), pd.ArrowDtype(pa.float64()), value.nulls, value.nans)
 
 
 def _refuse_bad(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from craton.pandas.convert import to_array
 from craton.pandas.dtypes import is_float
 from craton.pandas.execute import block_manager, make_index, planned, resolved
 from craton.pandas.lazy import view as view_of_object
-from craton.pandas.run import sink
+from craton.pandas.sharing import sunk
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.operators import Operator
 from craton.refusals import Refusal
@@ -112,7 +112,7 @@ def write_batches(rows: Rows, write: Callable[[pl.DataFrame], None], size: int) 
             return True
         return False
 
-    sink(rows.plan, lambda frame: frame.sink_batches(guarded, chunk_size=size, lazy=True))
+    sunk(rows.plan, lambda frame: frame.sink_batches(guarded, chunk_size=size, lazy=True))
     if failed:
         raise failed[0]
 
@@ -168,7 +168,7 @@ def batches_of(rows: Rows, size: int) -> Iterator[pl.DataFrame]:
 
     def run() -> None:
         try:
-            sink(rows.plan, lambda frame: frame.sink_batches(hand_over, chunk_size=size, lazy=True))
+            sunk(rows.plan, lambda frame: frame.sink_batches(hand_over, chunk_size=size, lazy=True))
             put(None)
         except BaseException as error:
             put(error)

@@ -166,10 +166,10 @@ def same(argument: int = 0) -> Result:
 
 
 def agreed(*arguments: int) -> Result:
-    """The dtype that some arguments have in common."""
+    """The dtype that some arguments have in common; all, if none are given."""
 
     def usual(dtypes: Dtypes) -> pl.DataType:
-        first, *others = (dtypes[number] for number in arguments)
+        first, *others = (dtypes[number] for number in arguments) if arguments else dtypes
         return first if all(other == first for other in others) else pl.Unknown()
 
     return Result("that of its values, which have to agree", usual, _NOTHING)

@@ -20,14 +20,32 @@ _AGGREGATES = ("sum", "mean", "min", "max", "count", "nunique", "first", "last",
 _FEWER = ("prod", "sem", "all", "skew", "idxmax", "idxmin")
 
 
+#: Functions that pandas calls with each group's values, also where an aggregation has their name.
+CALLABLES = (
+    "np.sum",
+    "np.mean",
+    "np.std",
+    "np.var",
+    "np.median",
+    "np.max",
+    "np.prod",
+    "np.nansum",
+    "np.any",
+    "sum",
+    "max",
+    "len",
+)
+
+
 def _functions(g: Builder, v: str) -> str:
     """One function, or several, that aggregate."""
 
     def one() -> str:
         return g.quoted(*(_AGGREGATES if g.chance(0.8) else _FEWER))
 
-    if g.chance(0.1):
-        return g.pick(["lambda s: s.max()", "np.sum", "len"])
+    if g.chance(0.15):
+        text = g.pick(["lambda s: s.max()", *CALLABLES])
+        return f"[{text}]" if g.chance(0.2) else text
     return one() if g.chance(0.35) else f"[{', '.join(dict.fromkeys(one() for _ in range(g.rng.randint(1, 3))))}]"
 
 

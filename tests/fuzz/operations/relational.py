@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.building import Builder, operation
+from tests.fuzz.operations.groups import CALLABLES
 from tests.fuzz.parameters import FLAG, Draw, arguments, maybe, method, of
 
 HOW = of('"inner"', '"left"', '"right"', '"outer"')
@@ -166,7 +167,7 @@ def _(g: Builder, v: str) -> str | None:
             "values": maybe(lambda g, v: g.column(v, "number") if g.chance(0.7) else g.listed(v, "number"), 0.9),
             "index": lambda g, v: g.keys(v),
             "columns": maybe(lambda g, v: g.key(v), 0.7),
-            "aggfunc": maybe(of('"sum"', '"mean"', '"count"', '"first"', '["sum", "max"]', '"max"'), 0.7),
+            "aggfunc": maybe(of('"sum"', '"mean"', '"count"', '"first"', '["sum", "max"]', '"max"', *CALLABLES), 0.7),
             "fill_value": maybe("0", 0.2),
             "dropna": maybe(FLAG, 0.15),
             "observed": maybe(FLAG, 0.2),

@@ -19,14 +19,13 @@ from craton.plan.registry import (
     agreed,
     always,
     cast_to,
-    same,
 )
 
 
 @rowwise(
     "fill_null",
     signature=(Argument("value", ANY), Argument("filling", ANY)),
-    result=same(),
+    result=agreed(0, 1),
     nulls=Nulls.VALUES,
     nans=NaNs.VALUES,
     cost=Cost.VALUES,
@@ -38,7 +37,7 @@ def _fill_null(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @rowwise(
     "fill_nan",
     signature=(Argument("value", FLOATS), Argument("filling", FLOATS)),
-    result=same(),
+    result=agreed(0, 1),
     nulls=Nulls.VALUES,
     nans=NaNs.VALUES,
     cost=Cost.VALUES,
@@ -54,7 +53,7 @@ def _fill_nan(args: list[pl.Expr], spec: Spec) -> pl.Expr:
 @rowwise(
     "coalesce",
     signature=(Argument("values", ANY, repeated=True),),
-    result=same(),
+    result=agreed(),
     nulls=Nulls.VALUES,
     nans=NaNs.VALUES,
     cost=Cost.VALUES,
