@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pandas
 import pytest
 from support import check
@@ -52,3 +55,34 @@ def test_setting_the_freq_is_seen():
         return first, str(df[["b"]].index.freq)
 
     check(run, FRAME, native=None)
+
+
+@pytest.mark.parametrize("freq", ["D", "B", "2h", "-1D", "ME"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+def test_the_freq_of_rows_that_a_mask_chooses(rows, freq):
+    """Of a Series it is left where they are neighbours, of a frame where they are every k-th row too."""
+
+    def run(pd):
+        results = []
+        for chosen in itertools.product([False, True], repeat=rows):
+            mask = np.array(chosen)
+            index = pd.date_range("2020-01-03", periods=rows, freq=freq)
+            series = pd.Series(np.where(mask, 1.0, np.nan), index=index)
+            frame = series.to_frame("a")
+            tables = [
+                series.dropna(),
+                series[mask],
+                series[pd.Series(mask, index=index)],
+                series.loc[mask],
+                series[series > 0],
+                frame["a"][mask],
+                frame[mask],
+                frame.loc[mask],
+                frame.dropna(),
+                frame[frame["a"].notna()],
+                frame.query("a > 0"),
+            ]
+            results += [str(table.index.freq) for table in tables]
+        return results
+
+    check(run, native=None)

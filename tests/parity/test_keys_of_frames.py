@@ -160,3 +160,34 @@ def test_what_is_set_on_a_group_by() -> None:
         return *first, groups.sum(), groups.as_index, groups.sort
 
     check(program, ROWS, native=None)
+
+
+#: What is computed where the key is integers that a missing value makes floats of.
+_UNDECIDED = ["shift", "cumsum", "rank", "ffill", "diff", "head", "nunique", "count", "first", "min", "size"]
+
+
+@pytest.mark.parametrize("as_index", [True, False])
+@pytest.mark.parametrize("key", ["q", ["q", "t"], "t"], ids=str)
+@pytest.mark.parametrize("function", _UNDECIDED)
+def test_keys_whose_dtype_depends_on_the_data(function: str, key: Any, as_index: bool) -> None:
+    frame = pandas.DataFrame(
+        {
+            "o": np.array(["x", None, "y", "x"], dtype=object),  # no column of plans
+            "t": [1.0, 2.0, 2.0, 1.0],
+            "y": [6, -50, 5, 1],
+            "c": pandas.Categorical(["b", "a", "b", None]),
+            "z": [1, 2, 3, 4],
+        }
+    )
+
+    def program(pd: Any, df: Any) -> Any:
+        df = df.assign(q=df.groupby("t")["y"].shift())
+        results: list[Any] = []
+        for columns in (["z"], "z", ["c", "z"], ["q"]):
+            groups = df.groupby(key, as_index=as_index)[columns]
+            results.append(_outcome(getattr(groups, function)))
+        results.append(_outcome(getattr(df.drop(columns="o").groupby(key, as_index=as_index), function)))
+        cast = df.groupby(df["z"].astype("uint64"))[["y", "t"]]
+        return tuple(results), cast.first(), cast.cumsum()
+
+    check(program, frame, native=None)

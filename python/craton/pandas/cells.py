@@ -20,6 +20,7 @@ from craton.pandas.arithmetic import absolute
 from craton.pandas.axes import planned_labels
 from craton.pandas.casting import cast, dtype_named, is_dtype_map, rounded
 from craton.pandas.dates import DatetimeAccessor
+from craton.pandas.deprecations import in_place
 from craton.pandas.dtypes import kind_of
 from craton.pandas.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.execute import resolved, told_apart
@@ -174,13 +175,14 @@ def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) ->
 
 def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
     """The rows where ``missing`` does not hold; all of them if it is ``None``."""
-    if not isinstance(inplace, bool) or not isinstance(ignore_index, bool):
-        raise Unsupported(Refusal.PARAMETER, "inplace or ignore_index, which is no bool")
+    if not isinstance(ignore_index, bool):
+        raise Unsupported(Refusal.PARAMETER, "ignore_index, which is no bool")
     if missing is not None:
         held = held.filtered(Call("not", (missing,), pl.Boolean()))
+        held = held.neighbours() if isinstance(obj, pd.Series) else held
     if ignore_index:
         held = replace(held, index=IndexSpec())
-    return finished(obj, held, inplace)
+    return finished(obj, held, in_place(obj, {"inplace": inplace}, "dropna"))
 
 
 class FrameCells:
@@ -253,7 +255,7 @@ class FrameCells:
         how: Any = no_default,
         thresh: Any = no_default,
         subset: Any = None,
-        inplace: Any = False,
+        inplace: Any = no_default,
         ignore_index: Any = False,
     ) -> Any:
         if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
@@ -391,7 +393,9 @@ class SeriesCells:
         return _replace(self, to_replace, value, inplace, regex)
 
     @native(pd.Series)
-    def dropna(self: Any, *, axis: Any = 0, inplace: Any = False, how: Any = None, ignore_index: Any = False) -> Any:
+    def dropna(
+        self: Any, *, axis: Any = 0, inplace: Any = no_default, how: Any = None, ignore_index: Any = False
+    ) -> Any:
         if axis not in (0, "index"):
             raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
         held = view(self)

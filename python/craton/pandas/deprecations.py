@@ -7,7 +7,6 @@ from typing import Any
 
 from pandas.api.extensions import no_default
 
-from craton import filters
 from craton.callers import user_frame
 from craton.errors import Unsupported
 from craton.refusals import Refusal
@@ -28,7 +27,7 @@ def in_place(obj: Any, named: dict[str, Any], method: str) -> bool:
         return False
     if not isinstance(given, bool):
         raise Unsupported(Refusal.PARAMETER, f"inplace={given!r}")
-    _warned(obj._check_inplace_deprecation, given, method)
+    obj._check_inplace_deprecation(given, method)
     return given
 
 
@@ -36,15 +35,7 @@ def without_copy(obj: Any, named: dict[str, Any]) -> None:
     """Take ``copy`` from a call's arguments, with pandas' deprecation warning if it was given."""
     given = named.pop("copy", no_default)
     if given is not no_default:
-        _warned(obj._check_copy_deprecation, given)
-
-
-def _warned(check: Any, *args: Any) -> None:
-    try:
-        with filters.raised():
-            check(*args)
-    except Warning as warning:
-        warn(str(warning), type(warning))
+        obj._check_copy_deprecation(given)
 
 
 def warn(message: str, category: type[Warning]) -> None:

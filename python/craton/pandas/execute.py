@@ -211,7 +211,7 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:
         with contextlib.suppress(ValueError):  # the rows are others now
-            index.freq = _frequency_of(index, spec.freq)
+            index.freq = _frequency_of(index, spec.freq, spec.neighbours)
     return index
 
 
@@ -237,8 +237,8 @@ def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
         return pd.MultiIndex(levels, [code for code, _ in numbered], names=list(spec.names), verify_integrity=False)
 
 
-def _frequency_of(index: Any, freq: Any) -> Any:
-    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it; or ``None``."""
+def _frequency_of(index: Any, freq: Any, neighbours: bool) -> Any:
+    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it, or neighbours only; or ``None``."""
     if len(index) < 2:
         return freq
     first, second = sorted([index[0], index[1]])
@@ -249,7 +249,7 @@ def _frequency_of(index: Any, freq: Any) -> Any:
     else:
         between = pd.date_range if isinstance(index, pd.DatetimeIndex) else pd.timedelta_range
         steps = len(between(first, second, freq=freq)) - 1 if freq.n > 0 else len(between(second, first, freq=freq)) - 1
-    if steps < 1 or steps != int(steps):
+    if steps < 1 or steps != int(steps) or (neighbours and steps > 1):
         return None
     descends = (index[1] < index[0]) == (freq.n > 0)
     return abs(int(steps)) * (-1 if descends else 1) * freq

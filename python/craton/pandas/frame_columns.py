@@ -44,9 +44,8 @@ def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) 
 def filter_rows(obj: Any, mask: Any) -> Any:
     """``obj[mask]`` for a boolean Series or as many booleans as there are rows."""
     held, predicate = masked(view(obj), mask)
-    if isinstance(obj, pd.Series) and held.index.freq is not None:
-        held = replace(held, index=replace(held.index, freq=None))  # pandas keeps it where the rows are one slice only
-    return lazy(type(obj), held.filtered(predicate), obj)
+    chosen = held.filtered(predicate)
+    return lazy(type(obj), chosen.neighbours() if isinstance(obj, pd.Series) else chosen, obj)
 
 
 @facts(pd.DataFrame, "items")

@@ -91,11 +91,18 @@ class Grouped:
         for position, value in zip(self.positions, values, strict=False):
             columns[position] = value
         settled_keys = values[len(self.positions) :]
+        for key, value in zip(self.keys, settled_keys, strict=True):
+            if key.column is not None and self._as_it_is(key):
+                columns[key.column] = value
         return replace(
             self,
             held=self.held.with_values(columns),
             keys=tuple(replace(key, value=value) for key, value in zip(self.keys, settled_keys, strict=True)),
         )
+
+    def _as_it_is(self, key: Key) -> bool:
+        """Whether a key is its column itself, and no cast of it."""
+        return key.column is not None and key.value.dtype == self.held.values[key.column].dtype
 
     def kind(self, selection: Any) -> list[Any]:
         """All that a template is made from."""
@@ -128,7 +135,7 @@ class Grouped:
             pd.Series(values(key.value.dtype), index=frame.index, name=key.name)
             if key.column is None
             else key.name
-            if key.value.dtype == held.values[key.column].dtype
+            if self._as_it_is(key)
             else frame[key.name].astype(key.value.dtype)
             for key in self.keys
         ]

@@ -1,8 +1,8 @@
 """Warnings that pandas raises at the user's line, although calls of Craton lie between.
 
-pandas finds the user by leaving out the frames of its own package, and tells a chained assignment by counting the
-references to the object that is assigned to. Both would be misled by a wrapper around pandas' method. So pandas'
-function is taught to leave out Craton's frames too, and the wrapper counts the references itself: being called in the
+pandas finds the user by leaving out the frames of its own package, or by counting frames, and tells a chained assignment by
+counting the references to the object that is assigned to. A wrapper around pandas' method would mislead all three. So
+pandas' functions are taught to leave out Craton's frames too, and the wrapper counts the references itself: being called in the
 place of pandas' method, it sees the same number.
 """
 
@@ -17,8 +17,11 @@ from typing import Any
 import pandas as pd
 from pandas.compat._constants import CHAINED_WARNING_DISABLED, REF_COUNT, REF_COUNT_IDX, REF_COUNT_METHOD
 from pandas.core import common
+from pandas.core.generic import NDFrame
 from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
+
+from craton import filters
 
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
 _TESTS = os.path.join(_PANDAS, "tests", "")
@@ -44,9 +47,23 @@ def _find_stack_level() -> int:
     return stack_level()
 
 
+_pandas_check: Any = NDFrame._check_inplace_deprecation
+
+
+def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
+    """pandas' own check, whose warning counts on being called by the method that the user calls."""
+    try:
+        with filters.raised():
+            return _pandas_check(self, inplace, method)
+    except Warning as warning:
+        warnings.warn(str(warning), type(warning), stacklevel=_exceptions.find_stack_level())
+    return inplace
+
+
 def teach_pandas() -> None:
-    """Make pandas' ``find_stack_level`` leave out Craton's frames, for every module that has imported it."""
+    """Make pandas' warnings leave out Craton's frames: of ``find_stack_level``, and of the one check that counts frames itself."""
     _exceptions.find_stack_level.__code__ = _find_stack_level.__code__
+    NDFrame._check_inplace_deprecation = _check_inplace_deprecation  # type: ignore[method-assign]
 
 
 #: Methods that assign in place. The limits are those of the same names in pandas, for a function called in their place.

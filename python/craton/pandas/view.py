@@ -155,6 +155,8 @@ class IndexSpec:
     freq
         The frequency that a DatetimeIndex or TimedeltaIndex in memory had; given back, times k, where the rows are every
         k-th of it.
+    neighbours
+        Whether the frequency is given back only where the rows are neighbours: a Series' rows chosen by a mask.
     levels
         The levels that a MultiIndex in memory had, in the order that it had them; none where they are made anew.
     sources
@@ -165,6 +167,7 @@ class IndexSpec:
     values: tuple[Value, ...] = ()
     names: tuple[Hashable, ...] = (None,)
     freq: Any = None
+    neighbours: bool = False
     levels: tuple[pd.Index, ...] = field(default=(), compare=False)
     sources: tuple[LevelSource, ...] = field(default=(), compare=False)
 
@@ -301,6 +304,10 @@ class View:
                 return self  # the labels were given to these rows
             base = base.input
         return self if isinstance(base, Scan) else replace(self, index=replace(self.index, freq=None))
+
+    def neighbours(self) -> View:
+        """The view whose frequency is left only where its rows are neighbours, as pandas chooses rows of a Series."""
+        return self if self.index.freq is None else replace(self, index=replace(self.index, neighbours=True))
 
     def with_levels(self) -> View:
         """The view whose MultiIndex has the levels that it has now whatever rows are chosen: pandas keeps those that no row has."""
