@@ -38,6 +38,9 @@ FRAME = pandas.DataFrame(
         lambda df: df.reset_index(drop=True).set_axis(df.index),
         lambda df: df.sort_values("a").set_axis(df.index).head(2),
         lambda df: df.loc[list(df.index)],
+        lambda df: df[::2].truncate(),
+        lambda df: df[::2].truncate(before=df.index[1]),
+        lambda df: df.sort_index(ascending=False).truncate(after="2020-01-02"),
     ],
 )
 def test_freq(program):

@@ -395,3 +395,28 @@ def test_the_profile_magic() -> None:
     assert "ran 1" in out
     assert "Craton profile:" in out
     assert "DataFrame." in out
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pd.Index([1, 2]).to_series()",
+        "pd.date_range('2024', periods=2).to_series()",
+        "pd.DataFrame({'a': [1]}).index.to_frame()",
+        "pd.MultiIndex.from_tuples([(1, 2)]).to_frame()",
+        "pd.CategoricalIndex(['a', 'a']).value_counts()",
+        "pd.Index(['a1']).str.extract('([a-z])')",
+        "pd.Index(['a1']).str.extractall('([a-z])')",
+    ],
+)
+def test_what_row_labels_make(code: str) -> None:
+    made = run_in(f"import pandas as pd\nit = {code}")["it"]
+    assert type(made) in (craton.pandas.Series, craton.pandas.DataFrame)
+    pandas.testing.assert_index_equal(made.index, eval(code, {"pd": pandas}).index)
+    theirs = run_in("import pandas as pd\nit = pd.Index([1]).to_series()", "a_library", pandas.__file__)["it"]
+    assert type(theirs) is pandas.Series
+    accelerate.uninstall()
+    assert type(pandas.Index([1]).to_series()) is pandas.Series
+    assert "to_series" in vars(pandas.Index)
+    assert "value_counts" not in vars(pandas.Index)

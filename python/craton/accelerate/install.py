@@ -47,7 +47,9 @@ class _Installation:
     @cached_property
     def counterparts(self) -> Counterparts:
         """What stands in for what."""
-        return Counterparts(self.import_module_before("craton.pandas"))
+        front_end = self.import_module_before("craton.pandas")
+        self.labels = self.import_module_before("craton.accelerate.labels").LabelMethods()
+        return Counterparts(front_end)
 
     def give_to(self, importer: Mapping[str, Any]) -> None:
         """Note that a module gets Craton, so that `uninstall` knows where to look."""
@@ -59,6 +61,7 @@ class _Installation:
         """Give pandas back to every module that was given Craton. One that imported Craton itself keeps it."""
         if "counterparts" not in vars(self):  # nobody was given anything
             return
+        self.labels.undo()
         names: dict[str, set[str] | None] = {}
         for module, name in self.rebound:
             names.setdefault(module, set()).add(name)  # type: ignore[union-attr]

@@ -41,6 +41,7 @@ _LATER = {
     "to_numeric": "parsing",
 }
 
+DataFrame._constructor_sliced = Series  # the class, as pandas has it: each module needs the other
 teach_pandas()
 inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):

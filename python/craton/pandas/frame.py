@@ -70,12 +70,6 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
         object.__setattr__(series, "_name", None)
         return series
 
-    @property
-    def _constructor_sliced(self) -> Any:
-        from craton.pandas.series import Series
-
-        return Series
-
 
 DataFrame.__module__ = "pandas"
 register(DataFrame, pd.DataFrame)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_hashable, is_list_like, is_scalar
-from pandas.core.common import is_bool_indexer
+from pandas.core import common
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
@@ -56,7 +56,7 @@ class FrameColumns:
     def __getitem__(self: Any, key: Any) -> Any:
         held = view(self)
         if callable(key):
-            return self[key(self)]
+            return self[common.apply_if_callable(key, self)]
         if is_scalar(key) and not isinstance(held.labels, pd.MultiIndex):
             found = held.positions(key)
             if len(found) == 1:
@@ -69,14 +69,13 @@ class FrameColumns:
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         if not is_hashable(key) and is_mask(key):
             return filter_rows(self, key)
-        if is_list_like(key) and is_bool_indexer(key):
+        if is_list_like(key) and common.is_bool_indexer(key):
             raise Unsupported(Refusal.MASK_OF_OBJECTS)
         return chosen_columns(self, held, lambda frame: frame[key])
 
     @native(pd.DataFrame)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        if callable(key):
-            key = key(self)
+        key = common.apply_if_callable(key, self)
         if isinstance(key, slice):
             if not all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step)):
                 raise Unsupported(Refusal.ROWS_BY_LABEL)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer, is_iterator, is_list_like
+from pandas.core import common
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
@@ -94,7 +95,7 @@ def _split(self: Any, key: Any) -> tuple[Any, Any]:
 
 
 def _called(obj: Any, key: Any) -> Any:
-    key = key(obj) if callable(key) else key
+    key = common.apply_if_callable(key, obj)
     if is_iterator(key):  # which can be read only once
         raise Unsupported(Refusal.ITERATOR)
     return key

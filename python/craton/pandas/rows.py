@@ -251,11 +251,16 @@ def by_label(held: View, key: Any) -> View | int:
     numbers = pd.Series(np.arange(len(labels)), index=labels).loc[key]
     if not isinstance(numbers, pd.Series):
         return int(numbers)
-    positions = numbers.to_numpy()
     if held.index.kind == "multi" or not isinstance(labels, type(numbers.index)):
-        return taken(held, positions, numbers.index)
+        return taken(held, numbers.to_numpy(), numbers.index)
+    return numbered_rows(held, numbers, len(labels))
+
+
+def numbered_rows(held: View, numbers: pd.Series, rows: int) -> View:
+    """Rows by their positions, whose labels pandas has chosen with them: it knows the frequency that is left."""
+    positions = numbers.to_numpy()
     freq = held.index.freq and getattr(numbers.index, "freq", None)
-    if len(positions) == len(labels) and (positions == np.arange(len(labels))).all():
+    if len(positions) == rows and (positions == np.arange(rows)).all():
         return replace(held, index=replace(held.index, freq=freq))
     chosen = taken(held, positions)
     return replace(chosen, index=replace(chosen.index.renamed(numbers.index.names), freq=freq))

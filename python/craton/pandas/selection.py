@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_hashable, is_list_like, is_scalar
+from pandas.core import common
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
@@ -20,7 +21,17 @@ from craton.pandas.lazy import lazy, refuse_flagged, replace_state, view
 from craton.pandas.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.query import Evaluator, statements, variables
 from craton.pandas.reductions import arguments
-from craton.pandas.rows import by_slice, is_mask, masked, positions_of, relabelled, row_labels, sliced, taken
+from craton.pandas.rows import (
+    by_slice,
+    is_mask,
+    masked,
+    numbered_rows,
+    positions_of,
+    relabelled,
+    row_labels,
+    sliced,
+    taken,
+)
 from craton.pandas.setting import assigned, set_by_label, set_by_position
 from craton.pandas.view import IndexSpec, View, name_index
 from craton.refusals import Refusal
@@ -69,7 +80,9 @@ def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
     held = view(self)
     labels = row_labels(held)
     kept = pd.Series(np.arange(len(labels)), index=labels).truncate(**named)
-    return lazy(type(self), taken(held, kept.to_numpy()), self)
+    if held.index.kind == "multi":
+        return lazy(type(self), taken(held, kept.to_numpy()), self)
+    return lazy(type(self), numbered_rows(held, kept, len(labels)), self)
 
 
 def _with_variables(name: str) -> Any:
@@ -157,7 +170,7 @@ class FrameSelection:
     def assign(self: Any, **kwargs: Any) -> Any:
         result = lazy(type(self), view(self), self)
         for name, value in kwargs.items():
-            held = assigned(view(result), name, value(result) if callable(value) else value)
+            held = assigned(view(result), name, common.apply_if_callable(value, result))
             result = lazy(type(self), held, self)
         return result
 
@@ -280,7 +293,7 @@ class SeriesSelection:
     @native(pd.Series)
     def __getitem__(self: Any, key: Any) -> Any:
         if callable(key):
-            return self[key(self)]
+            return self[common.apply_if_callable(key, self)]
         held = view(self)
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)

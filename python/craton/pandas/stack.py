@@ -51,7 +51,7 @@ _pandas_check: Any = NDFrame._check_inplace_deprecation
 
 
 def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
-    """pandas' own check, whose warning counts on being called by the method that the user calls."""
+    """As pandas' own, whose warning counts on being called by the method that the user calls."""
     try:
         with filters.raised():
             return _pandas_check(self, inplace, method)

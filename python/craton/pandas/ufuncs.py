@@ -48,7 +48,7 @@ def _computed(ufunc: Any, operands: list[Any]) -> Value:
     for column in columns:
         if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
             raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
-    few = [stand_ins.column(number(item.dtype), 1).to_numpy() if isinstance(item, Value) else item for item in operands]
+    few = [stand_ins.column(number(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
     dtype = stand_ins.ask(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)

@@ -1,0 +1,58 @@
+"""Frames and Series that pandas makes of row labels: ``df.index.to_series()`` in the user's code is one of Craton's.
+
+An Index is pandas' own, and its methods make pandas' own classes. While Craton is installed, what they give to the user's code
+is made one of Craton's; what they give to libraries stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import pandas as pd
+from pandas.core.strings.accessor import StringMethods
+
+from craton import callers
+from craton.pandas.counterparts import crafted
+
+__all__ = ["LabelMethods"]
+
+_METHODS: tuple[tuple[type, str], ...] = (
+    (pd.Index, "to_series"),
+    (pd.Index, "to_frame"),
+    (pd.Index, "value_counts"),
+    (pd.MultiIndex, "to_frame"),
+    (StringMethods, "extract"),
+    (StringMethods, "extractall"),
+)
+
+
+class LabelMethods:
+    """Replaces the methods; :meth:`undo` puts pandas' own back, where nobody else has replaced them since."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[type, str, Any, Any]] = []
+        for cls, name in _METHODS:
+            own, made = vars(cls).get(name), _for_users(getattr(cls, name))
+            setattr(cls, name, made)
+            self._before.append((cls, name, own, made))
+
+    def undo(self) -> None:
+        """Put pandas' methods back."""
+        for cls, name, own, made in self._before:
+            if vars(cls).get(name) is not made:
+                continue
+            if own is None:  # it was a base class's
+                delattr(cls, name)
+            else:
+                setattr(cls, name, own)
+
+
+def _for_users(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = theirs(self, *args, **kwargs)
+        return crafted(made) if callers.is_user(sys._getframe(1).f_globals) else made
+
+    return method
