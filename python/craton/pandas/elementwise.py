@@ -60,8 +60,10 @@ def probe(name: str, left: Any, right: Any) -> DtypeObj:
     operands = (left, right)
     keys = [(isinstance(item, Value), item.dtype if isinstance(item, Value) else item) for item in operands]
 
+    texts = any(column and kind_of(item) == "T" for column, item in keys)
+
     def call() -> DtypeObj:
-        if name not in ARITHMETIC or name == "pow":  # what pandas refuses value by value
+        if name not in ARITHMETIC or name == "pow" or texts:  # what pandas refuses value by value
             _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
         result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
         return result.dtype  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from pandas.core import common
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
-from craton.pandas.lazy import lazy, replace_state, view
+from craton.pandas.lazy import lazy, refuse_flagged, replace_state, view
 from craton.pandas.native import facts, is_lazy, native
 from craton.pandas.rows import by_slice, is_mask, masked
 from craton.pandas.setting import assigned, column_for, set_by_position, set_where
@@ -119,6 +119,7 @@ class FrameColumns:
 
     @native(pd.DataFrame)
     def insert(self: Any, loc: Any, column: Any, value: Any, *args: Any, **kwargs: Any) -> None:
+        refuse_flagged(self)
         held = view(self)
         if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
             raise Unsupported(Refusal.INSERTION)
