@@ -35,7 +35,8 @@ class Unsupported(CratonError):
         return Reason(self.refusal, str(self.detail))
 
     def __str__(self) -> str:
-        return str(self.reason)
+        # The kernel makes an error anew of its text, where one is raised in a function that it calls.
+        return str(self.refusal if isinstance(self.refusal, str) else self.reason)
 
 
 class FallbackError(CratonError, NotImplementedError):

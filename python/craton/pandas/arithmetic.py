@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 
 from craton.errors import Unsupported
+from craton.lower.results import reads_memory
 from craton.pandas import stand_ins
 from craton.pandas.batches import batched
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
@@ -39,11 +40,16 @@ def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | N
         if kind_of(dtype) == "O" or not _meet(name, left, right):
             raise
     result = by_batch(name, left, right, dtype)
-    if not any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
-        return result
-    if held is None:
-        raise Unsupported(Refusal.CALENDAR_STEP)
-    return tried(held, result)
+    if any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
+        if held is None:
+            raise Unsupported(Refusal.CALENDAR_STEP)
+        return tried(held, result)
+    overflows = kinds & set("mM") and held is not None and (held.rows or TRIED_ROWS) < TRIED_ROWS
+    return tried(held, result) if overflows and reads_memory(held.base) else result  # type: ignore[arg-type, union-attr]
+
+
+#: Rows in memory below which arithmetic on points and spans of time is tried at the call, so that an overflow is raised there.
+TRIED_ROWS = 100_000
 
 
 def _meet(name: str, left: Any, right: Any) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from pandas.core.dtypes.dtypes import BaseMaskedDtype
 
 from craton.errors import Unsupported
 from craton.refusals import Refusal
@@ -75,8 +74,9 @@ def physical(dtype: DtypeObj) -> pl.DataType:
         return pl.Int32()
     if isinstance(dtype, pd.ArrowDtype):
         return _from_arrow(dtype.pyarrow_dtype)
-    if isinstance(dtype, BaseMaskedDtype) and dtype.numpy_dtype.name in _NUMPY:
-        return _NUMPY[dtype.numpy_dtype.name]
+    masked = getattr(dtype, "numpy_dtype", None)
+    if isinstance(masked, np.dtype) and masked.name in _NUMPY:
+        return _NUMPY[masked.name]
     raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, dtype)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fuzz.building import Builder, Do, operation
 from tests.fuzz.operations.expressions import expression
-from tests.fuzz.operations.masks import frame_mask
+from tests.fuzz.operations.masks import frame_mask, of_columns
 from tests.fuzz.parameters import label, numeric
 
 
@@ -28,6 +28,19 @@ def _(g: Builder, v: str) -> str | None:
     )
     found = expression(g, v)
     return None if found is None else f"{v}.assign(w={found}, z={other})"
+
+
+@operation("DataFrame.assign", "frame", 1)
+def _(g: Builder, v: str) -> str | None:
+    found, name = expression(g, v), g.pick(["w", "x", "new"])
+    more = g.pick(["", f', z=pd.col("{name}").shift()', f', z=pd.col("{name}") == pd.col("{name}").max()'])
+    return None if found is None else f"{v}.assign({name}={of_columns(v, found)}{more})"
+
+
+@operation("DataFrame.__getitem__", "frame", 1)
+def _(g: Builder, v: str) -> str | None:
+    mask = frame_mask(g, v)
+    return None if mask is None else g.pick([f"{v}[{of_columns(v, mask)}]", f"{v}.loc[{of_columns(v, mask)}]"])
 
 
 @operation("DataFrame.__getitem__", "frame", 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.fuzz.building import Builder, family_of
 
 COMPARE = ("<", "<=", ">", ">=", "==", "!=")
@@ -30,6 +32,11 @@ def frame_mask(g: Builder, v: str, depth: int = 0) -> str | None:
     if label is None:
         return None
     return series_mask(g, f"{v}[{label}]", v)
+
+
+def of_columns(v: str, text: str) -> str:
+    """An expression over a frame's columns as one over the columns of whatever frame it meets: ``pd.col``."""
+    return re.sub(rf"""\b{v}\[("[^"]*"|'[^']*'|-?[0-9.]+|None)\]""", r"pd.col(\1)", text)
 
 
 def series_mask(g: Builder, s: str, frame: str = "") -> str | None:
