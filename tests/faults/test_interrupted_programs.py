@@ -42,8 +42,9 @@ STEPS = [
 ]
 
 PROGRAM = """
-import os, pickle, random, sys
+import faulthandler, os, pickle, random, signal, sys
 import craton, craton.pandas as pd
+faulthandler.register(signal.SIGUSR1, all_threads=True)  # where it is if it goes on
 PATH, TEXT = sys.argv[1:3]
 steps = sys.argv[4:]
 frame = pd.read_parquet(PATH)
@@ -105,6 +106,8 @@ def test_ctrl_c_at_random_moments(folder: Path, times: int) -> None:
         try:
             _, errors = process.communicate(timeout=HANGS)
         except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(1)
             process.kill()
             raise AssertionError(f"{what}: it goes on; {process.communicate()[1]}") from None
         took.append(time.perf_counter() - began)

@@ -154,7 +154,8 @@ class Native:
         """What calling a function of the user's gave, or :data:`NOTHING` if this is no such call; told if the object is planned."""
         started = time.perf_counter()
         try:
-            result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
+            with Heard():
+                result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
         except Unsupported:
             return NOTHING
         if events.active and not stays(obj):

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from craton import forks
 from craton.config import options
+from craton.kernel.interrupts import Heard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, refusal
@@ -35,6 +36,9 @@ __all__ = ["Job", "Results", "one_piece", "put", "run"]
 
 WORTH = 0.5
 """Seconds that all calls together must be expected to take yet, to be worth workers."""
+
+PIECE = 0.25
+"""Seconds of calls that are made here between two looks for interrupts, where no worker takes them."""
 
 SAMPLE = 0.02
 """Seconds of calls that are made here before anything is decided, and between the looks at the clock."""
@@ -178,7 +182,8 @@ class _Run:
     def advance(self, stop: int) -> None:
         """Make calls here."""
         started = time.perf_counter()
-        value = self.job.here(self.done, stop, self.local)
+        with Heard():
+            value = self.job.here(self.done, stop, self.local)
         elapsed = time.perf_counter() - started
         if value is not None:
             self.results.values.append(value)
@@ -201,9 +206,9 @@ class _Run:
                 break
 
     def finish_here(self) -> None:
-        """Make the rest of the calls here."""
-        if self.done < self.total:
-            self.advance(self.total)
+        """Make the rest of the calls here, in pieces: an interrupt that one of them loses is raised at its end."""
+        while self.done < self.total:
+            self.advance_for(PIECE)
 
     def keep(self) -> None:
         """Close the chunk of what was done here."""
