@@ -333,7 +333,7 @@ class Refusal(enum.Enum):
     EXPRESSION_OPERAND = "an operand of an expression that is no Series and no number"
     EXPRESSION_CONSTANTS = "logic of constants in an expression"
     EXPRESSION_ARITHMETIC = "arithmetic of types that are not numbers in an expression, where pandas refuses it"
-    EXPRESSION_DATES = "a number beside points in time, which an expression reads as a date"
+    EXPRESSION_DATES = "a constant beside points in time, which an expression reads as a date"
     EXPRESSION_MEMBER = "membership of a constant in an expression"
     EXPRESSION_MEMBER_COLUMNS = "membership among columns in an expression"
     EXPRESSION_MEMBER_CHAIN = "membership in a chain of comparisons"

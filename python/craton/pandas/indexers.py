@@ -119,7 +119,7 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
         held, predicate = masked(held, rows)
         held = held.filtered(predicate)
     else:
-        _refuse_key(rows)
+        _refuse_key(held, rows)
         found = by_label(held, rows)
         if isinstance(found, int):
             return _row(
@@ -129,7 +129,9 @@ def _loc_get(self: LocIndexer, key: Any) -> Any:
     return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
 
 
-def _refuse_key(key: Any) -> None:
+def _refuse_key(held: View, key: Any) -> None:
+    if isinstance(key, tuple) and held.index.kind != "multi":  # a Series would take its parts for several keys
+        raise Unsupported(Refusal.KEY_OF_PARTS)
     if isinstance(key, (dict, set, frozenset, pd.DataFrame)) or (is_list_like(key) and not hasattr(key, "__len__")):
         raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
 

@@ -12,6 +12,7 @@ import operator
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date
 from types import FrameType
 from typing import Any
 
@@ -225,6 +226,8 @@ class Evaluator:
             raise Unsupported(Refusal.EXPRESSION_ARITHMETIC)
         if any(_is_number(item) and _is_time(beside) for item, beside in ((left, right), (right, left))):
             raise Unsupported(Refusal.EXPRESSION_DATES)
+        if any(_is_without_zone(item) and _is_zoned(beside) for item, beside in ((left, right), (right, left))):
+            raise Unsupported(Refusal.EXPRESSION_DATES)  # pandas makes a Timestamp of it, which has no zone
         return _BINARY[type(op)](left, right)
 
     def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
@@ -246,6 +249,17 @@ def _without_numbers(operand: Any) -> bool:
 
 def _is_time(operand: Any) -> bool:
     return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) == "M"
+
+
+def _is_zoned(operand: Any) -> bool:
+    if not _is_time(operand):
+        return False
+    dtype: Any = view(operand).values[0].dtype
+    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None) is not None
+
+
+def _is_without_zone(operand: Any) -> bool:
+    return isinstance(operand, (str, date, np.datetime64)) and getattr(operand, "tzinfo", None) is None
 
 
 def _is_number(operand: Any) -> bool:

@@ -296,8 +296,8 @@ class View:
         """
         if self.index.kind == "multi":
             return self.with_levels()
-        if self.index.freq is None:
-            return self
+        if self.index.freq is None or (self.rows is not None and self.rows < 2):
+            return self  # no choice among so few is uneven
         base, labels = self.base, roots(self.index.values[0].expr)
         while isinstance(base, (Project, Window, RowNumber, Slice, Attach)):
             if isinstance(base, Attach) and labels <= set(base.columns):
