@@ -57,7 +57,7 @@ def count(name: str, reason: Reason) -> None:
         FallbackWarning,
         filename=frame.f_code.co_filename,
         lineno=frame.f_lineno,
-        module=frame.f_globals.get("__name__"),
+        module=frame.f_globals.get("__name__", "<string>"),  # None says nothing at all
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
@@ -10,6 +11,7 @@ import pytest
 from support import to_craton
 
 import craton
+import craton.pandas
 
 
 @pytest.mark.parametrize("inplace", [True, False])
@@ -24,3 +26,35 @@ def test_deprecated_parameters_warn_at_the_users_line(method, inplace, small):
         with craton.option_context(small_rows=small), pytest.warns(pandas.errors.Pandas4Warning) as caught:
             getattr(to_craton(frame.copy()), method)(*arguments, inplace=inplace)
         assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+
+
+@pytest.mark.parametrize("small", [0, 1000])
+def test_the_engine_auto_of_parquet_warns(tmp_path, small):
+    path = tmp_path / "data.parquet"
+    frame = to_craton(pandas.DataFrame({"a": [1, 2]}))
+    calls = (
+        lambda: frame.to_parquet(path, engine="auto"),
+        lambda: craton.pandas.read_parquet(path, engine="auto"),
+    )
+    for call in calls:
+        with craton.option_context(small_rows=small), pytest.warns(pandas.errors.Pandas4Warning) as caught:
+            call()
+        assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+        assert str(caught[0].message).startswith("engine='auto' is deprecated")
+
+
+def test_the_engine_that_is_not_named_does_not_warn(tmp_path, recwarn):
+    path = tmp_path / "data.parquet"
+    with craton.option_context(small_rows=0):
+        to_craton(pandas.DataFrame({"a": [1, 2]})).to_parquet(path)
+        craton.pandas.read_parquet(path)
+        craton.pandas.read_parquet(path, engine="pyarrow")
+    assert not recwarn.list
+
+
+def test_programs_without_a_module_are_warned_too():
+    """What ``exec`` runs with a dictionary of its own has no ``__name__``."""
+    names: dict[str, Any] = {"df": to_craton(pandas.DataFrame({"a": [1, 2]}))}
+    with craton.option_context(small_rows=0), pytest.warns(pandas.errors.Pandas4Warning) as caught:
+        exec("df.join(df, lsuffix='_l')", names)
+    assert len(caught) == 1

@@ -89,3 +89,18 @@ def test_the_freq_of_rows_that_a_mask_chooses(rows, freq):
         return results
 
     check(run, native=None)
+
+
+@pytest.mark.parametrize("method", ["size", "nunique", "first", "std"])
+@pytest.mark.parametrize("keys", [{"level": 0}, {"level": 0, "sort": False}, {"by": "d"}, {"by": ["d"]}], ids=str)
+@pytest.mark.parametrize(
+    "choose",
+    [lambda df: df, lambda df: df[::2], lambda df: df[::-1], lambda df: df[df.b > 2], lambda df: df[df.b != 2]],
+    ids=["all", "every other", "backwards", "behind", "with a gap"],
+)
+def test_groups_by_the_labels_keep_it(choose, keys, method):
+    def run(pd, df):
+        result = getattr(choose(df).groupby(**keys), method)()
+        return result, str(result.index.freq)
+
+    check(run, FRAME.rename_axis("d"), native=None)

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from pandas.api.extensions import no_default
+from pandas.errors import Pandas4Warning
 
 from craton.callers import user_frame
 from craton.errors import Unsupported
@@ -38,6 +39,16 @@ def without_copy(obj: Any, named: dict[str, Any]) -> None:
         obj._check_copy_deprecation(given)
 
 
+def of_auto_engine(engine: Any) -> None:
+    """Warn of ``engine="auto"`` as pandas' functions of Parquet do. Call it when nothing can fall back any more."""
+    if engine is not no_default and engine == "auto":
+        warn(
+            "engine='auto' is deprecated and will be removed in a future version. Pass engine='pyarrow' or do not pass "
+            "'engine' to use the default.",
+            Pandas4Warning,
+        )
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the user's line."""
     frame = user_frame()
@@ -49,6 +60,6 @@ def warn(message: str, category: type[Warning]) -> None:
         category,
         filename=frame.f_code.co_filename,
         lineno=frame.f_lineno,
-        module=frame.f_globals.get("__name__"),
+        module=frame.f_globals.get("__name__", "<string>"),  # None says nothing at all
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )

@@ -22,6 +22,7 @@ from pandas._config import using_string_dtype
 from pandas.io._util import arrow_table_to_pandas
 
 from craton.errors import Unsupported
+from craton.pandas.deprecations import of_auto_engine
 from craton.pandas.dtypes import DtypeObj
 from craton.pandas.footers import Footer, local_footer, text_bytes
 from craton.pandas.frame import DataFrame
@@ -64,18 +65,19 @@ _KNOWN = {"columns", "filters", "dtype_backend", "engine", "storage_options"}
 
 
 @native_function(pd.read_parquet, elsewhere=names_files)
-def read_parquet(path: Any, engine: str = "auto", columns: Any = None, **kwargs: Any) -> Any:
+def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns: Any = None, **kwargs: Any) -> Any:
     """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are taken too."""
     kwargs = {
         name: value for name, value in kwargs.items() if value is not None and value is not pd.api.extensions.no_default
     }
-    if engine not in ("auto", "pyarrow") or not kwargs.keys() <= _KNOWN:
+    if engine not in ("auto", "pyarrow", pd.api.extensions.no_default) or not kwargs.keys() <= _KNOWN:
         raise Unsupported(Refusal.PARQUET_READ, f"{sorted(kwargs)} by {engine}")
     location = locate(path, kwargs.get("storage_options"), patterns=True)
     held, attrs = scan_parquet(location, columns, kwargs.get("filters"), kwargs.get("dtype_backend"))
     frame = lazy(DataFrame, held)
     if attrs:
         frame.attrs = attrs
+    of_auto_engine(engine)
     return frame
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
+from craton.pandas.deprecations import of_auto_engine
 from craton.pandas.native import Native, inside_pandas, native, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
@@ -114,7 +115,7 @@ class FrameSinks:
         self: Any,
         path: Any = None,
         *,
-        engine: Any = "auto",
+        engine: Any = pd.api.extensions.no_default,
         compression: Any = "snappy",
         index: bool | None = None,
         partition_cols: Any = None,
@@ -135,6 +136,7 @@ class FrameSinks:
         from craton.pandas.sink_arrow import write_parquet
 
         write_parquet(self, _local(path), compression, index, partition_cols, group)
+        of_auto_engine(engine)
 
     @_sink(pd.DataFrame, "to_feather")
     def to_feather(self: Any, path: Any, **kwargs: Any) -> None:
