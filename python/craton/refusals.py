@@ -69,7 +69,7 @@ class Refusal(enum.Enum):
     DTYPE_WITHOUT_NUMBERS = "the dtype {}, which holds no numbers"
     DTYPE_UNKNOWN = "a dtype that pandas does not know"
     DTYPE_CLASS = "the class of a dtype in place of a dtype"
-    ZONE_WITHOUT_NAME = "the time zone {}, which has no name"
+    ZONE_WITHOUT_NAME = "the time zone {}, which has no name or is not known"
     CATEGORIES_MISSING = "a categorical dtype without categories"
     MISSING_BOOLEANS = "booleans with missing values"
 
@@ -334,6 +334,7 @@ class Refusal(enum.Enum):
     EXPRESSION_CONSTANTS = "logic of constants in an expression"
     EXPRESSION_ARITHMETIC = "arithmetic of types that are not numbers in an expression, where pandas refuses it"
     EXPRESSION_DATES = "a number beside points in time, which an expression reads as a date"
+    EXPRESSION_ZONES = "a text beside points in time with a zone, which an expression reads as a date without one"
     EXPRESSION_MEMBER = "membership of a constant in an expression"
     EXPRESSION_MEMBER_COLUMNS = "membership among columns in an expression"
     EXPRESSION_MEMBER_CHAIN = "membership in a chain of comparisons"

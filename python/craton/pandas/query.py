@@ -225,6 +225,8 @@ class Evaluator:
             raise Unsupported(Refusal.EXPRESSION_ARITHMETIC)
         if any(_is_number(item) and _is_time(beside) for item, beside in ((left, right), (right, left))):
             raise Unsupported(Refusal.EXPRESSION_DATES)
+        if any(isinstance(item, str) and _has_zone(beside) for item, beside in ((left, right), (right, left))):
+            raise Unsupported(Refusal.EXPRESSION_ZONES)  # pandas makes a point in time without a zone of the text first
         return _BINARY[type(op)](left, right)
 
     def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
@@ -246,6 +248,10 @@ def _without_numbers(operand: Any) -> bool:
 
 def _is_time(operand: Any) -> bool:
     return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) == "M"
+
+
+def _has_zone(operand: Any) -> bool:
+    return isinstance(operand, pd.Series) and isinstance(view(operand).values[0].dtype, pd.DatetimeTZDtype)
 
 
 def _is_number(operand: Any) -> bool:
