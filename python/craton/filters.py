@@ -11,7 +11,7 @@ import contextlib
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 Action = Literal["error", "ignore"]
@@ -36,7 +36,10 @@ class _InsideOnly:
 
     def match(self, text: str) -> bool:
         """Whether this thread is inside a block of the action."""
-        return getattr(_inside, "action", None) == self._action
+        inside = getattr(_inside, "action", None) == self._action
+        if inside:
+            _inside.told = True
+        return inside
 
     def __reduce__(self) -> tuple[Any, ...]:
         return re.compile, (_NOTHING,)
@@ -61,6 +64,14 @@ def _block(action: Action) -> Iterator[None]:
 def raised() -> contextlib.AbstractContextManager[None]:
     """A block in which what this thread warns of is raised."""
     return _block("error")
+
+
+def listened(call: Callable[[], Any]) -> tuple[Any, bool]:
+    """What a call returns, and whether it warned of something in this thread, of which nothing is told."""
+    _inside.told = False
+    with ignored():
+        result = call()
+    return result, _inside.told
 
 
 def ignored() -> contextlib.AbstractContextManager[None]:

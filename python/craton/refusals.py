@@ -69,7 +69,7 @@ class Refusal(enum.Enum):
     DTYPE_WITHOUT_NUMBERS = "the dtype {}, which holds no numbers"
     DTYPE_UNKNOWN = "a dtype that pandas does not know"
     DTYPE_CLASS = "the class of a dtype in place of a dtype"
-    ZONE_WITHOUT_NAME = "the time zone {}, which has no name"
+    ZONE_WITHOUT_NAME = "the time zone {}, which has no name or is not known"
     CATEGORIES_MISSING = "a categorical dtype without categories"
     MISSING_BOOLEANS = "booleans with missing values"
 

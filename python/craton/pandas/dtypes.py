@@ -98,7 +98,10 @@ def _from_arrow(kind: pa.DataType) -> pl.DataType:
     ):
         if pa.types.is_timestamp(kind) and kind.tz is not None and kind.tz[:1] in "+-":
             raise Unsupported(Refusal.ZONE_WITHOUT_NAME, repr(kind.tz))
-        series = pl.from_arrow(pa.array([], type=kind))
+        try:
+            series = pl.from_arrow(pa.array([], type=kind))
+        except pl.exceptions.ComputeError as error:  # a zone that there is not: Arrow says so when it first looks it up
+            raise Unsupported(Refusal.ZONE_WITHOUT_NAME, repr(kind.tz)) from error
         assert isinstance(series, pl.Series)
         return series.dtype
     raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, kind)

@@ -55,8 +55,9 @@ def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = Fa
         If it raises or warns: then it should do so for the data.
     """
     try:
-        if warned:
-            return call(*args, **kwargs)
+        if warned:  # a call that raises is made again with the data, and warns then
+            found, warns = filters.listened(lambda: call(*args, **kwargs))
+            return call(*args, **kwargs) if warns else found
         with filters.raised():
             return call(*args, **kwargs)
     except Unsupported:

@@ -1,0 +1,90 @@
+"""What pandas refuses, and what it warns of, at calls that stand-ins are asked about first."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pandas
+import pytest
+from support import check, outcome, to_craton
+
+import craton
+import craton.pandas
+
+TIMES = pandas.Series(pandas.date_range("2024-03-29 01:00", periods=6, freq="5h"))
+FRAME = pandas.DataFrame(
+    {
+        "t": TIMES,
+        "utc": TIMES.dt.tz_localize("UTC"),
+        "zone": TIMES.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"),
+        "arrow": TIMES.astype("timestamp[us][pyarrow]"),
+        "arrow_zone": TIMES.astype("timestamp[us, Europe/Berlin][pyarrow]"),
+        "f": [1.0, 2.0, None, 4.0, 5.0, 6.0],
+    }
+)
+
+DAY = "2024-03-30"  # ``@DAY``
+
+
+@pytest.mark.parametrize("column", ["t", "utc", "zone", "arrow", "arrow_zone"])
+@pytest.mark.parametrize("text", ["'2024-03-30'", "'2024-03-30 00:00+02:00'", "@DAY", "'no date'"])
+@pytest.mark.parametrize("op", ["<", ">=", "==", "!="])
+def test_times_and_texts_in_expressions(column: str, op: str, text: str) -> None:
+    """pandas reads a text as a point in time without a zone, which it does not compare with those that have one."""
+
+    def one(_: Any, df: Any) -> Any:
+        return df.query(f"{column} {op} {text}")["f"].sum()
+
+    def other(_: Any, df: Any) -> Any:
+        return df.eval(f"{text} {op} {column}").sum()
+
+    def of_labels(_: Any, df: Any) -> Any:
+        return df.set_index(column).query(f"index {op} {text}")["f"].sum()
+
+    for program in (one, other, of_labels):
+        check(program, FRAME, native=None)
+
+
+@pytest.mark.parametrize("column", ["t", "zone", "arrow", "arrow_zone"])
+@pytest.mark.parametrize("method", ["tz_localize", "tz_convert"])
+@pytest.mark.parametrize("zone", ["No/Such", "utc", "EST", "+02:00", ""])
+def test_zones_that_there_are_not(column: str, method: str, zone: str) -> None:
+    def program(_: Any, df: Any) -> Any:
+        result = getattr(df[column].dt, method)(zone)
+        return str(result.dtype) if zone == "No/Such" else result  # pandas cannot show Arrow's times of such a zone
+
+    check(program, FRAME, native=None)
+
+
+def test_a_dtype_of_no_zone() -> None:
+    check(lambda _, df: str(df["arrow"].astype("timestamp[us, No/Such][pyarrow]").dtype), FRAME, native=None)
+
+
+TWICE: dict[str, Callable[[Any, Any], Any]] = {
+    "a pattern that Arrow refuses": lambda pd, df: df["s"].str.contains(r"(a)\1"),
+    "a pattern with a group": lambda pd, df: df["s"].str.contains("(a)"),
+    "a part that spans have not": lambda pd, df: df["d"].dt.weekday,
+    "a part under its old name": lambda pd, df: df["t"].dt.weekday,
+}
+
+
+@pytest.mark.parametrize("program", TWICE)
+def test_warned_once(program: str) -> None:
+    """A stand-in that warns and then raises has the call go to pandas, which warns."""
+    data = pandas.DataFrame(
+        {
+            "s": pandas.Series(["aa", "b", None], dtype="string[pyarrow]").astype("large_string[pyarrow]"),
+            "d": pandas.Series(pandas.to_timedelta([1, 2, None], unit="h")).astype("duration[us][pyarrow]"),
+            "t": TIMES[:3].astype("timestamp[us][pyarrow]"),
+        }
+    )
+    heard = []
+    for module, frame in ((pandas, data), (craton.pandas, to_craton(data))):
+        with craton.option_context(small_rows=0), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            outcome(TWICE[program], module, [frame])
+        heard.append([(one.category, str(one.message)) for one in told])
+    assert heard[0] == heard[1]
+    check(TWICE[program], data, native=None)
