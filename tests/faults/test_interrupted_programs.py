@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 1_000_000
 #: A program that has not ended so long after the interrupt hangs. How soon they end is printed (``pytest -s``).
-HANGS = 60
+HANGS = 20
 
 #: What a program does, again and again, until it is interrupted.
 STEPS = [

@@ -37,7 +37,7 @@ __all__ = ["Job", "Results", "one_piece", "put", "run"]
 WORTH = 0.5
 """Seconds that all calls together must be expected to take yet, to be worth workers."""
 
-PIECE = 0.25
+HEARD_AFTER = 0.25
 """Seconds of calls that are made here between two looks for interrupts, where no worker takes them."""
 
 SAMPLE = 0.02
@@ -208,7 +208,7 @@ class _Run:
     def finish_here(self) -> None:
         """Make the rest of the calls here, in pieces: an interrupt that one of them loses is raised at its end."""
         while self.done < self.total:
-            self.advance_for(PIECE)
+            self.advance_for(HEARD_AFTER)
 
     def keep(self) -> None:
         """Close the chunk of what was done here."""
