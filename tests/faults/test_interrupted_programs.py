@@ -43,6 +43,7 @@ STEPS = [
 
 PROGRAM = """
 import faulthandler, os, pickle, random, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background inherit that it is ignored
 import craton, craton.pandas as pd
 faulthandler.register(signal.SIGUSR1, all_threads=True)  # where it is if it goes on
 PATH, TEXT = sys.argv[1:3]
