@@ -183,6 +183,25 @@ def _blocks_of_products(program: Program, expected: Outcome, got: Outcome, found
     return found.kind == "dtype" and small and of_totals and _alike(expected, got, found)
 
 
+def _rounded_beyond(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Integers at the end of their dtype's range, rounded to tens: what NumPy casts back does not fit."""
+    if found.kind != "values" or not found.where.endswith(".round") or found.step < 0:
+        return False
+    tens = re.search(r"round\((decimals=)?-\d|: -\d", program.steps[found.step].code) is not None
+    tables = [expected.values.get(name) for name in program.steps[found.step].uses]
+    columns = [one.iloc[:, i] for one in tables if isinstance(one, pandas.DataFrame) for i in range(one.shape[1])]
+    columns += [one for one in tables if isinstance(one, pandas.Series)]
+    integers = [one for one in columns if isinstance(one.dtype, np.dtype) and one.dtype.kind in "iu" and len(one)]
+    return tens and any(_at_the_end(one) for one in integers)
+
+
+def _at_the_end(integers: pandas.Series) -> bool:
+    """Whether some are within a thousand of the last ones that their dtype can hold."""
+    limits = np.iinfo(integers.dtype)
+    low = limits.min < 0 and int(integers.min()) < limits.min + 1000
+    return limits.bits >= 32 and (low or int(integers.max()) > limits.max - 1000)
+
+
 def _bytes_of_text(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """How many bytes Arrow takes for strings."""
     return found.kind in ("value", "values") and found.where.endswith(".memory_usage")
@@ -250,6 +269,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("Index or RangeIndex", _label_of_range),
     Explained("Index or RangeIndex", _stored_without_columns),
     Explained("The dtype of integers divided by zero", _blocks_of_products),
+    Explained("Integers rounded beyond their range", _rounded_beyond),
     Explained("crosstab of columns with equal, repeated labels", _repeated_labels),
     Explained("One array, one object", _numbers_of_times),
     Explained("One array, one object", _counts_of_strings),
