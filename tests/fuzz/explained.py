@@ -156,7 +156,8 @@ def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Di
     of_columns = ("does not support operation", "Invalid value")
     refused = re.compile(
         r"not supported for dtype|cannot perform|does not support|unsupported operand|not implemented for|no longer supported"
-        r"|Transform function failed|did not contain a loop|not implemented\b",
+        r"|Transform function failed|did not contain a loop|not implemented\b"
+        r"|Cannot setitem|Invalid value",
         re.IGNORECASE,
     )
     of_several = refused.search(one) is not None and refused.search(other) is not None
