@@ -27,7 +27,7 @@ class Identity:
     labels
         The column labels; of a Series, its name.
     index
-        The rest of what tells row labels apart: their kind, names and frequency.
+        The rest of what tells row labels apart: their kind, names and frequency, and when that is left.
     """
 
     base: bytes
@@ -68,5 +68,5 @@ def identity(held: View) -> Identity:
         tuple(value.dtype if value.definite else None for value in held.values),
         tuple((_digest(value), value.dtype) for value in index.values),
         held.labels.view(),  # whose names do not change where those of the user's object do
-        (index.kind, index.names, index.freq),
+        (index.kind, index.names, index.freq, index.neighbours),
     )

@@ -224,10 +224,8 @@ class Evaluator:
             raise Unsupported(Refusal.EXPRESSION_CONSTANTS)
         if isinstance(op, _ARITHMETIC) and any(_without_numbers(operand) for operand in (left, right)):
             raise Unsupported(Refusal.EXPRESSION_ARITHMETIC)
-        if any(_is_number(item) and _is_time(beside) for item, beside in ((left, right), (right, left))):
+        if _reads_date(left, right) or _reads_date(right, left):
             raise Unsupported(Refusal.EXPRESSION_DATES)
-        if any(_is_without_zone(item) and _is_zoned(beside) for item, beside in ((left, right), (right, left))):
-            raise Unsupported(Refusal.EXPRESSION_DATES)  # pandas makes a Timestamp of it, which has no zone
         return _BINARY[type(op)](left, right)
 
     def _member(self, op: ast.AST, left: Any, right: Any) -> Any:
@@ -249,6 +247,11 @@ def _without_numbers(operand: Any) -> bool:
 
 def _is_time(operand: Any) -> bool:
     return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) == "M"
+
+
+def _reads_date(item: Any, beside: Any) -> bool:
+    """Whether pandas makes a Timestamp of a constant beside points in time; of a text or a time it has no zone."""
+    return (_is_number(item) and _is_time(beside)) or (_is_without_zone(item) and _is_zoned(beside))
 
 
 def _is_zoned(operand: Any) -> bool:
