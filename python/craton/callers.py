@@ -16,11 +16,12 @@ import os
 import site
 import sys
 import sysconfig
+import warnings
 from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
 
-__all__ = ["Location", "configure", "is_user", "user_frame", "user_location"]
+__all__ = ["Location", "configure", "is_user", "user_frame", "user_location", "warn"]
 
 Location = tuple[str, int]
 
@@ -115,6 +116,22 @@ def user_frame(depth: int = 1) -> FrameType | None:
     while frame is not None and not is_user(frame.f_globals):
         frame = frame.f_back
     return frame
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the user's line; at the line that called the caller, where no code of the user's did."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=3)
+        return
+    warnings.warn_explicit(
+        message,
+        category,
+        filename=frame.f_code.co_filename,
+        lineno=frame.f_lineno,
+        module=frame.f_globals.get("__name__", "<string>"),  # None says nothing at all
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
 
 
 def user_location(depth: int = 1) -> Location | None:

@@ -8,13 +8,12 @@ line ("warn"), or a `FallbackError` ("error").
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 
 import pandas as pd
 
 from craton import forks
-from craton.callers import user_frame
+from craton.callers import warn
 from craton.config import options
 from craton.errors import FallbackError, FallbackWarning
 from craton.refusals import Reason
@@ -48,18 +47,7 @@ def count(name: str, reason: Reason) -> None:
     message = f"{name} runs in pandas, not in the engine: {reason}"
     if mode == "error":
         raise FallbackError(f'{message}. Rewrite the call, or set craton.options.fallback to "warn" or "silent".')
-    frame = user_frame()
-    if frame is None:
-        warnings.warn(message, FallbackWarning, stacklevel=2)
-        return
-    warnings.warn_explicit(
-        message,
-        FallbackWarning,
-        filename=frame.f_code.co_filename,
-        lineno=frame.f_lineno,
-        module=frame.f_globals.get("__name__", "<string>"),  # None says nothing at all
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )
+    warn(message, FallbackWarning)
 
 
 def explain_fallbacks() -> pd.DataFrame:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from pandas.api.extensions import no_default
 from pandas.errors import Pandas4Warning
 
-from craton.callers import user_frame
+from craton.callers import warn
 from craton.errors import Unsupported
 from craton.refusals import Refusal
 
@@ -47,19 +46,3 @@ def of_auto_engine(engine: Any) -> None:
             "'engine' to use the default.",
             Pandas4Warning,
         )
-
-
-def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the user's line."""
-    frame = user_frame()
-    if frame is None:
-        warnings.warn(message, category, stacklevel=3)
-        return
-    warnings.warn_explicit(
-        message,
-        category,
-        filename=frame.f_code.co_filename,
-        lineno=frame.f_lineno,
-        module=frame.f_globals.get("__name__", "<string>"),  # None says nothing at all
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )

@@ -9,9 +9,9 @@ from pandas.api.extensions import no_default
 from pandas.api.types import is_hashable, is_list_like
 from pandas.errors import Pandas4Warning
 
+from craton.callers import warn
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
-from craton.pandas.deprecations import warn
 from craton.pandas.duplicates import distinct_rows, duplicated_rows, subset_of
 from craton.pandas.execute import told_apart
 from craton.pandas.lazy import lazy, refuse_flagged, view
