@@ -155,7 +155,7 @@ def _one_of_several(program: Program, expected: Outcome, got: Outcome, found: Di
     of_rows = same and one.startswith(("Failed to parse string", "could not convert", "Unable to parse", "time data"))
     of_columns = ("does not support operation", "Invalid value")
     refused = re.compile(
-        r"not supported for dtype|cannot perform|does not support|unsupported operand|not implemented for|no longer supported"
+        r"not supported for|agg function failed|cannot perform|does not support|unsupported operand|not implemented for|no longer supported"
         r"|Transform function failed|did not contain a loop|not implemented\b"
         r"|Cannot setitem|Invalid value",
         re.IGNORECASE,

@@ -88,3 +88,48 @@ def test_warned_once(program: str) -> None:
         heard.append([(one.category, str(one.message)) for one in told])
     assert heard[0] == heard[1]
     check(TWICE[program], data, native=None)
+
+
+GAP = pandas.Series(pandas.to_datetime(["2024-03-31 02:30", "2024-10-27 02:30", None, "2262-04-11 20:30"]))
+ZONED = GAP.dt.tz_localize("UTC").dt.tz_convert("Europe/Paris")
+ARROW_ZONED = ZONED.astype("timestamp[ns, Europe/Paris][pyarrow]")
+TIMES_THAT_FAIL = {
+    "nanoseconds": GAP.astype("datetime64[ns]"),
+    "microseconds": GAP,
+    "zone": pandas.Series(pandas.to_datetime(["2024-03-31 00:30", "2024-10-27 00:30"]))
+    .dt.tz_localize("UTC")
+    .dt.tz_convert("Europe/Paris"),
+    "arrow": GAP.astype("timestamp[us][pyarrow]"),
+    "arrow nanoseconds": GAP.astype("timestamp[ns][pyarrow]"),
+    "arrow zone": ARROW_ZONED,
+    "arrow zone, microseconds": ARROW_ZONED.astype("timestamp[us, Europe/Paris][pyarrow]"),
+}
+"""Times of which some are in a gap of a zone's clock, come twice, or leave a unit's range where they are rounded."""
+
+METHODS: dict[str, Callable[[Any], Any]] = {
+    "localize": lambda dates: dates.tz_localize("Europe/Paris"),
+    "localize, shifted": lambda dates: dates.tz_localize("Europe/Paris", nonexistent="shift_forward"),
+    "localize, NaT": lambda dates: dates.tz_localize("Europe/Paris", ambiguous="NaT", nonexistent="NaT"),
+    "localize to UTC": lambda dates: dates.tz_localize("UTC"),
+    "local": lambda dates: dates.tz_localize(None),
+    "convert": lambda dates: dates.tz_convert("Europe/Paris"),
+    "floor": lambda dates: dates.floor("2h"),
+    "ceil": lambda dates: dates.ceil("400D"),
+    "round": lambda dates: dates.round("1h"),
+    "normalize": lambda dates: dates.normalize(),
+    "unit": lambda dates: dates.as_unit("ns"),
+    "text": lambda dates: dates.strftime("%Y %H"),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("times", TIMES_THAT_FAIL)
+def test_rows_fail_at_the_call(times: str, method: str) -> None:
+    """Not later: what is asked of a result, by programs that do not look at it, is whether there was an error."""
+
+    def program(_: Any, series: Any) -> Any:
+        result = METHODS[method](series.dt)
+        return None if unseen else result
+
+    for unseen in (True, False):
+        check(program, TIMES_THAT_FAIL[times], native=None)

@@ -143,16 +143,24 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _may_fail(name: str, source: DtypeObj, target: DtypeObj) -> bool:
     """Whether wall times that do not exist, or exist twice, or do not fit the unit, can make pandas raise."""
-    zoned = isinstance(source, pd.DatetimeTZDtype) or isinstance(target, pd.DatetimeTZDtype)
+    zones = [zone for dtype in (source, target) if (zone := _zone(dtype)) is not None]
     match name:
         case "as_unit":
             return True
         case "tz_localize":
-            return isinstance(target, pd.DatetimeTZDtype) and str(target.tz) != "UTC"
+            zone = _zone(target)  # Arrow asks rows whether they have one
+            return zone is not None and (zone != "UTC" or family(source) == "arrow")
         case "floor" | "ceil" | "round" | "normalize":
-            return zoned or "ns" in str(source)
+            return bool(zones) or "ns" in str(source)
         case _:
             return family(source) == "arrow"
+
+
+def _zone(dtype: DtypeObj) -> str | None:
+    """The name of a dtype's time zone, if it has one."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return getattr(dtype.pyarrow_dtype, "tz", None)
+    return str(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else None
 
 
 def _isocalendar(self: Any) -> Any:
