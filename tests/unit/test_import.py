@@ -13,7 +13,7 @@ import sys
 LOADED = {
     "craton": """
         _native callers cluster config errors events fallbacks filters forks imported kernel locks lower pandas plan
-        refusals store
+        records refusals store
         """,
     "craton.kernel": "interrupts memory progress run",
     "craton.lower": "bounded engines held results",

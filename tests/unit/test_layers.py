@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"command"},
     {"errors", "events", "callers", "imported", "locks", "filters", "_native"},
-    {"forks", "refusals", "_native_sums", "_native_interrupts"},
+    {"forks", "records", "refusals", "_native_sums", "_native_interrupts"},
 ]
 
 # Steps down that are not allowed either.

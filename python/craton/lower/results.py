@@ -12,8 +12,9 @@ died, all of its memory is pinned, an image is damaged) is computed again.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections import OrderedDict, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
@@ -25,6 +26,7 @@ from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.unnest import nested_plans, with_nested_plans
 from craton.plan.sources import KeptSource, MemorySource
 from craton.plan.visit import topological
+from craton.records import dataclass
 from craton.store.frames import StoredFrame
 from craton.store.process import default_store
 
@@ -87,7 +89,7 @@ class _Remembered:
         return None if frame is None else replace(self.source, kept=_Open(frame, frame.height))
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _Open:
     """A kept frame that has been read."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import singledispatchmethod
 from typing import TypeVar
 
@@ -48,6 +48,7 @@ from craton.plan.rules.prune import needed_columns
 from craton.plan.size import distinct_share, estimated_rows
 from craton.plan.sources import FileSource, KeptSource, MemorySource, SharedSource
 from craton.plan.visit import readers, topological
+from craton.records import dataclass
 
 #: A side of this many rows is joined as a whole, however few rows come of it.
 MOST_SIDE_ROWS = 1_000_000

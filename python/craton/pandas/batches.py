@@ -12,7 +12,7 @@ import hashlib
 import operator
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from craton.pandas.native import plain_pandas
 from craton.pandas.view import Value
 from craton.plan.expr import Call
 from craton.plan.node import Node, encode
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter
 
+from craton.records import dataclass
 from craton.remote.functions import to_table
 from craton.remote.values import Values, pack, values_of
 

@@ -7,7 +7,7 @@ dtypes are pandas' common ones; they do not depend on the data.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
 from craton.plan.operators import Operator, Scan, Union
 from craton.plan.sources import MemorySource
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

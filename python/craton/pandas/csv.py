@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 #: A row is taken to have so many bytes when a file's rows are compared with ``craton.options.small_rows``.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +16,7 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.kernel.run import run_all
 from craton.pandas.remembered import remembered
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 _BOOLEANS = ["True", "true", "TRUE", "False", "false", "FALSE"]

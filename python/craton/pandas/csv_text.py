@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from craton.errors import Unsupported
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 _BLOCK = 4 << 20

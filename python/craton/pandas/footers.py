@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from craton.errors import Unsupported
 from craton.lower.held import Version, settled_version
 from craton.pandas.remembered import remembered
 from craton.plan.size import TEXT_BYTES
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 #: Bytes of a view of text.

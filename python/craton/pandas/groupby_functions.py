@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from craton.pandas.view import Value
 from craton.plan.expr import Call, Expr, Literal, Options, options
 from craton.plan.functions.aggregates import product_of
 from craton.plan.operators import Operator
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import pandas as pd
@@ -17,6 +17,7 @@ from craton.pandas.lazy import identities, memory_of, view
 from craton.pandas.native import plain_pandas
 from craton.pandas.stand_ins import ask, frame_like, index_like, series_like, values
 from craton.pandas.view import Value, View
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from craton.pandas.view import Carried, Value, View
+from craton.records import dataclass
 
 __all__ = ["Identity", "identity"]
 

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -38,6 +37,7 @@ from craton.pandas.view import Value, View
 from craton.plan.expr import Call, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 _SAMPLE_ROWS = 200

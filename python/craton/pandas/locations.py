@@ -12,13 +12,14 @@ import io
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from craton.errors import Unsupported
 from craton.lower.held import HeldFiles, HeldObjects
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]*(::[A-Za-z0-9+.\-]+)*://")

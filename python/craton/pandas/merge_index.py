@@ -7,7 +7,6 @@ left to pandas.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from craton.errors import Unsupported
@@ -19,6 +18,7 @@ from craton.pandas.view import IndexSpec, Value, View
 from craton.plan import build
 from craton.plan.expr import Call, roots, substitute
 from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

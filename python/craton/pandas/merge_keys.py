@@ -7,7 +7,6 @@ left to pandas: resolving raises :class:`~craton.errors.Unsupported`, and pandas
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
@@ -23,6 +22,7 @@ from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import AggregateCall
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

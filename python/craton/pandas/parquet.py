@@ -11,7 +11,6 @@ import io
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +42,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
 from craton.plan.operators import Operator, Scan
 from craton.plan.sources import FileSource
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 #: Options of pandas that decide dtypes.

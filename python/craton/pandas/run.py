@@ -7,7 +7,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,6 +25,7 @@ from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
 from craton.plan.visit import topological
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 if TYPE_CHECKING:

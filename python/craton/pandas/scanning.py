@@ -17,7 +17,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ import pandas as pd
 from pandas.arrays import ArrowExtensionArray
 
 from craton.pandas.view import View
+from craton.records import dataclass
 
 #: Values that are compared at once.
 _COMPARED = 1 << 20

@@ -8,7 +8,7 @@ column of the same dtype with the same shape of emptiness. So corner cases and e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, options
 from craton.plan.functions.aggregates import product_of
 from craton.plan.operators import AggregateCall, Operator
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 LENGTH = AggregateCall("len", (), pl.Int64())

@@ -8,7 +8,7 @@ tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from craton.pandas.view import Carried, IndexSpec, Value, View
 from craton.plan.expr import Call, Literal, Values
 from craton.plan.operators import Operator, Scan
 from craton.plan.sources import FileSource
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 Reader = Callable[[pa.Table], pd.DataFrame]

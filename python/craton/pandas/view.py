@@ -8,7 +8,7 @@ alignment: that is how ``df[df.a > 5]`` and ``df["c"] = df.a + df.b`` become one
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from typing import Literal as OneOf
 
@@ -23,6 +23,7 @@ from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.names import HIDDEN, visible
 from craton.plan.operators import Attach, Filter, Operator, Project, RowNumber, Scan, Slice, Window, schema
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 ROW = f"{HIDDEN}row"

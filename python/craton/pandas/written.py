@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -20,6 +20,7 @@ from craton.pandas.lazy import view as view_of_object
 from craton.pandas.sharing import sunk
 from craton.pandas.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.operators import Operator
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

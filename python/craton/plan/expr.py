@@ -10,13 +10,14 @@ compute aggregates in phases. What a function means, and how it is computed, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import polars as pl
 
 from craton.plan.node import Node
 from craton.plan.registry import FUNCTIONS, Cost, Kind, function
+from craton.records import dataclass
 
 Options = tuple[tuple[str, Hashable], ...]
 

@@ -12,7 +12,7 @@ import enum
 import functools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ import polars as pl
 from craton.errors import PlanError
 from craton.plan.expr import Column, Expr, has_window, replaced, roots
 from craton.plan.node import Node
+from craton.records import dataclass
 
 Named = tuple[str, Expr]
 Schema = dict[str, pl.DataType]

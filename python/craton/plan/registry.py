@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from craton.errors import PlanError
+from craton.records import dataclass
 
 Dtypes = tuple[pl.DataType, ...]
 #: ``lower(arguments, call)``: the Polars expression. The call is a ``Call``, a ``WindowCall`` or an ``AggregateCall``.

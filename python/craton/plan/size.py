@@ -6,7 +6,6 @@ a filter on one side keeps its share of the other side's rows. Whoever decides b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import polars as pl
@@ -31,6 +30,7 @@ from craton.plan.operators import (
 )
 from craton.plan.sources import FileSource, KeptSource, MemorySource
 from craton.plan.visit import derived
+from craton.records import dataclass
 
 UNKNOWN_ROWS = 1_000_000
 #: Bytes of a value of a column of text, about: a view, and the text beside it.

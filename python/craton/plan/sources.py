@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import polars as pl
@@ -13,6 +13,7 @@ from craton.errors import Unsupported
 from craton.plan.expr import Options
 from craton.plan.names import may_name_a_column
 from craton.plan.node import Node
+from craton.records import dataclass
 from craton.refusals import Refusal
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
@@ -25,6 +25,7 @@ from craton.lower.whole import OrderKey, joins_in_order
 from craton.plan.expr import Column, Expr, Literal
 from craton.plan.names import hidden_name
 from craton.plan.operators import Join, Operator, Project, RowNumber, schema
+from craton.records import dataclass
 from craton.schedule.tasks import Output, Part, Read
 
 #: Which side each kind of join can have broadcast: then the other's rows are all seen by exactly one task.

@@ -6,7 +6,7 @@ import datetime
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -16,6 +16,7 @@ from craton.plan.expr import Call, Expr, Literal, roots
 from craton.plan.operators import Filter, Operator, Project, Scan, Slice
 from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, Source
+from craton.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

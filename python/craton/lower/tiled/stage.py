@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import polars as pl
@@ -21,6 +20,7 @@ from craton.plan.operators import Attach, Operator, Scan
 from craton.plan.size import row_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.plan.visit import topological
+from craton.records import dataclass
 from craton.schedule.tasks import Input, Sink
 from craton.store.frames import frame_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import polars as pl
@@ -18,6 +18,7 @@ from craton.plan.expr import Call, Column, Expr, Literal, rebuild
 from craton.plan.names import hidden_name
 from craton.plan.operators import Attach, Join, Operator, Project, RowNumber, Scan, Sort, SortKey, schema
 from craton.plan.sources import Source
+from craton.records import dataclass
 from craton.schedule.tasks import Part, Read
 
 _slots = itertools.count()

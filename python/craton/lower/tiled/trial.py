@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from craton.lower.tiled.planner import SKEWED, Tiling
 from craton.lower.tiled.stage import ByHash, Counted
 from craton.lower.tiled.tiles import Partitioning, Segment, Tiles, selected
 from craton.plan.names import hidden_name
 from craton.plan.operators import Operator, Union
+from craton.records import dataclass
 
 #: From this share of a tile's rows on, what is left of them is not worth the work.
 _MOST_LEFT = 0.7

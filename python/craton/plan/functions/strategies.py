@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -12,6 +11,7 @@ from craton.plan.expr import Call, Column, Expr, Options, WindowCall, dtype_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import AggregateCall
 from craton.plan.registry import FUNCTIONS, Kind, Strategy
+from craton.records import dataclass
 
 Spec = Call | WindowCall | AggregateCall
 Named = tuple[str, Expr]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import polars as pl
@@ -21,6 +21,7 @@ from craton.plan.protocol import (
     listed,
     schema,
 )
+from craton.records import dataclass
 
 JoinHow = Literal["inner", "left", "right", "outer", "semi", "anti", "cross"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -24,6 +24,7 @@ from craton.plan.protocol import (
     schema,
 )
 from craton.plan.registry import FUNCTIONS, Kind, function
+from craton.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

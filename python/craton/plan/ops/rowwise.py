@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -24,6 +24,7 @@ from craton.plan.protocol import (
     schema,
 )
 from craton.plan.sources import Source
+from craton.records import dataclass
 
 
 def _named(columns: Sequence[tuple[str, Any]], exprs: Sequence[Expr]) -> tuple[Named, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from craton.errors import PlanError
 from craton.plan.expr import Expr, dtype_of, has_one_form, roots
 from craton.plan.protocol import Expressions, Operator, RowOrder, Schema, check_known, listed, schema
+from craton.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -13,6 +12,7 @@ from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operat
 from craton.plan.rules.group_rows import COMBINED, below_projections
 from craton.plan.size import estimate
 from craton.plan.visit import readers, rewritten, rewritten_down, topological
+from craton.records import dataclass
 
 #: Fewer rows than this are left alone.
 LARGE_ROWS = 100_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from craton.plan.expr import Call, Column, Expr, Literal, conjunction, dtype_of,
 from craton.plan.names import HIDDEN, derived_name
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
 from craton.plan.visit import readers, rewritten_down
+from craton.records import dataclass
 
 #: How many rows a group has of those that the second membership groups.
 _SOME = f"{HIDDEN}some rows"
