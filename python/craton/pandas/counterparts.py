@@ -131,9 +131,12 @@ def crafted(result: Any) -> Any:
 
     An object that nobody else holds is given the other class; one that somebody holds is left alone.
     """
-    if type(result) not in _counterparts:
+    theirs = type(result)
+    if theirs not in _counterparts:
         return result
-    ours = counterpart_of(type(result))
+    ours: Any = _counterparts[theirs]
+    if not isinstance(ours, type):
+        ours = counterpart_of(theirs)
     if sys.getrefcount(result) <= 2 or not hasattr(result, "_mgr"):
         result.__class__ = ours
         return result

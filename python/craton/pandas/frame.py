@@ -62,11 +62,9 @@ class DataFrame(  # noqa: D101 - the docstring is pandas'
         return DataFrame._from_mgr(mgr, axes)
 
     def _constructor_sliced_from_mgr(self, mgr: Any, axes: Any) -> pd.Series:
-        from craton.pandas.series import Series
-
         if type(self) is not DataFrame:
             return super()._constructor_sliced_from_mgr(mgr, axes)  # type: ignore[misc,no-any-return]
-        series = Series._from_mgr(mgr, axes)
+        series = DataFrame._constructor_sliced._from_mgr(mgr, axes)  # type: ignore[attr-defined]
         object.__setattr__(series, "_name", None)
         return series
 

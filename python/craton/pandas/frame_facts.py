@@ -20,6 +20,7 @@ from craton.pandas.rows import relabelled
 
 _columns = pd.DataFrame.__dict__["columns"]
 _index = pd.DataFrame.__dict__["index"]
+_column_labels, _row_labels = _columns.__get__, _index.__get__
 _axes = pd.DataFrame.__dict__["axes"]
 _empty = pd.DataFrame.__mro__[1].__dict__["empty"]
 
@@ -43,9 +44,10 @@ class FrameFacts:
     @property
     def columns(self: Any) -> pd.Index:
         """The column labels."""
-        if is_lazy(self) and (found := column_axis(self.__dict__)) is not None:
+        state = self.__dict__
+        if "_view" in state and is_lazy(self) and (found := column_axis(state)) is not None:
             return found
-        return _columns.__get__(self, type(self))
+        return _column_labels(self)
 
     @columns.setter
     def columns(self: Any, labels: Any) -> None:
@@ -70,9 +72,10 @@ class FrameFacts:
     @property
     def index(self: Any) -> pd.Index:
         """The row labels; computed when somebody looks at them, and nothing else with them."""
-        if is_lazy(self) and (found := row_axis(self.__dict__)) is not None:
+        state = self.__dict__
+        if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
-        return _index.__get__(self, type(self))
+        return _row_labels(self)
 
     @index.setter
     def index(self: Any, labels: Any) -> None:

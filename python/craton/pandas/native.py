@@ -30,22 +30,29 @@ from craton.pandas.counterparts import crafted
 from craton.pandas.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
 from craton.refusals import Reason, Refusal
 
-_state = threading.local()
+
+class _Inside(threading.local):
+    """How many blocks of plain pandas a thread is in; of the class, so that asking a new thread raises nothing."""
+
+    depth = 0
+
+
+_inside = _Inside()
 
 
 def inside_pandas() -> bool:
     """Whether a pandas method is running that a native one fell back to."""
-    return bool(getattr(_state, "depth", False))
+    return _inside.depth > 0
 
 
 class plain_pandas:
     """A block in which nothing is planned: pandas' own methods run as they are."""
 
     def __enter__(self) -> None:
-        _state.depth = getattr(_state, "depth", 0) + 1
+        _inside.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        _state.depth -= 1
+        _inside.depth -= 1
 
 
 def is_lazy(obj: Any) -> bool:
@@ -66,7 +73,7 @@ def stays_in_pandas(obj: Any) -> bool:
     if "_view" in state:
         return _run_in_fork(obj)
     manager = state.get("_mgr")
-    if manager is None or inside_pandas() or forks.kernel_lost():
+    if manager is None or _inside.depth or forks.kernel_lost():
         return True
     small = options.small_rows
     return bool(small) and len(manager.axes[-1]) <= small

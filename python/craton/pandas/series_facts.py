@@ -20,6 +20,7 @@ from craton.pandas.scanning import hand_out
 from craton.pandas.view import name_index
 
 _index = pd.Series.__dict__["index"]
+_row_labels = _index.__get__
 _name = pd.Series.__dict__["name"]
 _array = pd.Series.__dict__["array"]
 _values = pd.Series.__dict__["values"]
@@ -55,9 +56,10 @@ class SeriesFacts:
     @property
     def index(self: Any) -> pd.Index:
         """The row labels; computed when somebody looks at them, and nothing else with them."""
-        if is_lazy(self) and (found := row_axis(self.__dict__)) is not None:
+        state = self.__dict__
+        if "_view" in state and is_lazy(self) and (found := row_axis(state)) is not None:
             return found
-        return _index.__get__(self, type(self))
+        return _row_labels(self)
 
     @index.setter
     def index(self: Any, labels: Any) -> None:
