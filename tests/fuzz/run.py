@@ -18,6 +18,8 @@ from tests.fuzz.work import Finding, Told, work
 
 #: A program that takes longer is a finding.
 TIMEOUT = 60.0
+#: Seconds between two lines that tell how far a run is.
+TOLD_EVERY = 300.0
 
 
 @dataclass(slots=True)
@@ -79,7 +81,11 @@ class Run:
 
     def _follow(self, active: list[Process], context: Any, until: float, told: Told, shown: set[str]) -> None:
         """Take what the processes tell until all have ended; replace those that end badly."""
+        said = time.time()
         while active:
+            if time.time() - said > TOLD_EVERY:
+                said = time.time()
+                print(f"# {told.programs} programs, {len(told.findings)} findings", file=self.out, flush=True)
             ready = multiprocessing.connection.wait([one.connection for one in active], timeout=1.0)
             for one in list(active):
                 ended: bool | None = None
