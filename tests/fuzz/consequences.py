@@ -268,6 +268,12 @@ def copied(program: Program, expected: Outcome, got: Outcome, found: Difference)
     return _comes_to(replace(program, steps=tuple(map(own, program.steps))), got, found)
 
 
+def writable(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Whether pandas has Craton's result too where it starts with copies of its tables, which can be written to."""
+    copies = tuple(Step(f"{one.name} = {one.name}.copy()", "copy", one.name, (one.name,)) for one in program.tables)
+    return _comes_to(replace(program, steps=(*copies, *program.steps)), got, found)
+
+
 def _comes_to(program: Program, got: Outcome, found: Difference) -> bool:
     """Whether a program leaves in pandas what Craton has for the variable that differs."""
     name = found.what.partition(":")[0]
