@@ -1,8 +1,9 @@
-"""The part ``limit``: TPC-H, group-bys and merges with a hard limit of memory for all of Craton's processes together.
+"""The part ``limit``: TPC-H, sorts, group-bys and merges with a hard limit of memory for all of Craton's processes together.
 
 Each query is a process of its own with workers, in a control group that counts them all, page cache included. The
-group-bys and merges read tables of several times the limit, with few keys and with many, and where most rows find a
-partner and where few do. Right answers are the embedded run's for TPC-H, and DuckDB's for the others.
+sorts, group-bys and merges read tables of several times the limit. Text that is different in every row is sorted and
+grouped; numbers are grouped by few keys and by many, and merged where most rows find a partner and where few do. Right
+answers are the embedded run's for TPC-H, and DuckDB's for the others.
 """
 
 from __future__ import annotations
@@ -25,12 +26,20 @@ __all__ = ["make", "measure"]
 
 WORK = "bench.clusters_turns"
 ROW_BYTES = 32
+TEXT_LENGTH = 48
 BATCH = 1_000_000
 FEW = 100
 MATCHES = {"high": 0.99, "low": 0.01}
 """Of the rows of the smaller table, how many have a key that the larger one has, too."""
 
 SQL = {
+    "sort, text": """
+        select 0::bigint as one, count(*) as rows, sum(running % 1000003) as running, min(text) as least, max(text) as greatest
+        from (select text, sum(a) over (order by text rows unbounded preceding) as running from text)
+    """,
+    "groupby, distinct text": """
+        select 0::bigint as one, count(*) as rows, sum(a) as a, min(text) as least, max(text) as greatest from text
+    """,
     "groupby, few keys": """
         select few, count(*) as rows, sum(a) as a, max(b) as b from wide group by few order by few
     """,
@@ -50,10 +59,13 @@ SQL = {
 
 
 def make(folder: Path, nbytes: int) -> None:
-    """Write ``wide``, ``high`` and ``low`` as Parquet files, unless they are there; `nbytes` are those of the first.
+    """Write ``wide``, ``high``, ``low`` and ``text`` as Parquet files, unless they are there.
+
+    `nbytes` are those of ``wide``, and of ``text``.
 
     Columns of ``wide`` are ``few`` (100 keys), ``many`` (nine rows of ten have one of their own), ``a`` and ``b``, whole
-    numbers as doubles, so that sums are exact. ``high`` and ``low`` have a fourth as many rows, each with a key of its own.
+    numbers as doubles, so that sums are exact. ``high`` and ``low`` have a fourth as many rows, each with a key of its own. Columns of
+    ``text`` are ``text``, 48 hexadecimal digits that no other row has, and ``a``.
     """
     rows = nbytes // ROW_BYTES
     distinct = rows * 9 // 10
@@ -76,6 +88,17 @@ def make(folder: Path, nbytes: int) -> None:
     _write(folder / "wide.parquet", rows, wide, 1)
     for seed, (name, share) in enumerate(MATCHES.items(), 2):
         _write(folder / f"{name}.parquet", rows // 4, smaller(share), seed)
+    _write(folder / "text.parquet", nbytes // (TEXT_LENGTH + 8), _text, 4)
+
+
+def _text(numbers: Any, random: Any) -> dict[str, Any]:
+    import pyarrow as pa
+
+    count = len(numbers)
+    ends = pa.py_buffer(np.arange(0, (count + 1) * TEXT_LENGTH, TEXT_LENGTH, dtype="int32"))
+    digits = pa.py_buffer(random.bytes(count * TEXT_LENGTH // 2).hex().encode())
+    a = random.integers(0, 1000, count).astype("float64")
+    return {"text": pa.StringArray.from_buffers(count, ends, digits), "a": a}
 
 
 def _scattered(numbers: Any, modulus: int) -> Any:
@@ -112,7 +135,7 @@ def _by_sql(folder: Path, limit: int) -> dict[str, Any]:
 
     connection = duckdb.connect(config={"memory_limit": f"{max(4 * limit // MIB, 1024)}MB"})
     connection.execute(f"set temp_directory = '{folder}/duckdb'")
-    for name in ("wide", *MATCHES):
+    for name in ("wide", "text", *MATCHES):
         connection.execute(f"create view {name} as select * from read_parquet('{folder}/{name}.parquet')")
     found = {}
     for name, text in SQL.items():
@@ -144,11 +167,11 @@ def measure(
     folder, scratch : path
         Where TPC-H's files are, and where others may be written.
     queries : sequence of str
-        Names of TPC-H's; the group-bys and merges are added where ``times`` is not 0.
+        Names of TPC-H's; sorts, group-bys and merges are added where ``times`` is not 0.
     limit, room : int
         Bytes of the control group, and those of them that Craton is not told of: interpreters and libraries.
     times : float
-        How many times the limit the table of group-bys and merges is.
+        How many times the limit their tables are.
     workers, repeat : int
         How many; 0 for no session. Timed turns.
     timeout : float
@@ -185,7 +208,10 @@ def measure(
         turn = Turn(name, WORK, turned, limit)
         store_turns.measure(result, query, [turn], repeat=repeat, warm_up=0, timeout=timeout)
         right[query in QUERIES] += f"{query} run" in result["cases"]
-    for ours, what, of in ((False, "queries of TPC-H", len(queries)), (True, "group-bys and merges", len(QUERIES))):
+    for ours, what, of in (
+        (False, "queries of TPC-H", len(queries)),
+        (True, "sorts, group-bys and merges", len(QUERIES)),
+    ):
         if of and (times or not ours):
             bar(result, f"{what} right within {limit / MIB:,.0f} MiB", right[ours], of.__eq__, f"{of}")
     result["remarks"] = ["", *_deaths(result, name)]

@@ -106,7 +106,24 @@ def _merge(side: str) -> Callable[[Any, str], Any]:
     return run
 
 
+def _sorted_text(pd: Any, folder: str) -> Any:
+    found = pd.read_parquet(f"{folder}/text.parquet").sort_values("text")
+    found["running"] = found["a"].cumsum() % 1_000_003
+    found["one"] = 0
+    ends = {"least": ("text", "first"), "greatest": ("text", "last")}
+    return found.groupby("one", as_index=False).agg(rows=("a", "count"), running=("running", "sum"), **ends)
+
+
+def _distinct_text(pd: Any, folder: str) -> Any:
+    found = pd.read_parquet(f"{folder}/text.parquet").groupby("text", as_index=False)["a"].sum()
+    found["one"] = 0
+    ends = {"least": ("text", "min"), "greatest": ("text", "max")}
+    return found.groupby("one", as_index=False).agg(rows=("a", "count"), a=("a", "sum"), **ends)
+
+
 QUERIES: dict[str, Callable[[Any, str], Any]] = {
+    "sort, text": _sorted_text,
+    "groupby, distinct text": _distinct_text,
     "groupby, few keys": _few,
     "groupby, many keys": _many,
     "merge, most match": _merge("high"),
