@@ -89,6 +89,14 @@ def _stable(items: Any, kind: str = "quicksort", *args: Any, **kwargs: Any) -> A
     return _nargsort(items, "stable", *args, **kwargs)
 
 
+_argsort: Any = pandas.Index.argsort
+
+
+def _stable_argsort(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Of an index: ``join`` sorts by it where the other frame is empty."""
+    return _argsort(self, *args, **kwargs) if args or kwargs else _argsort(self, kind="stable")
+
+
 _SORTING: list[Any] = [
     module
     for name, module in sys.modules.items()
@@ -101,9 +109,11 @@ def _stable_sorts() -> Iterator[None]:
     """pandas' sorts keep ties in order, whatever their kind: "Ties in sort_values" in ``docs/known-differences.md``."""
     for module in _SORTING:
         module.nargsort = _stable
+    pandas.Index.argsort = _stable_argsort  # type: ignore[method-assign]
     try:
         yield
     finally:
+        pandas.Index.argsort = _argsort  # type: ignore[method-assign]
         for module in _SORTING:
             module.nargsort = _nargsort
 
