@@ -188,6 +188,7 @@ class Refusal(enum.Enum):
     GROUP_KEY_TYPE = "a groupby key of type {}"
     GROUP_KEY_DTYPE = "a groupby key of dtype {}"
     ARROW_FLOATS_DISTINCT = "distinct Arrow floats, of which pandas tells the two zeros apart"
+    GROUP_ARROW_NAN = "{} of groups of Arrow floats among which is NaN"
     GROUP_KEY_ARROW_FLOATS = "a groupby key of Arrow floats, of which pandas tells the two zeros apart"
     GROUP_KEY_TUPLE = "a groupby key that is a tuple and no label"
     GROUP_KEY_OTHER_LABELS = "a groupby key that is a column of the frame, with row labels unlike those of the frame"

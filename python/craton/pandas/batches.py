@@ -23,7 +23,7 @@ from craton import filters
 from craton.errors import PlanError, Unsupported
 from craton.pandas.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
 from craton.pandas.convert import borrowed, to_array
-from craton.pandas.dtypes import DtypeObj, kind_of, physical
+from craton.pandas.dtypes import DtypeObj, holds_nan, kind_of, physical
 from craton.pandas.native import plain_pandas
 from craton.pandas.view import Value
 from craton.plan.expr import Call
@@ -255,7 +255,7 @@ def batched(
     )
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
-    return Value(expr, result, nulls=True, nans=target.is_float())
+    return Value(expr, result, nulls=True, nans=target.is_float() and not holds_nan(result))
 
 
 def proven(value: Value) -> Value:

@@ -145,6 +145,11 @@ def tells_zeros_apart(dtype: DtypeObj) -> bool:
     return family(dtype) == "arrow" and kind_of(dtype) == "f"
 
 
+def holds_nan(dtype: DtypeObj) -> bool:
+    """Whether NaN in a column of this dtype is a number, which pandas tells from a missing value: it does in Arrow's floats."""
+    return family(dtype) == "arrow" and kind_of(dtype) == "f"
+
+
 def with_missing(dtype: DtypeObj) -> DtypeObj:
     """What pandas makes of a NumPy-backed column of this dtype when a missing value comes in."""
     if isinstance(dtype, np.dtype):

@@ -15,10 +15,11 @@ from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
+from craton.pandas.dtypes import DtypeObj, family, holds_nan, kind_of, physical
 from craton.pandas.execute import count_rows
-from craton.pandas.groupby_functions import LABELS, Outcome, outcome
+from craton.pandas.groupby_functions import LABELS, UNSURE_OF_NAN, Outcome, outcome
 from craton.pandas.groupby_keys import Grouped
+from craton.pandas.questions import happens
 from craton.pandas.sharing import asked
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.plan import build
@@ -65,6 +66,8 @@ def summarise(
     if (in_front and state.options.as_index) or in_front < 0:
         raise Unsupported(Refusal.RESULT_SHAPE)
     _require_groups(state, pairs)
+    for position, name, _ in pairs:
+        refuse_nan(state, name, state.held.values[position])
     label = None
     if any(name in LABELS for _, name, _ in pairs):
         state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])
@@ -98,6 +101,14 @@ def _require_groups(state: Grouped, pairs: Sequence[Pair]) -> None:
             certain = bool(state.held.rows) and not any(key.value.clean.nulls for key in state.keys)
             if not certain and count_rows(View(rows(state, ())[0], (), state.held.labels[:0])) == 0:
                 raise Unsupported(Refusal.GROUP_NONE)
+
+
+def refuse_nan(state: Grouped, name: str, value: Value) -> None:
+    """Refuse an aggregation whose result hangs on where NaN stands, of a column that holds one."""
+    if name not in UNSURE_OF_NAN or not holds_nan(value.dtype):
+        return
+    if happens(state.held, Call("is_nan", (value.expr,), pl.Boolean())):
+        raise Unsupported(Refusal.GROUP_ARROW_NAN, name)
 
 
 def _with_labels(state: Grouped, positions: Sequence[int]) -> tuple[Grouped, Value]:

@@ -17,6 +17,7 @@ from craton.pandas.dtypes import (
     INT64,
     DtypeObj,
     family,
+    holds_nan,
     kind_of,
     physical,
     tells_zeros_apart,
@@ -186,9 +187,17 @@ def _extreme(function: str) -> Builder:
         _refuse(value, "biufMmT", rest)
         if count not in (-1, 0, 1):
             raise Unsupported(Refusal.PARAMETER, "min_count")
+        value = without_nan(value, -np.inf if function == "max" else np.inf)
         return Outcome(function, (_as_result(value, dtype),), dtype, nulls=value.nulls)
 
     return build
+
+
+def without_nan(value: Value, filler: float) -> Value:
+    """A column in which pandas' extremes of groups pass over the NaN of Arrow floats: what they begin with stands for it."""
+    if not holds_nan(value.dtype):
+        return value
+    return replace(value, expr=Call("fill_nan", (value.expr, Literal(filler, value.physical)), value.physical))
 
 
 def _as_result(value: Value, dtype: DtypeObj) -> Expr:
@@ -307,4 +316,6 @@ BUILDERS: dict[str, Builder] = {
     "all": _truth("all"),
 }
 LABELS = frozenset(["idxmin", "idxmax"])
+#: In pandas, these come to different results for NaN among Arrow floats, depending on where it stands.
+UNSURE_OF_NAN = frozenset(["median", "quantile", *LABELS])
 NAMES = frozenset([*BUILDERS, *LABELS, "size"])

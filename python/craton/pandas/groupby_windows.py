@@ -16,8 +16,8 @@ from craton.errors import Unsupported
 from craton.pandas.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.elementwise import literal
 from craton.pandas.execute import count_rows, has_rows
-from craton.pandas.groupby_aggregates import Probe, rows
-from craton.pandas.groupby_functions import Undecided, outcome
+from craton.pandas.groupby_aggregates import Probe, refuse_nan, rows
+from craton.pandas.groupby_functions import Undecided, outcome, without_nan
 from craton.pandas.groupby_keys import Grouped
 from craton.pandas.sharing import asked
 from craton.pandas.view import Value, View
@@ -118,6 +118,7 @@ def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any
 
     def build(value: Value, dtype: DtypeObj) -> Value:
         _settled(value)
+        refuse_nan(state, name, value)
         out = outcome(name, value, dtype, parameters)
         if out.narrow is not None:
             raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
@@ -147,6 +148,8 @@ def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: d
         if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
             # pandas makes floats of the column before it adds, as a row without a key has no total.
             clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
+        if not sums:
+            clean = without_nan(clean, -np.inf if name == "cummax" else np.inf)
         # pandas' sums of floats are compensated for rounding, and so NaN after an infinity.
         floats = kind_of(dtype) == "f"
         choice = options(compensated=True) if name == "cumsum" and floats else ()

@@ -12,7 +12,7 @@ from craton.errors import Unsupported
 from craton.pandas import stand_ins
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
-from craton.pandas.dtypes import BOOL, FLOAT64, DtypeObj, family, kind_of, physical, with_missing
+from craton.pandas.dtypes import BOOL, FLOAT64, DtypeObj, family, holds_nan, kind_of, physical, with_missing
 from craton.pandas.elementwise import binary, is_missing, is_na
 from craton.pandas.execute import count_rows
 from craton.pandas.filling import constant
@@ -60,7 +60,7 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
         results, _, _ = from_array("", table.array)
         expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
     if with_missing(dtype) == dtype:
-        return Value(expr, dtype, nulls=True, nans=target.is_float())
+        return Value(expr, dtype, nulls=True, nans=target.is_float() and not holds_nan(dtype))
     return Value(expr, dtype, nulls=True, source=(build.project(held.base, (("mapped", expr),)), "mapped"))
 
 

@@ -20,7 +20,7 @@ from craton.errors import Unsupported
 from craton.lower.results import results
 from craton.pandas import stand_ins
 from craton.pandas.convert import to_array
-from craton.pandas.dtypes import DtypeObj, family, kind_of, physical, tells_zeros_apart, with_missing
+from craton.pandas.dtypes import DtypeObj, family, holds_nan, kind_of, physical, tells_zeros_apart, with_missing
 from craton.pandas.execute import null_count
 from craton.pandas.sharing import answer
 from craton.pandas.view import Value, View
@@ -180,6 +180,15 @@ def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
 
 
+def _median(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    """The median; Arrow computes it as a quantile, which skips NaN as it skips missing values."""
+    if not holds_nan(value.dtype):
+        return _mean(name, value, named)
+    if not named.get("skipna", True):
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} that counts missing values")
+    return _mean(name, replace(value, nans=True).clean, named)
+
+
 def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
     if isinstance(value.dtype, pd.CategoricalDtype):
         raise Unsupported(Refusal.OPERATION, f"{name} of categories")
@@ -276,7 +285,7 @@ _BUILDERS: dict[str, Callable[[str, Value, dict[str, Any]], Statistic]] = {
     "sum": _sum,
     "prod": _sum,
     "mean": _mean,
-    "median": _mean,
+    "median": _median,
     "min": _extreme,
     "max": _extreme,
     "var": _moment,

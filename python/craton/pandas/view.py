@@ -18,7 +18,7 @@ import polars as pl
 from pandas.errors import InvalidIndexError
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import BOOL, INT64, DtypeObj
+from craton.pandas.dtypes import BOOL, INT64, DtypeObj, holds_nan
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, conjunction, conjuncts, dtype_of, has_window, roots
 from craton.plan.names import HIDDEN, visible
@@ -84,6 +84,13 @@ class Value:
     nulls: bool = True
     nans: bool = False
     source: tuple[Operator, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Make null of NaN that means a missing value, in a dtype in which NaN is a number: what is put together keeps them apart."""
+        if self.nans and holds_nan(self.dtype):
+            clean = self.clean
+            for name in ("expr", "nulls", "nans"):
+                object.__setattr__(self, name, getattr(clean, name))
 
     @property
     def physical(self) -> pl.DataType:
