@@ -235,6 +235,15 @@ def _repeated_labels(program: Program, expected: Outcome, got: Outcome, found: D
     return unequal and "concat(" in code and refused(program, expected, got, found)
 
 
+def _labels_of_nan(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
+    """Repeated labels of Arrow floats with NaN: an index of them is equal to itself only, so that each of two is looked up in the other."""
+    if found.kind != "error" or not found.raised.startswith("ValueError") or "duplicate labels" not in found.what:
+        return False
+    tables = [expected.values.get(name) for name in program.steps[found.step].uses] if found.step >= 0 else []
+    indexes = [one.index for one in tables if isinstance(one, (pandas.DataFrame, pandas.Series))]
+    return any(not one.is_unique and not one.equals(one.copy(deep=True)) for one in indexes)
+
+
 def _places_of_blocks(program: Program, expected: Outcome, got: Outcome, found: Difference) -> bool:
     """The words in which one block, or several, refuse a place that there is not."""
     texts = re.compile(r"index \d+ is out of bounds for axis|tuple index out of range")
@@ -275,6 +284,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("The dtype of integers divided by zero", _blocks_of_products),
     Explained("Integers rounded beyond their range", _rounded_beyond),
     Explained("crosstab of columns with equal, repeated labels", _repeated_labels),
+    Explained("crosstab of columns with equal, repeated labels", _labels_of_nan),
     Explained("One array, one object", _numbers_of_times),
     Explained("One array, one object", _read_only),
     Explained("Blocks", _bytes_of_text),
