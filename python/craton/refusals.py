@@ -144,6 +144,7 @@ class Refusal(enum.Enum):
     DROPPING_COLUMNS = "dropping columns that have missing values"
     COMPARED_BY_ROW = "values with labels, which are compared row by row"
     MAPPING_TO_OBJECTS = "a mapping to Python objects, or of repeated keys"
+    MAPPING_LARGE = "a mapping to integers beyond 2**53 by keys of another dtype"
     MAPPING_OF_NO_STRINGS = "a mapping of no strings, which stays one of strings"
     MAPPING_BY_FUNCTION = "a mapping by a function"
     MAPPING_KEYS = "a mapping whose keys do not have the column's dtype"
@@ -160,6 +161,7 @@ class Refusal(enum.Enum):
     MEMBERSHIP_OF_FLOAT32 = "membership of float32, or among large integers"
     MISSING_AMONG_STRINGS = "missing values among strings"
     MISSING_IN_LIST = "missing values in a list"
+    TEXT_STORAGE = "text, which pandas' options have it store in another way"
     TIMES_OUT_OF_UNIT = "points in time that the column's unit does not hold"
 
     # Functions that are called

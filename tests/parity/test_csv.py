@@ -380,3 +380,60 @@ def test_floats_are_parsed_to_the_last_bit(write):
     path = write("a,b\n" + "".join(f"{number!r},1\n" for number in numbers.tolist()))
     got = check(lambda pd: pd.read_csv(path), rtol=0)
     assert (got["a"].to_numpy() == numbers).all()
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+@pytest.mark.parametrize("method", [None, "infer", "gzip", "zip", "bz2"])
+@pytest.mark.parametrize("content", ["plain", "gzip", "cut", "zip"])
+def test_names_that_lie_about_compression(write, content, method, size):
+    plain = ("a,b\n" + "1,2\n3,x\n" * size).encode()
+    packed = gzip.compress(plain)
+    data = {"plain": plain, "gzip": packed, "cut": packed[: len(packed) * 3 // 4], "zip": b"PK\x03\x04" + packed}[
+        content
+    ]
+    for name in ("x.csv.gz", "x.csv", "x.csv.zip"):
+        path = write(data, name)
+        check(lambda pd, path=path: pd.read_csv(path, compression=method), native=None)
+        check(lambda pd, path=path: pd.read_csv(path)["a"].sum(), native=None)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"delimiter": None}, {"sep": None}, {"compression": None}, {"header": None}, {"names": None}, {"index_col": None},
+        {"usecols": None}, {"dtype": None}, {"skiprows": None}, {"na_values": None}, {"keep_default_na": None},
+        {"parse_dates": None}, {"low_memory": None}, {"engine": None}, {"quotechar": None}, {"quoting": None},
+        {"doublequote": None}, {"decimal": None}, {"on_bad_lines": None}, {"encoding": None}, {"encoding_errors": None},
+        {"skipinitialspace": None}, {"skipfooter": None}, {"iterator": None}, {"chunksize": None}, {"thousands": None},
+        {"na_filter": None}, {"skip_blank_lines": None}, {"memory_map": None}, {"dtype_backend": None}, {"nrows": None},
+        {"storage_options": None}, {"lineterminator": None}, {"comment": None}, {"float_precision": None},
+        {"converters": None}, {"true_values": None}, {"date_format": None}, {"cache_dates": None}, {"dayfirst": None},
+    ],
+    ids=case_id,
+)  # fmt: skip
+def test_none_for_a_parameter(write, named):
+    """It is what the parameter is by default, or it is not: pandas knows."""
+    path = write(PLAIN)
+    for reader in ("read_csv", "read_table"):
+        with warnings.catch_warnings(record=True) as theirs:
+            warnings.simplefilter("always")
+            try:
+                expected = getattr(pandas, reader)(path, **named)
+            except Exception as error:
+                expected = error
+        with warnings.catch_warnings(record=True) as ours, craton.option_context(small_rows=0):
+            warnings.simplefilter("always")
+            try:
+                got = getattr(cp, reader)(path, **named)
+                if isinstance(got, pandas.DataFrame):
+                    got = pandas.DataFrame(got)
+            except Exception as error:
+                got = error
+        assert [(one.category, str(one.message)) for one in ours] == [
+            (one.category, str(one.message)) for one in theirs
+        ]
+        assert type(got) is type(expected)
+        if isinstance(expected, pandas.DataFrame):
+            pandas.testing.assert_frame_equal(got, expected)
+        elif isinstance(expected, Exception):
+            assert str(got) == str(expected)

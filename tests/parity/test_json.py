@@ -349,3 +349,25 @@ def test_late_keys_come_in_order_of_appearance(write, monkeypatch):
         '{"m":1}\n{"z":1.5,"c":"x"}\n{"a":2,"m":3}\n{"b":"\\"y\\":w","z":2,"y":1}\n{"b":null}\n', "other.jsonl"
     )
     check(lambda pd: pd.read_json(path, lines=True))
+
+
+@pytest.mark.parametrize("name", ["d[1].json", "d*.json", "d?.json", "[ab].json", "{a,b}.json", "**.json"])
+def test_names_that_look_like_patterns(tmp_path, name):
+    """Files of these names, beside others that the patterns match."""
+    frames = {}
+    for number, each in enumerate((name, "d1.json", "dx.json", "a.json", "b.json", "other.json")):
+        frames[each] = pandas.DataFrame(
+            {"a": range(number * 10, number * 10 + 5), "f": [0.3, 1.5, 2.0, 1e3, 4.0], "s": list("xyzab")}
+        )
+        for suffix in ("", "l"):
+            frames[each].to_json(tmp_path / f"{each}{suffix}", orient="records", lines=True)
+    for suffix in ("", "l"):
+        path = str(tmp_path / f"{name}{suffix}")
+        check(lambda pd, path=path: pd.read_json(path, lines=True), native=None)
+        check(
+            lambda pd, path=path: (len(pd.read_json(path, lines=True)), pd.read_json(path, lines=True)["f"].sum()),
+            native=None,
+        )
+    frames[name].to_csv(tmp_path / f"{name}.csv", index=False)
+    frames[name].to_parquet(tmp_path / f"{name}.parquet")
+    check(lambda pd: pd.read_csv(tmp_path / f"{name}.csv")["a"].sum(), native=None)

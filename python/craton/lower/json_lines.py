@@ -7,6 +7,7 @@ parser reads it.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -36,15 +37,20 @@ def scan_json_lines(
     texts = [name for name in kept if name in parsed]
     sides = []
     if plain:
-        sides.append(pl.scan_ndjson(path, schema=plain))
+        sides.append(pl.scan_ndjson(literal(path), schema=plain))
     if texts:
         sides.append(scan_numbers(path, texts))
     return pl.concat(sides, how="horizontal") if len(sides) > 1 else sides[0]
 
 
+def literal(path: str) -> str:
+    """The pattern that only this path matches: these scans take paths for patterns."""
+    return glob.escape(path)
+
+
 def scan_numbers(path: str, names: Sequence[str]) -> pl.LazyFrame:
     """The numbers of some keys as pandas' parser reads them."""
-    return pl.scan_lines(path, name=_LINE).select(
+    return pl.scan_lines(literal(path), name=_LINE).select(
         number_text(name).map_batches(_numbers, return_dtype=pl.Float64(), is_elementwise=True).alias(name)
         for name in names
     )
@@ -52,7 +58,7 @@ def scan_numbers(path: str, names: Sequence[str]) -> pl.LazyFrame:
 
 def scan_number_texts(path: str, names: Sequence[str]) -> pl.LazyFrame:
     """The numbers of some keys as they are written."""
-    return pl.scan_lines(path, name=_LINE).select(number_text(name).alias(name) for name in names)
+    return pl.scan_lines(literal(path), name=_LINE).select(number_text(name).alias(name) for name in names)
 
 
 def number_text(name: str) -> pl.Expr:

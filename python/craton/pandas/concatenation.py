@@ -22,6 +22,7 @@ from craton.pandas.align import aligned
 from craton.pandas.axes import labels_of
 from craton.pandas.dtypes import DtypeObj, family, physical
 from craton.pandas.execute import resolved
+from craton.pandas.questions import happens
 from craton.pandas.sorting import in_order
 from craton.pandas.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
 from craton.plan import build
@@ -84,9 +85,9 @@ def stack(
     for number, (view, at) in enumerate(zip(views, positions, strict=True)):
         values = [key_values[number]] if key_values is not None else []
         if not ignore_index:
-            values += [as_dtype(v, d) for v, d in zip(view.index.values, index_dtypes, strict=True)]
+            values += [as_dtype(view, v, d) for v, d in zip(view.index.values, index_dtypes, strict=True)]
         for i, dtype in enumerate(dtypes):
-            values.append(as_dtype(view.values[at[i]], dtype) if at[i] >= 0 else _absent(dtype))
+            values.append(as_dtype(view, view.values[at[i]], dtype) if at[i] >= 0 else _absent(dtype))
         seen.append(values)
         bases.append(build.project(view.base, tuple(zip(plan_names, (v.expr for v in values), strict=True))))
     merged = [_stacked(name, column) for name, column in zip(plan_names, zip(*seen, strict=True), strict=True)]
@@ -138,13 +139,13 @@ def _common(dtypes: Sequence[DtypeObj | None]) -> DtypeObj:
     return result
 
 
-def as_dtype(value: Value, dtype: DtypeObj) -> Value:
-    """A column in a common dtype.
+def as_dtype(held: View, value: Value, dtype: DtypeObj) -> Value:
+    """Convert a column of a view to a common dtype.
 
     Raises
     ------
     Unsupported
-        If the conversion is not a plain cast.
+        If the conversion is not a plain cast, or if a point or span of time leaves the range of a finer unit: pandas raises the error.
     """
     if value.dtype == dtype:
         if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):  # type: ignore[union-attr]
@@ -160,7 +161,26 @@ def as_dtype(value: Value, dtype: DtypeObj) -> Value:
     clean = value.clean if family(dtype) == "masked" else value
     if clean.physical == target:
         return replace(clean, dtype=dtype)
+    if naive and _leaves_range(held, clean, target):
+        raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
     return replace(clean, expr=Call("cast", (clean.expr,), target), dtype=dtype)
+
+
+#: Ticks of each unit in a millisecond.
+_TICKS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+
+
+def _leaves_range(held: View, value: Value, target: Any) -> bool:
+    """Whether any point or span of time is out of the range of another unit."""
+    source: Any = value.physical
+    ratio = _TICKS[target.time_unit] // _TICKS[source.time_unit]
+    if ratio <= 1:
+        return False
+    ticks = Call("cast", (value.expr,), pl.Int64())
+    most = (2**63 - 1) // ratio
+    above = Call("gt", (ticks, Literal(most, pl.Int64())), pl.Boolean())
+    below = Call("lt", (ticks, Literal(-most, pl.Int64())), pl.Boolean())
+    return happens(held, Call("or", (above, below), pl.Boolean()))
 
 
 def _absent(dtype: DtypeObj) -> Value:

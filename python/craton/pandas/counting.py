@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from pandas.api.types import is_list_like
+from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
@@ -256,7 +257,7 @@ def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
     found = row["position"].item()
     if found is None or (row["nulls"].item() and not arguments(pd.Series, name, args, kwargs).get("skipna", True)):
         raise Unsupported(Refusal.NO_VALUE)
-    return np.int64(found)
+    return maybe_unbox_numpy_scalar(np.int64(found))
 
 
 def _label(self: Any, position: int) -> Any:
@@ -270,7 +271,7 @@ def _label(self: Any, position: int) -> Any:
     (value,) = held.index.values
     least, most, rows = compute(held, [("min", value, {}), ("max", value, {}), ("size", value, {})])
     if rows > 1 and (most - least) % (rows - 1):
-        return np.int64(label)
+        return maybe_unbox_numpy_scalar(np.int64(label))
     return self.index[position]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Hashable, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "dayfirst": (False,),
     "iterator": (False,),
 }
+_NONE_BY_DEFAULT = {name for name, parameter in signature(pd.read_csv).parameters.items() if parameter.default is None}
 _NA = sorted(pd._libs.parsers.STR_NA_VALUES)  # type: ignore[attr-defined]
 
 
@@ -82,12 +84,9 @@ def read_table(filepath_or_buffer: Any, **given: Any) -> Any:
 def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
     no_default = pd.api.extensions.no_default
     given = {name: value for name, value in given.items() if value is not no_default}
-    odd = [
-        name
-        for name, value in given.items()
-        if name not in _PLANNED
-        and value is not None
-        and not any(value is one or value == one for one in _neutral(name, value))
+    odd = [name for name, value in given.items() if name not in _PLANNED and not _is_neutral(name, value)]
+    odd += [
+        name for name, value in given.items() if name in _PLANNED and value is None and name not in _NONE_BY_DEFAULT
     ]
     if odd:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(odd)))
@@ -106,8 +105,13 @@ def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
     return lazy(DataFrame, layout.view(lambda: base(path, **given)))
 
 
-def _neutral(name: str, value: Any) -> tuple[Any, ...]:
-    return _NEUTRAL.get(name, ()) if isinstance(value, (str, int, bool, type(None))) else ()
+def _is_neutral(name: str, value: Any) -> bool:
+    """Whether a parameter has a value that changes nothing; ``None`` is one where pandas has it for the default."""
+    if value is None and name in _NONE_BY_DEFAULT:
+        return True
+    if not isinstance(value, (str, int, bool, type(None))):
+        return False
+    return any(value is one or value == one for one in _NEUTRAL.get(name, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +233,8 @@ class _Layout:
             return _as_asked(self.wanted[field], facts)
         column = _inferred(facts)
         if column is None:
+            if pd.Series(["x"]).dtype != STR:
+                raise Unsupported(Refusal.TEXT_STORAGE)
             column = _Column(pl.String(), STR, not facts.complete)
             absent = facts.rows - facts.present
             size = chunk_rows(self.text.fields)

@@ -8,7 +8,9 @@ speed.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,12 +76,20 @@ def check_blank_lines(path: str) -> None:
         raise Unsupported(Refusal.CSV_BLANK_LINES)
 
 
-def open_text(path: str) -> Any:
-    """The bytes of a file, decompressed if its name says that it is compressed."""
+@contextlib.contextmanager
+def open_text(path: str) -> Iterator[Any]:
+    """Open a file for its bytes, decompressed if its name says that it is compressed.
+
+    Raises
+    ------
+    Unsupported
+        If it cannot be opened, or if reading in the block fails: pandas raises the error.
+    """
     import pyarrow as pa
 
     try:
-        return pa.input_stream(path, compression=compression_of(path))
+        with pa.input_stream(path, compression=compression_of(path)) as file:
+            yield file
     except (OSError, pa.ArrowException) as error:
         raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from craton import filters
 from craton.config import options as settings
 from craton.errors import Unsupported
-from craton.lower.json_lines import scan_json_lines, scan_number_texts, scan_numbers
+from craton.lower.json_lines import literal, scan_json_lines, scan_number_texts, scan_numbers
 from craton.pandas.csv import ROW_BYTES
 from craton.pandas.csv_inference import collect
 from craton.pandas.csv_text import compression_of, open_text
@@ -269,7 +269,7 @@ def _kind(name: str, records: list[dict[str, Any]]) -> str:
 def _inferred(path: str, known: list[str], escapes: bool) -> tuple[tuple[str, str], ...]:
     """The keys and kinds that the kernel finds in all lines."""
     try:
-        schema = pl.scan_ndjson(path, infer_schema_length=None).collect_schema()
+        schema = pl.scan_ndjson(literal(path), infer_schema_length=None).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if any(dtype.is_nested() or dtype not in _INFERRED for dtype in schema.values()):
@@ -290,7 +290,7 @@ def _in_order(path: str, names: list[str], escapes: bool) -> list[str]:
         return names
     if escapes or len(names) > _MOST_LATE or any(json.dumps(name) != f'"{name}"' or "/" in name for name in names):
         raise Unsupported(Refusal.JSON_LATE_KEYS)
-    scan = pl.scan_lines(path, name="line").with_row_index("row")
+    scan = pl.scan_lines(literal(path), name="line").with_row_index("row")
     firsts = [
         pl.col("row").filter(pl.col("line").str.contains(rf'"{pl.escape_regex(name)}"[ \t\r]*:')).min().alias(str(i))
         for i, name in enumerate(names)

@@ -54,6 +54,8 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
     if keys is None:
         if family(value.dtype) == "str" or dtype == BOOL:
             raise Unsupported(Refusal.MAPPING_KEYS)
+        if kind_of(dtype) in "iu" and any(abs(int(number)) > 2**53 for number in table.dropna()):
+            raise Unsupported(Refusal.MAPPING_LARGE)  # a batch with a missing result makes floats of them
         action = "ignore" if skip_missing else None
         expr: Expr = batched("method", "map", [value], dtype, (COLUMN, every), na_action=action).expr
     else:

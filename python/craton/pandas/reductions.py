@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 from pandas.api.types import is_list_like
+from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 from pandas.core.methods.describe import DataFrameDescriber
 from pandas.core.methods.describe import _refine_percentiles as refine_percentiles
 
@@ -88,7 +89,7 @@ def _series_reduction(name: str) -> Callable[..., Any]:
         if named.pop("numeric_only", False) or named.pop("bool_only", False):
             raise Unsupported(Refusal.PARAMETER, "numeric_only")
         held = view(self)
-        return compute(held, [(name, held.values[0], named)])[0]
+        return maybe_unbox_numpy_scalar(compute(held, [(name, held.values[0], named)])[0])
 
     reduction.__name__ = name
     return native(pd.Series, name)(reduction)

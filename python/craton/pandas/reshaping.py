@@ -62,7 +62,7 @@ def melt(held: View, id_vars: Any, value_vars: Any, var_name: Any, value_name: H
     common = dtypes[0] if all(dtype == dtypes[0] for dtype in dtypes) else find_common_type(dtypes)
     if common == OBJECT:
         raise Unsupported(Refusal.OBJECT_COLUMNS, dtypes)
-    melted = [as_dtype(value, common) for value in melted]
+    melted = [as_dtype(held, value, common) for value in melted]
     index = IndexSpec() if ignore_index else held.index
     # Every column under a name of its own, apart from the two new ones.
     own = column_names([*index_labels(index), *keep, *chosen, "variable", "value"])

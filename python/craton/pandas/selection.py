@@ -105,7 +105,9 @@ def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
     named = arguments(pd.DataFrame, "query", args, kwargs)
     expr = named.pop("expr")
     evaluate = _evaluator(self, expr, named)
-    (node,) = statements(expr.replace("\n", " ").strip())
+    if len([line for line in expr.splitlines() if line.strip()]) != 1:  # pandas raises
+        raise Unsupported(Refusal.EXPRESSION_LINES)
+    (node,) = statements(expr.strip())
     if isinstance(node, ast.Assign):
         raise Unsupported(Refusal.EXPRESSION_ASSIGNS)
     mask = evaluate.evaluated(node)

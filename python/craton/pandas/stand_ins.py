@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandas._config.config import _global_config
 
 from craton import filters
 from craton.errors import Unsupported
@@ -93,12 +94,18 @@ def asked(word: str, arguments: Sequence[Any], call: Callable[[], Any], about: s
     return answer(key, lambda: ask(call, about=about))
 
 
+_CONFIGURED: Any = _global_config
+#: The groups of pandas' options by which its results differ.
+_DECIDING = ("future", "mode", "compute")
+
+
 class _Question:
-    """A call that is known by its key."""
+    """A call that is known by its key, and by pandas' options."""
 
     __slots__ = ("call", "hash", "key")
 
     def __init__(self, key: tuple[Hashable, ...], call: Callable[[], Any]) -> None:
+        key = (*key, *[tuple(_CONFIGURED[group].values()) for group in _DECIDING])
         self.key = key
         self.call: Callable[[], Any] | None = call
         self.hash = hash(key)

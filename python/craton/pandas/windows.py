@@ -17,6 +17,7 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
+from craton.pandas.arithmetic import arithmetic
 from craton.pandas.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.execute import has_rows, resolved
 from craton.pandas.lazy import lazy, view
@@ -107,19 +108,21 @@ def shifted(value: Value, periods: int, fill_value: Any) -> Value:
     return _made(_window("shift", args, kind, options(periods=periods)), result.dtype, value.nulls or missing)
 
 
-def differences(value: Value, periods: int) -> Value:
-    """What each value is more than the one ``periods`` before."""
+def differences(held: View, value: Value, periods: int) -> Value:
+    """Subtract from each value the one ``periods`` rows before; of points and spans of time with pandas' check for overflow."""
     value = _usable(value)
     dtype = outcome(value, "diff", periods=1).dtype
     kind = kind_of(value.dtype)
     if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
         raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
+    if kind in "mM":
+        return arithmetic("sub", value, shifted(value, periods, no_default), dtype, held)
     target = physical(dtype)
     # pandas subtracts 32-bit and 64-bit integers as they are, and smaller ones with room for the difference.
     wide: pl.DataType = pl.Int64() if value.dtype in (np.dtype("int8"), np.dtype("int16")) else value.physical
     now = _cast(value.expr, wide, value.physical)
     before = _window("shift", (now,), wide, options(periods=periods))
-    difference = Call("sub", (now, before), target if kind in "mM" else wide)
+    difference = Call("sub", (now, before), wide)
     return _made(_cast(difference, target, difference.dtype), dtype, True, target.is_float())
 
 
@@ -214,7 +217,8 @@ def _diff(base: type) -> Callable[..., Any]:
         periods = _periods(named)
         if named:
             raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
-        return _each(self, lambda value: differences(value, periods))
+        held = resolved(view(self))
+        return _each(self, lambda value: differences(held, value, periods), held)
 
     return native(base, "diff")(method)
 
