@@ -517,6 +517,7 @@ class Refusal(enum.Enum):
     JSON_TEXT_NUMBERS = "text that may be numbers"
 
     # Files that are written
+    WRITE_DATES_AS_LABELS = "JSON lines of a frame whose row labels are points or spans of time, of which pandas warns"
     WRITE_FOR_PANDAS = "a frame that pandas writes itself: {}"
     WRITE_PARTITIONS = "partitions by unknown columns {}, for which pandas raises an error"
     WRITE_SCHEMA = "columns that the schema has no place for"

@@ -129,3 +129,49 @@ def test_rows_fail_at_the_call(times: str, method: str) -> None:
 
     check(lambda _, series: METHODS[method](series.dt) is None, TIMES_THAT_FAIL[times], native=None)
     check(lambda _, series: METHODS[method](series.dt), TIMES_THAT_FAIL[times], native=None)
+
+
+WARNED: dict[str, Callable[[Any, Any], Any]] = {
+    "JSON lines of dates": lambda pd, df: df[["t"]].to_json(orient="records", lines=True),
+    "JSON lines of spans": lambda pd, df: df[["d"]].to_json(orient="records", lines=True),
+    "JSON lines below dates": lambda pd, df: df[["t", "i"]].set_index("t").to_json(orient="records", lines=True),
+    "JSON lines of no rows": lambda pd, df: df[df["i"] > 9].to_json(orient="records", lines=True),
+    "JSON lines with a format": lambda pd, df: df.to_json(orient="records", lines=True, date_format="iso"),
+    "eval in place": lambda pd, df: (df.eval("z = i + 1", inplace=True), df["z"].sum())[1],
+    "eval in place of a wrong length": lambda pd, df: df.eval("z = [1, 2]", inplace=True),
+    "query in place": lambda pd, df: (df.query("i > 1", inplace=True), len(df))[1],
+}
+
+
+@pytest.mark.parametrize("program", WARNED)
+def test_warnings_are_given_once(program: str) -> None:
+    data = pandas.DataFrame({"t": TIMES[:3], "d": pandas.to_timedelta([1, 2, 3]), "i": [1, 2, 3]})
+    heard = []
+    for module, frame in ((pandas, data.copy()), (craton.pandas, to_craton(data))):
+        with craton.option_context(small_rows=0), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            result, error = outcome(WARNED[program], module, [frame])
+        heard.append(
+            [result, type(error), str(error), [(one.category, str(one.message), one.filename) for one in told]]
+        )
+    assert heard[0] == heard[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i > 1 and\n i < 3",
+        "i > 1\ni < 3",
+        "\n i > 1 \n",
+        "(i > 1\n)",
+        "i > 1 and \\\n i < 3",
+        "\n",
+        "i > 1\n\n",
+        "i\r>1",
+        "i\v>1",
+    ],
+)
+def test_expressions_in_several_lines(text: str) -> None:
+    data = pandas.DataFrame({"i": [1, 2, 3]})
+    check(lambda _, df: df.query(text), data, native=None)
+    check(lambda _, df: df.eval(text), data, native=None)

@@ -86,7 +86,9 @@ def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
     given = {name: value for name, value in given.items() if value is not no_default}
     odd = [name for name, value in given.items() if name not in _PLANNED and not _is_neutral(name, value)]
     odd += [
-        name for name, value in given.items() if name in _PLANNED and value is None and name not in _NONE_BY_DEFAULT
+        name
+        for name, value in given.items()
+        if name in _PLANNED and value is None and name != "header" and name not in _NONE_BY_DEFAULT
     ]
     if odd:
         raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(odd)))

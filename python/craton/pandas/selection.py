@@ -137,7 +137,10 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
         kept = named.get("inplace") is True and label in held.labels
         if kept and not (isinstance(value, pd.Series) and value.dtype == result[label].dtype):
             raise Unsupported(Refusal.EXPRESSION_IN_PLACE)
-        held = assigned(held, label, value)
+        try:
+            held = assigned(held, label, value)
+        except ValueError as error:  # pandas warns of what is in place before it raises
+            raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
         result = lazy(type(self), held, self)
         evaluate = Evaluator(result, evaluate.variables)
     return finished(self, view(result), in_place(self, named, "eval"))

@@ -20,9 +20,11 @@ import polars as pl
 from pandas.core.indexes.base import get_values_for_csv
 from pandas.io.common import get_handle
 
+from craton import filters
 from craton.errors import Unsupported
 from craton.pandas.convert import to_array
-from craton.pandas.dtypes import DtypeObj, family, is_float
+from craton.pandas.dtypes import DtypeObj, family, is_float, kind_of
+from craton.pandas.lazy import view
 from craton.pandas.written import Rows, frame_of, rows_of, write_batches
 from craton.refusals import Refusal
 
@@ -123,6 +125,8 @@ def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None
         Before anything is written.
     """
     rows = rows_of(frame, index=False)
+    if any(kind_of(value.dtype) in "mM" for value in view(frame).index.values):
+        raise Unsupported(Refusal.WRITE_DATES_AS_LABELS)
     options = {key: value for key, value in given.items() if key not in ("compression", "mode", "storage_options")}
     try:
         rows.template.to_json(None, **options)
@@ -133,12 +137,14 @@ def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None
     def write_to(write: Callable[[str], Any]) -> None:
         def chunk(batch: pl.DataFrame) -> None:
             nonlocal written
-            write(frame_of(rows, batch, written).to_json(None, **options))
+            with filters.ignored():  # the template has warned
+                write(frame_of(rows, batch, written).to_json(None, **options))
             written += batch.height
 
         write_batches(rows, chunk, _JSON_ROWS)
         if not written:
-            write(rows.template.to_json(None, **options))
+            with filters.ignored():
+                write(rows.template.to_json(None, **options))
 
     return _written(path, write_to, given)
 
