@@ -468,6 +468,7 @@ class Refusal(enum.Enum):
     FILE_COLUMN = "the stored column {}"
     FILE_BOOLEANS = "the boolean column {}, with missing values"
     PARQUET_READ = "read_parquet with the parameters {}"
+    PARQUET_ENGINE = "an engine of Parquet other than pyarrow"
     PARTITION_DTYPE = "the partition {}"
     PARTITION_VALUES = "the partition {} without known values"
     PARTITION_FILES = "partitions in a file system that the kernel does not know"
