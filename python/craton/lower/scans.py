@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 
 from craton.lower.json_lines import scan_json_lines
 from craton.lower.remote import scan_remote
+from craton.plan.expr import Options
 from craton.plan.sources import FileSource
 
 
@@ -39,7 +42,10 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
     common: dict[str, Any] = {"row_index_name": row_number, "storage_options": source.storage_options}
     match source.format:
         case "parquet":
-            return pl.scan_parquet(paths, glob=False, **common, **options)
+            if "hive_schema" in options and paths != list(source.paths):
+                frame = _moved(source, paths)
+                return frame if row_number is None else frame.with_row_index(row_number)
+            return pl.scan_parquet(paths, glob=False, **common, **parquet_options(source.options))
         case "ipc":
             return pl.scan_ipc(paths, glob=False, **common, **options)
         case "csv":
@@ -59,3 +65,22 @@ def scan_files(source: FileSource, row_number: str | None, wanted: Collection[st
             return frame if row_number is None else frame.with_row_index(row_number)
         case _:
             raise NotImplementedError(f"no scan of {source.format} files")
+
+
+def parquet_options(options: Options) -> dict[str, Any]:
+    """What a source of Parquet files says about its scan, as the kernel's parameters."""
+    named: dict[str, Any] = dict(options)
+    if "hive_schema" in named:
+        named["hive_schema"] = dict(named["hive_schema"])
+    return named
+
+
+def _moved(source: FileSource, paths: Sequence[str]) -> pl.LazyFrame:
+    """A scan of partitioned files that are no longer in their folders, whose names are values."""
+    hive: dict[str, pl.DataType] = parquet_options(source.options)["hive_schema"]
+    frames = []
+    for name, path in zip(source.paths, paths, strict=True):
+        texts = dict(part.split("=") for part in os.path.dirname(name).split("/") if "=" in part)
+        values = [pl.lit(unquote(texts[key])).cast(dtype).alias(key) for key, dtype in hive.items()]
+        frames.append(pl.scan_parquet(path, glob=False, hive_partitioning=False).with_columns(values))
+    return pl.concat(frames)

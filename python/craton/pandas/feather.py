@@ -13,11 +13,13 @@ from craton import filters
 from craton.errors import Unsupported
 from craton.pandas.frame import DataFrame
 from craton.pandas.ipc_footer import Malformed, counts
+from craton.pandas.kernel_types import held_by_kernel
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import names_files, native_function
 from craton.pandas.stored import (
     categorical_value,
+    named_backend,
     physical_schema,
     stored_value,
     stored_view,
@@ -32,15 +34,21 @@ from craton.refusals import Refusal
 
 @native_function(pd.read_feather, elsewhere=names_files)
 def read_feather(
-    path: Any, columns: Any = None, use_threads: Any = True, storage_options: Any = None, dtype_backend: Any = None
+    path: Any,
+    columns: Any = None,
+    use_threads: Any = True,
+    storage_options: Any = None,
+    dtype_backend: Any = pd.api.extensions.no_default,
 ) -> Any:
     """See :func:`pandas.read_feather`."""
     location = locate(path, storage_options)
     if not isinstance(location.path, str):
         raise Unsupported(Refusal.FILE_LIST)
-    named = {} if dtype_backend in (None, pd.api.extensions.no_default) else {"dtype_backend": dtype_backend}
+    backend = named_backend(dtype_backend)
+    named = {} if backend is None else {"dtype_backend": backend}
     held = location.hold([location.path])
     schema, rows, nulls = _metadata(location)
+    held_by_kernel(schema)
 
     def read(table: pa.Table) -> pd.DataFrame:
         sink = io.BytesIO()

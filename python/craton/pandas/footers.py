@@ -35,6 +35,8 @@ class Footer:
         Missing values by column; ``None`` where a row group does not tell.
     sizes
         Bytes by column, as it is stored, before it was compressed.
+    written
+        The schema that the writer stored beside, as it stored it; empty if there is none.
     version
         Of the local file that it was read from.
     """
@@ -43,12 +45,14 @@ class Footer:
     schema: pa.Schema
     missing: dict[str, int | None]
     sizes: dict[str, int]
+    written: bytes = b""
     version: Version | None = None
 
     @classmethod
     def of(cls, metadata: Any) -> Footer:
         """Take what is needed out of pyarrow's metadata."""
-        return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), *_columns(metadata))
+        written = (metadata.metadata or {}).get(b"ARROW:schema", b"")
+        return cls(metadata.num_rows, metadata.schema.to_arrow_schema(), *_columns(metadata), written)
 
 
 def local_footer(path: str) -> Footer:

@@ -13,7 +13,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -21,16 +20,20 @@ from pandas._config import using_string_dtype
 from pandas.io._util import arrow_table_to_pandas
 
 from craton.errors import Unsupported
-from craton.pandas.deprecations import of_auto_engine
-from craton.pandas.dtypes import DtypeObj
+from craton.lower.scans import parquet_options
 from craton.pandas.footers import Footer, local_footer, text_bytes
 from craton.pandas.frame import DataFrame
+from craton.pandas.kernel_types import held_by_kernel, read_by_kernel
 from craton.pandas.lazy import lazy
 from craton.pandas.locations import HttpFiles, Location, locate
 from craton.pandas.native import names_files, native_function
+from craton.pandas.parquet_engine import as_pyarrow
+from craton.pandas.parquet_filters import Filtered, predicate
+from craton.pandas.partitions import hive_schema, partition_value, some_folder_matches
 from craton.pandas.remembered import remembered
 from craton.pandas.stored import (
     categorical_value,
+    named_backend,
     physical_schema,
     stored_value,
     stored_view,
@@ -39,7 +42,7 @@ from craton.pandas.stored import (
 )
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan import build
-from craton.plan.expr import Call, Column, Expr, Literal, Values, conjunction, options
+from craton.plan.expr import options
 from craton.plan.operators import Operator, Scan
 from craton.plan.sources import FileSource
 from craton.records import dataclass
@@ -61,23 +64,24 @@ _KEPT_TYPES = frozenset(
 )
 #: Names that pyarrow's datasets give to columns of their own.
 _DATASET_NAMES = frozenset(["__fragment_index", "__batch_index", "__last_in_fragment", "__filename"])
-_KNOWN = {"columns", "filters", "dtype_backend", "engine", "storage_options"}
+_KNOWN = {"filters", "storage_options"}
+#: Parameters whose default is None; to pyarrow, None may mean something.
+_NOTHING = _KNOWN | {"filesystem", "to_pandas_kwargs"}
 
 
 @native_function(pd.read_parquet, elsewhere=names_files)
 def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns: Any = None, **kwargs: Any) -> Any:
     """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are taken too."""
-    kwargs = {
-        name: value for name, value in kwargs.items() if value is not None and value is not pd.api.extensions.no_default
-    }
-    if engine not in ("auto", "pyarrow", pd.api.extensions.no_default) or not kwargs.keys() <= _KNOWN:
-        raise Unsupported(Refusal.PARQUET_READ, f"{sorted(kwargs)} by {engine}")
-    location = locate(path, kwargs.get("storage_options"), patterns=True)
-    held, attrs = scan_parquet(location, columns, kwargs.get("filters"), kwargs.get("dtype_backend"))
-    frame = lazy(DataFrame, held)
-    if attrs:
-        frame.attrs = attrs
-    of_auto_engine(engine)
+    backend = kwargs.pop("dtype_backend", pd.api.extensions.no_default)
+    given = {name: value for name, value in kwargs.items() if name not in _NOTHING or value is not None}
+    if not given.keys() <= _KNOWN:
+        raise Unsupported(Refusal.PARQUET_READ, sorted(given))
+    with as_pyarrow(engine):
+        location = locate(path, given.get("storage_options"), patterns=True)
+        held, attrs = scan_parquet(location, columns, given.get("filters"), named_backend(backend))
+        frame = lazy(DataFrame, held)
+        if attrs:
+            frame.attrs = attrs
     return frame
 
 
@@ -99,6 +103,9 @@ class _Stored:
 def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -> tuple[View, dict[str, Any]]:
     """The view that scans Parquet files, and the frame's ``attrs``."""
     stored = _stored(location)
+    held_by_kernel(stored.schema)
+    for written in {footer.written for footer in stored.footers}:
+        read_by_kernel(written)
 
     def read(table: pa.Table) -> pd.DataFrame:
         return read_without_rows(table, columns, backend)
@@ -112,12 +119,15 @@ def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -
     missing = _null_counts(stored.footers)
     kept: Operator = base
     if filters is not None:  # which rows are left decides on dtypes
-        kept = build.filter(base, _predicate(base, filters))
-        missing = {name: None if count else 0 for name, count in missing.items()}
+        files = stored.files if location.filesystem is None else ()
+        kept = build.filter(base, predicate(Filtered(base, stored.schema, files), filters))
+        missing = {name: 0 if count == 0 else None for name, count in missing.items()}
+        if any(name in stored.partitions for name in template.dtypes):
+            some_folder_matches(stored.dataset, filters)
     values: dict[str, Value] = {}
     for name, dtype in template.dtypes.items():
         if name in stored.partitions:
-            values[name] = _partition_value(base, name, dtype, stored.dataset)
+            values[name] = partition_value(base, name, dtype, stored.dataset)
         elif isinstance(dtype, pd.CategoricalDtype):
             values[name] = _dictionary_value(base, name, location, stored)
         else:
@@ -209,8 +219,11 @@ def _stored(location: Location) -> _Stored:
 
 
 def _source(location: Location, stored: _Stored, rows: int, columns: Any, filters: Any) -> FileSource:
-    named: dict[str, Any] = {"hive_partitioning": True} if stored.partitions else {}
     paths = location.scannable(stored.files)
+    named: dict[str, Any] = {}
+    if stored.partitions:
+        folders = hive_schema(paths, stored.schema, stored.partitions)
+        named = {"hive_partitioning": True, "hive_schema": folders}
     through = location.filesystem if location.filesystem is not None and location.store is None else None
     if through is not None:
         if stored.partitions:
@@ -220,7 +233,9 @@ def _source(location: Location, stored: _Stored, rows: int, columns: Any, filter
         physicals = dict(zip(stored.schema.names, empty.dtypes, strict=True))
     else:
         stores = None if location.store is None else dict(location.store)
-        physicals = physical_schema(pl.scan_parquet(list(paths), glob=False, storage_options=stores, **named))
+        physicals = physical_schema(
+            pl.scan_parquet(list(paths), glob=False, storage_options=stores, **parquet_options(options(**named)))
+        )
     held = location.hold(stored.files)
     for footer, version in zip(stored.footers, held.versions, strict=True):
         if footer.version not in (None, version):
@@ -268,21 +283,6 @@ def _dictionary_value(base: Scan, name: str, location: Location, stored: _Stored
     return categorical_value(base, name, categories, dtype, missing)
 
 
-def _partition_value(base: Scan, name: str, dtype: DtypeObj, dataset: Any) -> Value:
-    """A hive partition: a categorical whose categories are the folders' values, as pyarrow lists them."""
-    if not isinstance(dtype, pd.CategoricalDtype):
-        raise Unsupported(Refusal.PARTITION_DTYPE, f"{name!r} as {dtype}")
-    partitioning = dataset.partitioning
-    found = partitioning.dictionaries[partitioning.schema.get_field_index(name)]
-    if found is None:
-        raise Unsupported(Refusal.PARTITION_VALUES, repr(name))
-    column = base.column(name)
-    keys = pl.Series(found.to_pylist(), dtype=column.dtype)
-    categories = pd.CategoricalDtype(found.to_pandas(), ordered=False)
-    codes = Values.of(pl.Series(range(len(keys)), dtype=pl.Int32))
-    return Value(Call("map_values", (column, Values.of(keys), codes), pl.Int32()), categories, nulls=False)
-
-
 def _null_counts(footers: Sequence[Footer]) -> dict[str, int | None]:
     """Missing values of each column over all files; ``None`` where a row group does not tell."""
     counts: dict[str, int | None] = {}
@@ -291,49 +291,3 @@ def _null_counts(footers: Sequence[Footer]) -> dict[str, int | None]:
             known = counts.setdefault(name, 0)
             counts[name] = None if known is None or missing is None else known + missing
     return counts
-
-
-_OPERATORS = {"=": "eq", "==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
-
-
-def _predicate(base: Scan, filters: Any) -> Expr:
-    """Pyarrow's filters in disjunctive normal form: null never matches."""
-    if not isinstance(filters, list) or not filters:
-        raise Unsupported(Refusal.PARAMETER, "filters")
-    groups = [filters] if isinstance(filters[0], tuple) else filters
-    anyof: Expr | None = None
-    for group in groups:
-        parts = [_condition(base, *entry) for entry in group]
-        every = conjunction(parts)
-        anyof = every if anyof is None else Call("or", (anyof, every), pl.Boolean())
-    assert anyof is not None
-    return anyof
-
-
-def _condition(base: Scan, name: str, symbol: str, operand: Any) -> Expr:
-    known = dict(base.source.columns)
-    if name not in known:
-        raise Unsupported(Refusal.FILTER_COLUMN, repr(name))
-    column = Column(name, known[name])
-    if symbol in ("in", "not in"):
-        values = Values.of(pl.Series(list(operand)).cast(column.dtype))
-        member = Call("is_in", (column, values), pl.Boolean())
-        if symbol == "in":
-            return member
-        raise Unsupported(Refusal.FILTER_NOT_IN)
-    if symbol not in _OPERATORS or isinstance(operand, (list, tuple, set)):
-        raise Unsupported(Refusal.FILTER_OPERATOR, repr(symbol))
-    if isinstance(operand, (pd.Timestamp, np.datetime64)):
-        operand = pd.Timestamp(operand)
-        if not isinstance(column.dtype, pl.Datetime):
-            raise Unsupported(Refusal.FILTER_TIMESTAMP)
-        constant: Expr = Literal(operand, pl.Datetime(column.dtype.time_unit, column.dtype.time_zone))
-    else:
-        try:
-            constant = Literal(operand, pl.Series([operand]).dtype)
-        except (TypeError, pl.exceptions.PolarsError) as error:
-            raise Unsupported(Refusal.FILTER_OPERAND, repr(operand)) from error
-    test: Expr = Call(_OPERATORS[symbol], (column, constant), pl.Boolean())
-    if column.dtype.is_float() and symbol in (">", ">="):
-        test = conjunction([test, Call("is_not_nan", (column,), pl.Boolean())])
-    return test

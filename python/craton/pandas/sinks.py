@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.pandas.deprecations import of_auto_engine
 from craton.pandas.native import Native, inside_pandas, native, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
@@ -124,19 +123,15 @@ class FrameSinks:
         **kwargs: Any,
     ) -> None:
         group = kwargs.pop("row_group_size", None)
-        if (
-            engine not in ("auto", "pyarrow", pd.api.extensions.no_default)
-            or storage_options
-            or filesystem is not None
-            or kwargs
-        ):
-            raise Unsupported(Refusal.PARAMETERS, "engine, storage_options, filesystem and those of the engine")
+        if storage_options or filesystem is not None or kwargs:
+            raise Unsupported(Refusal.PARAMETERS, "storage_options, filesystem and those of the engine")
         if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
             raise Unsupported(Refusal.PARAMETER, "partition_cols")
+        from craton.pandas.parquet_engine import as_pyarrow
         from craton.pandas.sink_arrow import write_parquet
 
-        write_parquet(self, _local(path), compression, index, partition_cols, group)
-        of_auto_engine(engine)
+        with as_pyarrow(engine):
+            write_parquet(self, _local(path), compression, index, partition_cols, group)
 
     @_sink(pd.DataFrame, "to_feather")
     def to_feather(self: Any, path: Any, **kwargs: Any) -> None:

@@ -90,6 +90,21 @@ def template_of(schema: pa.Schema, read: Reader) -> Template:
     return Template(frame, dtypes, levels)
 
 
+def named_backend(backend: Any) -> str | None:
+    """The ``dtype_backend`` of a reader; None if none is given, which is not what pandas makes of None.
+
+    Raises
+    ------
+    Unsupported
+        If there is no such backend: pandas words the error.
+    """
+    if backend is pd.api.extensions.no_default:
+        return None
+    if not isinstance(backend, str) or backend not in ("numpy_nullable", "pyarrow"):
+        raise Unsupported(Refusal.PARAMETER, f"dtype_backend={backend!r}")
+    return backend
+
+
 def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None) -> Value:
     """A column of a scan as pandas gives it.
 

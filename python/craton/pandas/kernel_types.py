@@ -1,0 +1,79 @@
+"""Which of Arrow's types the kernel can hold.
+
+A file may store more of them than the kernel knows. It must not even look at the schema of such a file: it may panic, or
+end the process. So the types are judged here, by what pyarrow reads, before the kernel opens anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from craton.errors import Unsupported
+from craton.refusals import Refusal
+
+_PLAIN = (
+    *(kinds.is_null, kinds.is_boolean, kinds.is_integer, kinds.is_floating, kinds.is_date, kinds.is_time),
+    *(kinds.is_duration, kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_binary),
+    *(kinds.is_large_binary, kinds.is_binary_view, kinds.is_fixed_size_binary),
+    *(kinds.is_decimal32, kinds.is_decimal64, kinds.is_decimal128),
+)
+_LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
+
+
+def held_by_kernel(schema: pa.Schema) -> None:
+    """Refuse a schema that has a type which the kernel cannot hold, in whatever depth.
+
+    Raises
+    ------
+    Unsupported
+        For the first such column.
+    """
+    for field in schema:
+        if not _holds(field.type):
+            raise Unsupported(Refusal.FILE_COLUMN, f"{field.name!r} of {field.type}")
+
+
+def read_by_kernel(written: bytes) -> None:
+    """Refuse a Parquet file by the schema that its writer stored in it, which the kernel reads instead of the file's own.
+
+    Raises
+    ------
+    Unsupported
+        If it has a type which the kernel cannot hold, or is none.
+    """
+    if not written:
+        return
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written)))
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise Unsupported(Refusal.FILE_KERNEL, error) from error
+    held_by_kernel(schema)
+
+
+def _holds(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _holds(kind.storage_type)
+    if kinds.is_timestamp(kind):
+        return kind.tz is None or _knows_zone(kind.tz)
+    if kinds.is_dictionary(kind) or any(test(kind) for test in _LISTS):
+        return _holds(kind.value_type)
+    if kinds.is_map(kind):
+        return _holds(kind.key_type) and _holds(kind.item_type)
+    if kinds.is_struct(kind):
+        return all(_holds(kind.field(i).type) for i in range(kind.num_fields))
+    return any(test(kind) for test in _PLAIN)
+
+
+@functools.lru_cache(maxsize=256)
+def _knows_zone(zone: str) -> bool:
+    """Whether the kernel knows a time zone: names of the database, and offsets of whole hours."""
+    try:
+        pl.Series([0], dtype=pl.Datetime("us", zone)).dt.hour()
+    except pl.exceptions.PolarsError:
+        return False
+    return True
