@@ -184,6 +184,33 @@ class IndexSpec:
             if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
                 raise Unsupported(Refusal.OBJECT_LABELS)
 
+    def levels_named(self, label: Hashable) -> list[int]:
+        """The numbers of the levels that have a label for a name.
+
+        Raises
+        ------
+        Unsupported
+            If a level is named by a boolean, which equals a number and is none to pandas.
+        """
+        if any(isinstance(name, (bool, np.bool_)) for name in self.names):
+            raise Unsupported(Refusal.LEVEL_NAMES)
+        if label is None:
+            return []
+        # A scalar of NumPy's would be compared with each part of a tuple.
+        alike = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
+        return [i for i, name in enumerate(self.names) if name is not None and alike[i] and name == label]
+
+    def refuse_odd_names(self) -> None:
+        """Leave keys that are levels to pandas where it may take the name of a level for the number of another.
+
+        Raises
+        ------
+        Unsupported
+            If the name of a level is no text.
+        """
+        if any(name is not None and not isinstance(name, str) for name in self.names):
+            raise Unsupported(Refusal.LEVEL_NAMES)
+
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
         """The same labels under other names."""
         return replace(self, names=tuple(names))
