@@ -193,9 +193,9 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
             raise
     if not keys:
         raise Unsupported(Refusal.NO_GROUP_KEYS)
-    if len(keys) == 1 and keys[0].level is not None and held.index.freq is not None:
-        # The groups have the frequency, too; there are as many as rows, so that nothing is gained by a plan.
-        raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
+    if any(key.level is not None for key in keys):
+        # The groups, or a level of theirs, have the frequency, too. By such labels alone there are as many groups as rows.
+        held.index.refuse_frequency()
     for key in keys:
         kind = family(key.value.dtype)
         if kind == "object" or (kind == "category" and not options.observed):

@@ -129,6 +129,7 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
     values: list[Value] = [held.values[i] for i in positions]
     names: list[Hashable] = list(labels)
     if append:
+        held.index.refuse_frequency()
         held = held.numbered()
         values = [*held.index.values, *values]
         names = [*held.index.names, *names]

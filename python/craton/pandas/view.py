@@ -184,6 +184,22 @@ class IndexSpec:
             if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
                 raise Unsupported(Refusal.OBJECT_LABELS)
 
+    @property
+    def has_frequency(self) -> bool:
+        """Whether the labels have a frequency, or a level has one that their MultiIndex had in memory."""
+        return self.freq is not None or any(frequency(level) is not None for level in self.levels)
+
+    def refuse_frequency(self) -> None:
+        """Leave labels to pandas where these become levels, or labels of other rows: it decides by the data which frequency they have.
+
+        Raises
+        ------
+        Unsupported
+            If they have one.
+        """
+        if self.has_frequency:
+            raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
+
     def levels_named(self, label: Hashable) -> list[int]:
         """The numbers of the levels that have a label for a name.
 
@@ -216,8 +232,16 @@ class IndexSpec:
         return replace(self, names=tuple(names))
 
     def picked(self, order: Sequence[int]) -> IndexSpec:
-        """Some of the levels of a MultiIndex, at least one, in some order."""
+        """Some of the levels of a MultiIndex, at least one, in some order.
+
+        Raises
+        ------
+        Unsupported
+            If one is left, and has a frequency.
+        """
         several = len(order) > 1
+        if not several and self.levels and frequency(self.levels[order[0]]) is not None:
+            raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
         return IndexSpec(
             "multi" if several else "labels",
             tuple(self.values[i] for i in order),
@@ -432,6 +456,11 @@ class View:
             ),
             [Column(name, dtype_of(expr)) for name, expr in zip(extra_names, extra, strict=True)],
         )
+
+
+def frequency(index: pd.Index) -> Any:
+    """The frequency of an Index of dates or spans of time, which says how they are spaced; a PeriodIndex has it as its dtype."""
+    return index.freq if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex)) else None
 
 
 def name_index(name: Hashable) -> pd.Index:
