@@ -274,6 +274,9 @@ class Refusal(enum.Enum):
     SORT_ARROW_FLOAT_ZEROS = "two zeros in Arrow floats, by which pandas' sort by several keys fails"
     SORT_LEVELS = "a sort by levels whose labels are not in order"
     LABELS_WITH_FREQUENCY = "row labels with a frequency"
+    LEVEL_NAMES = (
+        "keys that are levels of an index, a name in which is no string: pandas may take it for a level's number"
+    )
     LARGEST_MISSING = "the largest rows by several columns with missing values, or the parameter keep"
     LARGEST_DTYPE = "the largest rows by a column of dtype {}"
 
@@ -352,6 +355,7 @@ class Refusal(enum.Enum):
     MERGE_WITH = "a merge with an object of type {}"
     JOIN_WITH = "a join with an object of type {}, for which pandas raises an error"
     MERGE_KEY_ARRAY = "a merge key that is an array"
+    MERGE_KEY_BOOL = "a merge key labelled by a boolean, which pandas takes for values"
     MERGE_KEY_TWICE = "merge keys that are given twice"
     MERGE_KEY_COUNT = "merge keys that are not as many on the left as on the right"
     MERGE_KEY_LEVELS = "as many merge keys as the index has levels"

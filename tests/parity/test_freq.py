@@ -104,3 +104,153 @@ def test_groups_by_the_labels_keep_it(choose, keys, method):
         return result, str(result.index.freq)
 
     check(run, FRAME.rename_axis("d"), native=None)
+
+
+KEYED = pandas.DataFrame(
+    {"v": [1.0, 2, 3, 4], "w": [4, 3, 2, 1], "k": list("abab")},
+    index=pandas.date_range("2020-01-30", periods=4, freq="D", name="t"),
+)
+CHOSEN = {
+    "all": lambda df: df,
+    "two": lambda df: df.iloc[1:3],
+    "one": lambda df: df.head(1),
+    "every other": lambda df: df[::2],
+    "backwards": lambda df: df[::-1],
+    "with a gap": lambda df: df[df.w != 3],
+    "spans of time": lambda df: df.set_axis(df.index - df.index[0]),
+}
+LEVELS = {
+    "level": lambda pd, df: df.set_index("k", append=True),
+    "two levels": lambda pd, df: df.set_index(["k", "w"], append=True),
+    "level and back": lambda pd, df: df.set_index("k", append=True).reset_index("k"),
+    "level dropped": lambda pd, df: df.set_index("k", append=True).droplevel("k"),
+    "level swapped": lambda pd, df: df.set_index("k", append=True).swaplevel(),
+    "level chosen": lambda pd, df: df.set_index("k", append=True).iloc[1:].reset_index("k"),
+    "unstacked": lambda pd, df: df.set_index("k", append=True)["v"].unstack(),
+    "shifted": lambda pd, df: df.set_index("k", append=True)["v"].unstack().shift(1, freq="infer"),
+    "grouped": lambda pd, df: df.groupby(["t", "k"])["v"].sum(),
+    "grouped the other way": lambda pd, df: df.groupby(["k", "t"])[["v"]].sum().unstack("k"),
+    "sizes": lambda pd, df: df.groupby([pd.Grouper(level="t"), "k"], sort=False).size().unstack(),
+    "a column grouped": lambda pd, df: df["v"].groupby([df["k"], "t"]).max().unstack(0),
+    "counted": lambda pd, df: df.groupby("t")["k"].value_counts().unstack(),
+    "pivot table": lambda pd, df: df.pivot_table(index="t", columns="k", values="v"),
+    "pivot table's labels": lambda pd, df: df.pivot_table(index="t", columns="k", values="v").index.shift(1),
+    "pivoted": lambda pd, df: df.pivot(columns="k", values="v"),
+    "keys": lambda pd, df: pd.concat([df, df], keys=["x", "y"]).droplevel(0),
+    "stacked": lambda pd, df: df[["v", "w"]].stack().unstack(),
+    "melted": lambda pd, df: df.melt(value_vars=["v"], ignore_index=False),
+}
+
+
+def _frequencies(index):
+    return [str(getattr(level, "freq", None)) for level in (index.levels if index.nlevels > 1 else [index])]
+
+
+@pytest.mark.parametrize("choose", CHOSEN.values(), ids=CHOSEN)
+@pytest.mark.parametrize("program", LEVELS.values(), ids=LEVELS)
+def test_labels_that_become_a_level_keep_it(program, choose):
+    def run(pd, df):
+        result = program(pd, choose(df).rename_axis("t"))
+        return result, _frequencies(getattr(result, "index", result))
+
+    check(run, KEYED, native=None)
+
+
+STORED = {
+    "a level back": lambda m: [m.reset_index(name) for name in m.index.names],
+    "a level dropped": lambda m: [m.droplevel(0), m.droplevel(1), m.iloc[:2].droplevel(0), m.iloc[:2].droplevel(1)],
+    "a level swapped": lambda m: [m.swaplevel(), m.swaplevel().droplevel(0), m.iloc[1:3].swaplevel().droplevel(1)],
+    "grouped by a level": lambda m: [m.groupby("t").sum(), m.groupby(level=[0, 1]).max(), m.groupby("p").cumsum()],
+    "grouped rows": lambda m: [m[m.v > 1].groupby("t").sum(), m[m.v > 1].groupby(level=[1, 0])["v"].sum()],
+    "unstacked": lambda m: [m.unstack(), m.unstack(0)],
+    "rows": lambda m: [m.iloc[::2], m[m.v > 2], m.sort_values("v", ascending=False), m.iloc[::2].droplevel("p")],
+    "joined": lambda m: [m.join(m.add_suffix("_r")), m.merge(m, on=["p", "t"]), m.merge(m, on="t")],
+    "one more level": lambda m: [
+        m.set_index("v", append=True),
+        m.assign(q=1).set_index("v", append=True).droplevel("v"),
+    ],
+}
+
+
+@pytest.mark.parametrize("names", [["p", "t"], ["t", "p"]], ids=str)
+@pytest.mark.parametrize("program", STORED.values(), ids=STORED)
+def test_a_level_that_has_it(program, names):
+    levels = {"t": pandas.date_range("2020-01-30", periods=3, freq="D"), "p": ["x", "y"]}
+    index = pandas.MultiIndex.from_product([levels[name] for name in names], names=names)
+
+    def run(pd, m):
+        results = program(m)
+        return results, [_frequencies(result.index) for result in results]
+
+    check(run, pandas.DataFrame({"v": range(6)}, index=index), native=None)
+
+
+PARTS = {
+    "all": lambda x: x,
+    "head": lambda x: x.head(3),
+    "tail": lambda x: x.tail(3),
+    "middle": lambda x: x.iloc[1:4],
+    "every other": lambda x: x.iloc[::2],
+    "every third": lambda x: x.iloc[1::3],
+    "behind": lambda x: x[x > 2],
+    "with a gap": lambda x: x[x != 2],
+    "empty": lambda x: x.iloc[:0],
+    "none": lambda x: x[x > 99],
+    "backwards": lambda x: x.iloc[::-1],
+    "some": lambda x: x.iloc[[0, 2, 3]],
+}
+TOGETHER = {
+    "+": lambda pd, one, other: one + other,
+    "mul": lambda pd, one, other: one.mul(other, fill_value=1),
+    "==": lambda pd, one, other: one.eq(other),
+    "filled": lambda pd, one, other: one.fillna(other),
+    "combined": lambda pd, one, other: one.combine_first(other),
+    "where": lambda pd, one, other: one.where(other > 2),
+    "aligned": lambda pd, one, other: one.align(other)[0],
+    "frames": lambda pd, one, other: one.to_frame() + other.to_frame(),
+    "assigned": lambda pd, one, other: one.to_frame().assign(q=other),
+    "down the columns": lambda pd, one, other: one.to_frame().add(other, axis=0),
+    "beside": lambda pd, one, other: pd.concat([one, other], axis=1),
+    "joined": lambda pd, one, other: one.to_frame().join(other.rename("q")),
+}
+
+
+@pytest.mark.parametrize("program", TOGETHER.values(), ids=TOGETHER)
+@pytest.mark.parametrize("left", PARTS.values(), ids=PARTS)
+def test_labels_aligned_with_some_of_them(left, program):
+    """pandas sets the frequency of the very labels that hold all of them, so that the operand loses it, too."""
+
+    def run(pd, df):
+        seen = []
+        for right in PARTS.values():
+            one, other = left(df["v"]), right(df["v"])
+            try:
+                result = program(pd, one, other)
+            except (TypeError, ValueError) as error:
+                seen.append(type(error).__name__)
+                continue
+            seen += [str(x.index.freq) for x in (result, one, other, one + 1, df)]
+        return seen
+
+    frame = pandas.DataFrame(
+        {"v": np.arange(6.0)}, index=pandas.date_range("2020-01-30", periods=6, freq="D", name="t")
+    )
+    check(run, frame, native=None)
+
+
+@pytest.mark.parametrize("freq", [None, "D", "24h"], ids=str)
+def test_the_freq_of_a_planned_objects_labels_may_be_set(freq):
+    def run(pd, df):
+        seen = []
+        for planned in (
+            df[["a"]] * 2,
+            df["a"] + 1,
+            df.reset_index(drop=True).set_axis(pd.DatetimeIndex(list(df.index))),
+        ):
+            labels = planned.index
+            labels.freq = freq
+            seen += [str(x.index.freq) for x in (planned, planned + 1, planned.head(2), planned[::2], df)]
+            seen.append(planned + 1)
+        return seen
+
+    check(run, FRAME, native=None)

@@ -101,3 +101,70 @@ def test_names_of_items_of_columns_without_a_label() -> None:
         return [(type(series.name), type(label)) for frame in frames for label, series in frame.items()]
 
     check(program, data, native=None)
+
+
+NAMES = [
+    [1, 0],
+    [0, "k"],
+    ["k", 1],
+    [1],
+    [0],
+    [("a", "b")],
+    ["k", ("a", "b")],
+    [True],
+    [pandas.Timestamp("2020")],
+    [None, 0],
+    [1.0, "k"],
+]
+NAMED = pandas.DataFrame({0: [1.0, 2, 3, 1], 1: [5.0, 5, 6, 6], "k": list("abab"), "v": [1, 2, 3, 4]})
+WANTED = [
+    0,
+    1,
+    -1,
+    True,
+    "k",
+    ("a", "b"),
+    np.int64(1),
+    1.0,
+    pandas.Timestamp("2020"),
+    [0],
+    [1, 0],
+    [0, "k"],
+    ["k", 1],
+    [("a", "b")],
+]
+BY_LEVEL = {
+    "grouped by level": lambda pd, df, m, key: m.groupby(level=key).size(),
+    "grouped by name": lambda pd, df, m, key: m.groupby(key)["v"].sum(),
+    "a column grouped": lambda pd, df, m, key: m["v"].groupby(level=key).cumsum(),
+    "sorted by values": lambda pd, df, m, key: m.sort_values(key),
+    "sorted by labels": lambda pd, df, m, key: m.sort_index(level=key),
+    "back": lambda pd, df, m, key: m.reset_index(key),
+    "dropped": lambda pd, df, m, key: m.reset_index(level=key, drop=True),
+    "merged on the left": lambda pd, df, m, key: m.merge(df, on=key),
+    "merged on the right": lambda pd, df, m, key: df.merge(m, on=key),
+    "merged on both": lambda pd, df, m, key: m.merge(m, left_on=key, right_on=key, how="outer"),
+    "joined": lambda pd, df, m, key: m.join(df.set_index(1)[["v"]].add_suffix("_r"), on=key),
+}
+
+
+@pytest.mark.parametrize("program", BY_LEVEL.values(), ids=BY_LEVEL)
+@pytest.mark.parametrize("names", NAMES, ids=str)
+def test_a_level_whose_name_is_no_text(names, program):
+    """pandas takes such a name for a level's number in one place and for a name in another."""
+    labels = NAMED[[0, 1]].iloc[:, : len(names)]
+    index = (
+        pandas.MultiIndex.from_frame(labels, names=names) if len(names) > 1 else pandas.Index(labels[0], name=names[0])
+    )
+    for key in WANTED:
+        columns = [label for label in NAMED if label not in names and label != key]
+        check(lambda pd, df, m, key=key: program(pd, df, m, key), NAMED, NAMED[columns].set_axis(index), native=None)
+
+
+def test_levels_named_by_texts_stay_planned():
+    indexed = NAMED.set_index(["k", 0]).rename_axis(["k", "z"])
+    check(lambda pd, m: m.groupby("k")["v"].sum(), indexed)
+    check(lambda pd, m: m.groupby(level=["z", 0])["v"].sum(), indexed)
+    check(lambda pd, m: m.merge(m, on=["k", "z"]), indexed)
+    check(lambda pd, m: m.groupby(level=0)["v"].sum(), NAMED.set_index(1))
+    check(lambda pd, m: m.groupby(level=0)["v"].sum(), NAMED.set_index(1).rename_axis(None))

@@ -1,7 +1,8 @@
-"""The ``index`` and ``columns`` that a lazy object shows: Index objects whose names a user may set, and lazy row labels.
+"""The ``index`` and ``columns`` that a lazy object shows: Index objects whose names and frequency may be set, and lazy row labels.
 
 ``df.index`` must be the same object each time, and ``df.index.name = "x"`` must rename; so the Index is kept beside the
 view (:func:`row_axis`, :func:`column_axis`), and whoever next asks for the view finds the new name in it (:func:`current`).
+The same goes for ``df.index.freq = None``, which pandas does itself where it aligns labels with some of them.
 
 Row labels whose class is known beforehand are not computed before somebody looks: the object is a true pandas Index whose
 data is missing, and pandas' classes get a descriptor that computes it (:class:`_LazyData`). An Index that has its data
@@ -120,8 +121,19 @@ def row_axis(state: dict[str, Any]) -> pd.Index | None:
             return None
         known = state.get("_row_axis")
         if known is None or known[0] != (held.base, held.index):
-            known = state["_row_axis"] = ((held.base, held.index), labels_of(held))
+            known = keep_row_axis(state, held, labels_of(held))
         return known[1]  # type: ignore[no-any-return]
+
+
+def keep_row_axis(state: dict[str, Any], held: View, labels: pd.Index) -> tuple[Any, pd.Index, Any]:
+    """Have an object, by its ``__dict__``, show an Index for its view's row labels; kept with the frequency that it has now."""
+    known = state["_row_axis"] = ((held.base, held.index), labels, _frequency_now(labels))
+    return known
+
+
+def _frequency_now(labels: pd.Index) -> Any:
+    """The frequency of row labels, without computing them: who has set it has computed them."""
+    return labels.__dict__.get("_freq")
 
 
 def column_axis(state: dict[str, Any]) -> pd.Index | None:
@@ -137,7 +149,7 @@ def column_axis(state: dict[str, Any]) -> pd.Index | None:
 
 
 def current(state: dict[str, Any]) -> View | None:
-    """The view of a lazy object, with the names that were given to its axes since; none if it is computed.
+    """The view of a lazy object, with the names that were given to its axes since, and the frequency; none if it is computed.
 
     Another thread may compute the object at any moment, so what was asked before says nothing.
     """
@@ -146,15 +158,21 @@ def current(state: dict[str, Any]) -> View | None:
         return held
     with locks.objects.of(id(state)):
         held = state.get("_view")
-        return None if held is None else _renamed(state, held)
+        return None if held is None else _as_shown(state, held)
 
 
-def _renamed(state: dict[str, Any], held: View) -> View:
+def _as_shown(state: dict[str, Any], held: View) -> View:
+    """The view with the names and the frequency that the axes have by now."""
     rows, columns = state.get("_row_axis"), state.get("_column_axis")
-    if rows is not None and rows[0] == (held.base, held.index) and tuple(rows[1].names) != held.index.names:
-        held = replace(held, index=held.index.renamed(rows[1].names))
-        state["_row_axis"] = ((held.base, held.index), rows[1])
-        state["_view"] = held
+    if rows is not None and rows[0] == (held.base, held.index):
+        labels, freq, index = rows[1], _frequency_now(rows[1]), held.index
+        if tuple(labels.names) != index.names:
+            index = index.renamed(labels.names)
+        if freq != rows[2]:
+            index = replace(index, freq=freq, neighbours=False)
+        if index is not held.index:
+            held = state["_view"] = replace(held, index=index)
+            keep_row_axis(state, held, labels)
     if columns is not None and columns[0] is held.labels and list(columns[1].names) != list(held.labels.names):
         held = replace(held, labels=columns[1].view())
         state["_column_axis"] = (held.labels, columns[1])

@@ -66,8 +66,8 @@ def stack(
     else:
         labels, positions = _columns(views, join, sort)
     if not ignore_index:
-        if any(view.index.freq is not None for view in views):
-            raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
+        for view in views:
+            view.index.refuse_frequency()
         views = [view.numbered() for view in views]
     dtypes = [
         _common([view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)])

@@ -18,7 +18,7 @@ from craton.pandas.convert import Array, borrowed, from_array, require_sound, to
 from craton.pandas.dtypes import OBJECT, physical, with_missing
 from craton.pandas.evaluations import rows_kept
 from craton.pandas.sharing import answer, asked
-from craton.pandas.view import Carried, IndexSpec, LevelSource, Value, View, column_names, index_labels
+from craton.pandas.view import Carried, IndexSpec, LevelSource, Value, View, column_names, frequency, index_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
 from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
@@ -366,5 +366,4 @@ def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
         if index.start == 0 and index.step == 1:
             return [], IndexSpec("default", (), names)
         return [index.to_numpy()], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
-    freq = index.freq if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex)) else None
-    return [index._values], IndexSpec("labels", (None,), names, freq)  # type: ignore[arg-type]
+    return [index._values], IndexSpec("labels", (None,), names, frequency(index))  # type: ignore[arg-type]

@@ -193,9 +193,9 @@ def grouped(obj: Any, by: Any, level: Any, options: Options) -> Grouped:
             raise
     if not keys:
         raise Unsupported(Refusal.NO_GROUP_KEYS)
-    if len(keys) == 1 and keys[0].level is not None and held.index.freq is not None:
-        # The groups have the frequency, too; there are as many as rows, so that nothing is gained by a plan.
-        raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
+    if any(key.level is not None for key in keys):
+        # The groups, or a level of theirs, have the frequency, too. By such labels alone there are as many groups as rows.
+        held.index.refuse_frequency()
     for key in keys:
         kind = family(key.value.dtype)
         if kind == "object" or (kind == "category" and not options.observed):
@@ -271,11 +271,12 @@ def _key(held: View, by: Any, single: bool, own: int | None = None) -> Key:
         return Key(value, by.name)
     if not (is_scalar(by) or isinstance(by, tuple)) or callable(by) or not is_hashable(by) or by is None:
         raise Unsupported(Refusal.GROUP_KEY_TYPE, type(by).__name__)
-    levels = [i for i, name in enumerate(held.index.names) if name is not None and name == by]
+    levels = held.index.levels_named(by)
     if not single and (positions := held.positions(by)):
         if levels:
             raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(by))
         return Key(held.values[positions[0]], held.labels[positions[0]], column=positions[0])
+    held.index.refuse_odd_names()
     if levels:
         if len(levels) > 1:
             raise Unsupported(Refusal.GROUP_LEVEL_AMBIGUOUS, repr(by))
@@ -286,8 +287,12 @@ def _key(held: View, by: Any, single: bool, own: int | None = None) -> Key:
 
 
 def _level_number(held: View, level: Any) -> int:
-    if held.index.kind != "multi" and not (level in (0, -1) or level == held.index.names[0]):
-        raise Unsupported(Refusal.GROUP_LEVEL_UNKNOWN)
+    if held.index.kind != "multi":
+        if level in (0, -1):
+            return 0
+        if not (is_hashable(level) and held.index.levels_named(level)):
+            raise Unsupported(Refusal.GROUP_LEVEL_UNKNOWN)
+    held.index.refuse_odd_names()
     return int(ask(index_like(held)._get_level_number, level))
 
 

@@ -56,8 +56,8 @@ def check_labels(
         If it would.
     """
     ours, theirs = left.index, right.index
-    if ours.freq is not None or theirs.freq is not None:
-        raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
+    ours.refuse_frequency()
+    theirs.refuse_frequency()
     if keys.labels_from != "both":
         side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
         if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):

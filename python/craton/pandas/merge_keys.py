@@ -61,10 +61,14 @@ def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
     for label in labels:
         if not is_hashable(label) or isinstance(label, (pd.Series, pd.Index, np.ndarray)):
             raise Unsupported(Refusal.MERGE_KEY_ARRAY)
+        if isinstance(label, (bool, np.bool_)):
+            raise Unsupported(Refusal.MERGE_KEY_BOOL)
         found = held.positions(label)
-        levels = [i for i, name in enumerate(held.index.names) if label is not None and name == label]
+        levels = held.index.levels_named(label)
         if len(found) + len(levels) != 1:
             raise Unsupported(Refusal.NO_COLUMN, repr(label))
+        if levels:
+            held.index.refuse_odd_names()
         refs.append(KeyRef(label, levels[0], level=True) if levels else KeyRef(label, found[0]))
     if len({ref.label for ref in refs}) != len(refs):
         raise Unsupported(Refusal.MERGE_KEY_TWICE)

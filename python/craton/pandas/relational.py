@@ -28,7 +28,7 @@ def sort_key(held: View, label: Any) -> Value:
     if isinstance(held.labels, pd.MultiIndex):
         raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
     found = held.positions(label)
-    levels = [i for i, name in enumerate(held.index.names) if label is not None and name == label]
+    levels = held.index.levels_named(label)
     if len(found) + len(levels) != 1:
         raise Unsupported(Refusal.NO_COLUMN, repr(label))
     return held.values[found[0]] if found else held.index.values[levels[0]]

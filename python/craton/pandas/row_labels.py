@@ -23,7 +23,7 @@ def level_numbers(index: IndexSpec, levels: Any) -> list[int]:
     wanted = list(levels) if isinstance(levels, (tuple, list)) else [levels]
     numbers = []
     for level in wanted:
-        named = [i for i, name in enumerate(index.names) if is_hashable(level) and name is not None and name == level]
+        named = index.levels_named(level) if is_hashable(level) else []
         if len(named) == 1:
             numbers.append(named[0])
         elif not named and isinstance(level, int) and not isinstance(level, bool) and abs(level) < len(index.names):
@@ -129,6 +129,7 @@ def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = Fa
     values: list[Value] = [held.values[i] for i in positions]
     names: list[Hashable] = list(labels)
     if append:
+        held.index.refuse_frequency()
         held = held.numbered()
         values = [*held.index.values, *values]
         names = [*held.index.names, *names]

@@ -9,6 +9,7 @@ import pandas as pd
 from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
+from craton.pandas.axes import keep_row_axis
 from craton.pandas.concatenation import Part, beside, clean_parts, stack
 from craton.pandas.frame import DataFrame
 from craton.pandas.lazy import lazy, view
@@ -123,7 +124,7 @@ def concat(
     held = beside(parts, ignore_index, labels)
     result = lazy(DataFrame, held)
     if held.index.names == parts[0].view.index.names:
-        result.__dict__["_row_axis"] = ((held.base, held.index), items[0].index)  # the very Index, as in pandas
+        keep_row_axis(result.__dict__, held, items[0].index)  # the very Index, as in pandas
     return result
 
 

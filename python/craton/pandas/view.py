@@ -184,13 +184,64 @@ class IndexSpec:
             if isinstance(getattr(value, "expr", None), Carried):  # before the labels are known, there are places only
                 raise Unsupported(Refusal.OBJECT_LABELS)
 
+    @property
+    def has_frequency(self) -> bool:
+        """Whether the labels have a frequency, or a level has one that their MultiIndex had in memory."""
+        return self.freq is not None or any(frequency(level) is not None for level in self.levels)
+
+    def refuse_frequency(self) -> None:
+        """Leave labels to pandas where these become levels, or labels of other rows: it decides by the data which frequency they have.
+
+        Raises
+        ------
+        Unsupported
+            If they have one.
+        """
+        if self.has_frequency:
+            raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
+
+    def levels_named(self, label: Hashable) -> list[int]:
+        """The numbers of the levels that have a label for a name.
+
+        Raises
+        ------
+        Unsupported
+            If a level is named by a boolean, which equals a number and is none to pandas.
+        """
+        if any(isinstance(name, (bool, np.bool_)) for name in self.names):
+            raise Unsupported(Refusal.LEVEL_NAMES)
+        if label is None:
+            return []
+        # A scalar of NumPy's would be compared with each part of a tuple.
+        alike = [isinstance(name, tuple) == isinstance(label, tuple) for name in self.names]
+        return [i for i, name in enumerate(self.names) if name is not None and alike[i] and name == label]
+
+    def refuse_odd_names(self) -> None:
+        """Leave keys that are levels to pandas where it may take the name of a level for the number of another.
+
+        Raises
+        ------
+        Unsupported
+            If the name of a level is no text.
+        """
+        if any(name is not None and not isinstance(name, str) for name in self.names):
+            raise Unsupported(Refusal.LEVEL_NAMES)
+
     def renamed(self, names: Sequence[Hashable]) -> IndexSpec:
         """The same labels under other names."""
         return replace(self, names=tuple(names))
 
     def picked(self, order: Sequence[int]) -> IndexSpec:
-        """Some of the levels of a MultiIndex, at least one, in some order."""
+        """Some of the levels of a MultiIndex, at least one, in some order.
+
+        Raises
+        ------
+        Unsupported
+            If one is left, and has a frequency.
+        """
         several = len(order) > 1
+        if not several and self.levels and frequency(self.levels[order[0]]) is not None:
+            raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
         return IndexSpec(
             "multi" if several else "labels",
             tuple(self.values[i] for i in order),
@@ -405,6 +456,11 @@ class View:
             ),
             [Column(name, dtype_of(expr)) for name, expr in zip(extra_names, extra, strict=True)],
         )
+
+
+def frequency(index: pd.Index) -> Any:
+    """The frequency of an Index of dates or spans of time, which says how they are spaced; a PeriodIndex has it as its dtype."""
+    return index.freq if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex)) else None
 
 
 def name_index(name: Hashable) -> pd.Index:
