@@ -40,6 +40,10 @@ COLUMNS = {
     "points in a list": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), POINTS),
     "points in a struct": pa.StructArray.from_arrays([POINTS], ["x"]),
     "points in a dictionary": POINTS.dictionary_encode(),
+    "lists in a dictionary": pa.DictionaryArray.from_arrays(pa.array([0, None], pa.int8()), pa.array([[1]])),
+    "no lists in a dictionary": pa.DictionaryArray.from_arrays(
+        pa.nulls(2, pa.int8()), pa.array([], pa.list_(pa.int64()))
+    ),
     "intervals": pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
     "list view": pa.array([[1], None], pa.list_view(pa.int64())),
     "list of list views": pa.array([[[1]], None], pa.list_(pa.list_view(pa.int64()))),

@@ -60,7 +60,9 @@ def _holds(kind: pa.DataType) -> bool:
         return _holds(kind.storage_type)
     if kinds.is_timestamp(kind):
         return kind.tz is None or _knows_zone(kind.tz)
-    if kinds.is_dictionary(kind) or any(test(kind) for test in _LISTS):
+    if kinds.is_dictionary(kind):
+        return not kinds.is_nested(kind.value_type) and _holds(kind.value_type)
+    if any(test(kind) for test in _LISTS):
         return _holds(kind.value_type)
     if kinds.is_map(kind):
         return _holds(kind.key_type) and _holds(kind.item_type)
