@@ -68,10 +68,25 @@ def raised() -> contextlib.AbstractContextManager[None]:
 
 def listened(call: Callable[[], Any]) -> tuple[Any, bool]:
     """What a call returns, and whether it warned of something in this thread, of which nothing is told."""
+    before = getattr(_inside, "told", False)
     _inside.told = False
-    with ignored():
-        result = call()
-    return result, _inside.told
+    try:
+        with ignored():
+            result = call()
+        return result, _inside.told
+    finally:
+        _inside.told = before or _inside.told  # who listens around this has heard it, too
+
+
+def makes_error(category: type[Warning]) -> bool:
+    """Whether a filter of the user's may raise warnings of a category."""
+    for action, text, kind, module, line in warnings.filters:
+        if issubclass(category, kind) and not isinstance(text, _InsideOnly):
+            if action == "error":
+                return True
+            if text is None and module is None and not line:
+                return False
+    return False
 
 
 def ignored() -> contextlib.AbstractContextManager[None]:

@@ -17,6 +17,7 @@ class Refusal(enum.Enum):
     """A thing that is not planned."""
 
     # The call as a whole
+    NUMPY_ERRORS = "floating point errors that NumPy is told to raise, to print or to hand over (np.errstate)"
     METHOD = "a method that is not planned"
     FORKED = "the process was forked from one that had run plans"
     FORKED_WITHOUT_KERNEL = "this process was forked from one that had run plans, so that it has no kernel"
@@ -349,6 +350,7 @@ class Refusal(enum.Enum):
     EXPRESSION_IN_PLACE = "an assignment in place that changes the dtype of a column, which pandas keeps where it can"
     EXPRESSION_TARGET = "an assignment to what is not one name"
     EXPRESSION_NO_TARGET = "an expression in several lines that assigns nothing, for which pandas raises an error"
+    EXPRESSION_WARNS = "an expression of which pandas warns"
     EXPRESSION_NO_MASK = "a query whose result is no mask"
 
     # Merging, joining, putting together

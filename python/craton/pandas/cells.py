@@ -118,13 +118,13 @@ def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
     return _updated(obj, held.with_values(new), inplace)
 
 
-def _isin(value: Value, values: Any) -> Value:
+def _isin(value: Value, values: Any, held: View) -> Value:
     if isinstance(values, pd.Series) and not stays_in_pandas(values):
         return is_in_view(value, view(values))
     planned = planned_labels(values)
     if planned is not None:
         return is_in_view(value, planned)
-    return is_in_values(value, values)
+    return is_in_values(value, values, held)
 
 
 def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
@@ -229,13 +229,13 @@ class FrameCells:
             if any(isinstance(wanted, (pd.Series, pd.DataFrame)) for wanted in values.values()):
                 raise Unsupported(Refusal.COMPARED_BY_ROW)
             columns = zip(held.labels, held.values, strict=True)
-            found = [_isin(value, values.get(label, [])) for label, value in columns]
+            found = [_isin(value, values.get(label, []), held) for label, value in columns]
             # pandas puts single columns beside each other, which infers the labels' dtype anew.
             labels = stand_ins.ask(stand_ins.without_rows(held.labels).isin, {}).columns
             return lazy(type(self), held.with_values(found, labels), self)
         if not isinstance(values, (list, set, tuple, np.ndarray)):
             raise Unsupported(Refusal.MEMBERSHIP_VALUES)
-        return _each(self, lambda value: _isin(value, values))
+        return _each(self, lambda value: _isin(value, values, view(self)))
 
     @native(pd.DataFrame)
     def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
@@ -361,7 +361,7 @@ class SeriesCells:
 
     @native(pd.Series)
     def isin(self: Any, values: Any) -> Any:
-        return _each(self, lambda value: _isin(value, values))
+        return _each(self, lambda value: _isin(value, values, view(self)))
 
     @native(pd.Series)
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:

@@ -59,7 +59,8 @@ def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
         series = series.fill_nan(None)  # pandas has one missing value in nullable floats
     mask = series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=bool)
     numpy_dtype = dtype.numpy_dtype  # type: ignore[union-attr]
-    filled = series.fill_null(False if series.dtype == pl.Boolean() else 1) if series.null_count() else series
+    below = False if series.dtype == pl.Boolean() else np.nan if series.dtype.is_float() else 1  # as pandas fills them
+    filled = series.fill_null(below) if series.null_count() else series
     values = np.array(filled.to_numpy(), dtype=numpy_dtype)
     return dtype.construct_array_type()(values, np.array(mask))  # type: ignore[union-attr,no-any-return,call-arg]
 

@@ -9,6 +9,7 @@ NaN, the greatest number to Polars, is greater than nothing.
 from __future__ import annotations
 
 import datetime as dt
+import numbers
 import operator
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.pandas import stand_ins
@@ -45,6 +47,8 @@ COMPARISON = {
 LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _EQUALITY = frozenset(["eq", "ne"])
+#: The classes of real numbers that NumPy computes with.
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _OPERATORS = ARITHMETIC | COMPARISON | LOGIC
 _FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
 
@@ -199,6 +203,7 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
             raise Unsupported(Refusal.OPERATION, f"{name} with a calendar step")
         if name in LOGIC and not isinstance(item, Value) and not _logical(item):
             raise Unsupported(Refusal.OPERATION, f"{name} with a {type(item).__name__}")
+    _known_scalar(name, left, right)
     dtype = probe(name, left, right)
     if name in ARITHMETIC:
         return arithmetic(name, left, right, dtype, held)
@@ -214,6 +219,24 @@ def binary(name: str, left: Any, right: Any, held: View | None = None) -> Value:
         if name in COMPARISON and not _same_comparison(name, left, right):
             raise
         return by_batch(name, left, right, dtype)
+
+
+def _known_scalar(name: str, left: Any, right: Any) -> None:
+    """Refuse a scalar operand of which pandas may say value by value that it does not go with the column.
+
+    A ``Decimal`` has no order with NaN, of which pandas raises at the call, and a complex number none with infinity. Of a text
+    in arithmetic with numbers pandas first asks what dtype it names, and tells the user of NumPy's deprecations, asked or not.
+    """
+    column, scalar = (left, right) if isinstance(left, Value) else (right, left)
+    if isinstance(scalar, Value):
+        return
+    strange = isinstance(scalar, numbers.Number) and not isinstance(scalar, _NUMBERS) and not _holds_decimals(column)
+    if strange or (name in ARITHMETIC and isinstance(scalar, (str, bytes)) and kind_of(column.dtype) in "biuf"):
+        raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {column.dtype}")
+
+
+def _holds_decimals(value: Value) -> bool:
+    return isinstance(value.dtype, pd.ArrowDtype) and pa.types.is_decimal(value.dtype.pyarrow_dtype)
 
 
 def _logical(scalar: Any) -> bool:

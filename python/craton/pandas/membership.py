@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from craton.pandas.batches import COLUMN, batched
 from craton.pandas.convert import from_array
 from craton.pandas.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.elementwise import binary, stamp_dtype
+from craton.pandas.questions import happens
 from craton.pandas.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values, conjunction
@@ -103,8 +105,13 @@ def _result_dtype(dtype: DtypeObj, values: Any) -> DtypeObj:
     return stand_ins.ask(stand_ins.column(dtype).isin, values).dtype  # type: ignore[no-any-return]
 
 
-def is_in_values(value: Value, values: Any) -> Value:
+def is_in_values(value: Value, values: Any, held: View) -> Value:
     """Whether a value is among values in memory: a list, a set, an array, an Index or a Series.
+
+    Parameters
+    ----------
+    held
+        A view over the value's base, for questions about the data.
 
     Raises
     ------
@@ -116,6 +123,8 @@ def is_in_values(value: Value, values: Any) -> Value:
     if not is_list_like(values) or isinstance(values, (dict, pd.DataFrame)):
         raise Unsupported(Refusal.MEMBERSHIP_VALUES)
     dtype = _result_dtype(value.dtype, [])
+    if kind_of(value.dtype) in "mM":
+        _times_fit(value, values, held)
     try:
         found = _searched(value, values)
     except Unsupported:
@@ -146,6 +155,48 @@ def is_in_values(value: Value, values: Any) -> Value:
         else:
             expr = missing
     return Value(expr, dtype, nulls=False)
+
+
+def _times_fit(value: Value, values: Any, held: View) -> None:
+    """Refuse times that leave the range of the finer unit of those that they are looked up among: pandas raises at the call."""
+    given = getattr(values, "dtype", None)
+    if isinstance(given, pd.CategoricalDtype):
+        raise Unsupported(Refusal.MEMBERSHIP_OF_CATEGORICALS)
+    if given is None or given == object:
+        units = {_unit_of_item(item) for item in values}
+    else:
+        units = {_unit_of_dtype(given)}
+    stored = getattr(value.physical, "time_unit", "ns")
+    finest = max(units, key=_UNITS.index, default="s")
+    factor = 1000 ** max(_UNITS.index(finest) - _UNITS.index(stored), 0)
+    if factor == 1:
+        return
+    number, bound = Call("cast", (value.clean.expr,), pl.Int64()), Literal((2**63 - 1) // factor, pl.Int64())
+    if happens(held, Call("gt", (Call("abs", (number,), pl.Int64()), bound), pl.Boolean())):
+        raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
+
+
+#: Units of times, the finest last.
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def _unit_of_dtype(dtype: DtypeObj) -> str:
+    if isinstance(dtype, pd.ArrowDtype):
+        return getattr(dtype.pyarrow_dtype, "unit", "s")
+    if kind_of(dtype) not in "mM":
+        return "s"
+    unit = dtype.unit if isinstance(dtype, pd.DatetimeTZDtype) else np.datetime_data(dtype)[0]  # type: ignore[arg-type]
+    return unit if unit in _UNITS else "ns"
+
+
+def _unit_of_item(item: Any) -> str:
+    """The unit in which pandas reads a time at most."""
+    if isinstance(item, (pd.Timestamp, pd.Timedelta)):
+        return item.unit
+    return "us" if isinstance(item, dt.datetime) else "ns" if isinstance(item, _TIMES) else "s"
+
+
+_TIMES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)
 
 
 def _in_batches(value: Value, values: Any, dtype: DtypeObj) -> Value:

@@ -26,6 +26,7 @@ from craton import events, fallbacks, forks
 from craton.config import options
 from craton.errors import Unsupported
 from craton.kernel.interrupts import Heard
+from craton.pandas import numpy_errors
 from craton.pandas.counterparts import crafted
 from craton.pandas.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
 from craton.refusals import Reason, Refusal
@@ -102,7 +103,7 @@ class Native:
         The label of one call, from the object and the arguments, where it is not always the same.
     """
 
-    __slots__ = ("calls", "fallback", "function", "label", "named", "theirs")
+    __slots__ = ("_tells_numpy_errors", "calls", "fallback", "function", "label", "named", "theirs")
 
     def __init__(
         self,
@@ -119,6 +120,7 @@ class Native:
         self.fallback = fallback or theirs
         self.calls = calls
         self.named = named
+        self._tells_numpy_errors = label.rpartition(".")[2] in numpy_errors.METHODS
         if self.planned or label not in REGISTRY:
             REGISTRY[label] = self
 
@@ -139,6 +141,8 @@ class Native:
             reason = Reason(Refusal.ITERATOR)
         elif self.function is None:
             reason = Reason(Refusal.METHOD)
+        elif self._tells_numpy_errors and numpy_errors.handled():
+            reason = Reason(Refusal.NUMPY_ERRORS)
         if not events.active:
             if reason is None:
                 try:

@@ -22,8 +22,10 @@ from pandas.core.computation.expr import _compose, _preparse, _replace_booleans,
 from pandas.core.computation.ops import LOCAL_TAG
 from pandas.core.computation.parsing import clean_backtick_quoted_toks, clean_column_name
 
+from craton import filters
 from craton.errors import Unsupported
 from craton.pandas.dtypes import kind_of
+from craton.pandas.expression_types import TAKEN, check_types
 from craton.pandas.lazy import lazy, view
 from craton.refusals import Refusal
 
@@ -105,6 +107,7 @@ class Evaluator:
     def __init__(self, frame: Any, variables: Mapping[str, Any]) -> None:
         self._frame = frame
         self.variables = variables
+        self._found: dict[int, Any] = {}  # what names, attributes and calls are, by the identities of their nodes
         held = view(frame)
         if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
             raise Unsupported(Refusal.DUPLICATE_LABELS)
@@ -118,15 +121,26 @@ class Evaluator:
         Unsupported
             If pandas must evaluate it: its operators know more than Python's, and it words the errors.
         """
+        self._found.clear()
         try:
-            return self(node)
+            value, warns = filters.listened(lambda: self(node))
+            check_types(node, self._found)
         except Unsupported:
             raise
         except Exception as error:
             raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{type(error).__name__}: {error}") from error
+        if warns:
+            raise Unsupported(Refusal.EXPRESSION_WARNS)
+        return value
 
     def __call__(self, node: ast.AST) -> Any:
         """The value of a node."""
+        if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
+            return self._value(node)
+        self._found[id(node)] = value = self._value(node)
+        return value
+
+    def _value(self, node: ast.AST) -> Any:
         match node:
             case ast.Expr():
                 return self(node.value)
@@ -163,6 +177,8 @@ class Evaluator:
             if name not in self.variables:
                 raise Unsupported(Refusal.EXPRESSION_VARIABLE)
             return self.variables[name]
+        if name in TAKEN:
+            raise Unsupported(Refusal.EXPRESSION_NAME, repr(name))
         if name in self._columns:
             return self._frame[self._columns[name]]
         held = view(self._frame)
@@ -242,7 +258,9 @@ class Evaluator:
 
 
 def _without_numbers(operand: Any) -> bool:
-    return isinstance(operand, pd.Series) and kind_of(view(operand).values[0].dtype) not in "biuf"
+    if isinstance(operand, pd.Series):
+        return kind_of(view(operand).values[0].dtype) not in "biuf"
+    return isinstance(operand, (str, bytes))
 
 
 def _is_time(operand: Any) -> bool:

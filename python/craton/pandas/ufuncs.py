@@ -1,6 +1,7 @@
 """NumPy's universal functions on lazy objects: ``np.sqrt(series)``, ``np.maximum(frame, 0)``.
 
-NumPy itself computes them, batch by batch, so that the last digit is NumPy's. Functions that are operators (``np.add``)
+NumPy itself computes them, batch by batch, so that the last digit is NumPy's. Where it is told to raise an error of a value, they
+are computed at the call, to see whether one does: pandas raises it. Functions that are operators (``np.add``)
 go the operators' way.
 """
 
@@ -14,7 +15,7 @@ from pandas.api.types import is_scalar
 from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
-from craton.pandas import stand_ins
+from craton.pandas import numpy_errors, stand_ins
 from craton.pandas.align import aligned
 from craton.pandas.batches import COLUMN, batched
 from craton.pandas.dtypes import family, number, physical
@@ -22,7 +23,8 @@ from craton.pandas.execute import resolved
 from craton.pandas.lazy import lazy, view
 from craton.pandas.native import native, stays_in_pandas
 from craton.pandas.operators import operate
-from craton.pandas.view import Value
+from craton.pandas.questions import tried
+from craton.pandas.view import Value, View
 from craton.refusals import Refusal
 
 _OPERATORS = {
@@ -43,7 +45,7 @@ _OPERATORS = {
 }
 
 
-def _computed(ufunc: Any, operands: list[Any]) -> Value:
+def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
     columns = [item for item in operands if isinstance(item, Value)]
     for column in columns:
         if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
@@ -52,6 +54,8 @@ def _computed(ufunc: Any, operands: list[Any]) -> Value:
     dtype = stand_ins.ask(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
+    if kinds := numpy_errors.told():
+        tried(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
     result = batched("ufunc", ufunc.__name__, columns, dtype, args)
     if dtype.kind != "f":
         return Value(result.expr, dtype, nulls=False)
@@ -79,14 +83,14 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         raise Unsupported(Refusal.FUNCTION_OF_ARRAY, f"np.{ufunc.__name__}")
     if len(others) == 1:
         held = resolved(view(self))
-        values = [_computed(ufunc, [value if item is self else item for item in inputs]) for value in held.values]
+        values = [_computed(ufunc, [value if item is self else item for item in inputs], held) for value in held.values]
         if isinstance(self, pd.DataFrame) and len(inputs) > 1:
             raise Unsupported(Refusal.FUNCTION_OF_FRAME_AND_SCALAR)
         return lazy(type(self), held.with_values(values), self)
     if not all(isinstance(item, pd.Series) for item in others):
         raise Unsupported(Refusal.FUNCTION_OF_FRAMES)
     held, other = aligned(resolved(view(others[0])), resolved(view(others[1])))
-    value = _computed(ufunc, [held.values[0], other.values[0]])
+    value = _computed(ufunc, [held.values[0], other.values[0]], held)
     return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
 
 
