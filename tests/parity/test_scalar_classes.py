@@ -55,7 +55,26 @@ SCALARS: list[Any] = [
     b"a",
     np.str_("a"),
 ]
-OPERATORS = [getattr(operator, name) for name in "add sub mul truediv floordiv mod pow lt le gt ge eq ne and_ or_".split()]
+OPERATORS = [
+    getattr(operator, name)
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "and_",
+        "or_",
+    ]
+]
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     **{one.__name__: one for one in OPERATORS},
     **{f"r{one.__name__}": lambda s, x, one=one: one(x, s) for one in OPERATORS},
@@ -87,7 +106,7 @@ def test_scalars(column: str, call: str) -> None:
         for module, convert in ((pandas, lambda data: data), (craton.pandas, to_craton)):
             called: list[bool] = []
 
-            def program(_: Any, data: Any) -> Any:
+            def program(_: Any, data: Any, scalar: Any = scalar, called: list[bool] = called) -> Any:
                 result = CALLS[call](data, scalar)
                 called.append(True)
                 return repr(result), str(getattr(result, "dtype", ""))

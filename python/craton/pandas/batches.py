@@ -134,7 +134,8 @@ class Batch(Node):
     def _ufunc(self, columns: list[pl.Series]) -> pl.Series:
         operands = iter(columns)
         args = [next(operands).to_numpy() if isinstance(arg, _Column) else _plain(arg) for arg in self.args]
-        with np.errstate(all="ignore"), np.errstate(**dict.fromkeys(dict(self.named).get("raised", ()), "raise")):
+        raised: dict[str, Any] = dict.fromkeys(dict(self.named).get("raised", ()), "raise")
+        with np.errstate(all="ignore"), np.errstate(**raised):
             out = getattr(np, self.name)(*args)
         return self._physical(pl.Series(out))
 

@@ -49,7 +49,9 @@ def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False)
     if skip_missing:
         table = table[table.index.notna()]
     if kind_of(value.dtype) in "mM" and kind_of(table.index.dtype) in "mM" and table.index.dtype != value.dtype:
-        raise Unsupported(Refusal.MAPPING_KEYS)  # of two units, values that the finer one does not hold raise at the call
+        raise Unsupported(
+            Refusal.MAPPING_KEYS
+        )  # of two units, values that the finer one does not hold raise at the call
     keys = _keys(table.index, value)
     if family(value.dtype) == "str" and count_rows(held) == 0:
         raise Unsupported(Refusal.MAPPING_OF_NO_STRINGS)

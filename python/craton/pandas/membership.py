@@ -162,7 +162,7 @@ def _times_fit(value: Value, values: Any, held: View) -> None:
     given = getattr(values, "dtype", None)
     if isinstance(given, pd.CategoricalDtype):
         raise Unsupported(Refusal.MEMBERSHIP_OF_CATEGORICALS)
-    if given is None or given == object:
+    if given is None or given == np.dtype(object):
         units = {_unit_of_item(item) for item in values}
     else:
         units = {_unit_of_dtype(given)}

@@ -12,8 +12,33 @@ from craton import filters
 
 #: Methods that pandas has NumPy compute in the state that the user set; in operators and windows pandas ignores it.
 METHODS = frozenset(
-    "agg aggregate astype autocorr corr cov cumprod cumsum describe dot kurt kurtosis mean median prod product quantile round sem "
-    "skew std sum var __matmul__ __rmatmul__".split()
+    [
+        "agg",
+        "aggregate",
+        "astype",
+        "autocorr",
+        "corr",
+        "cov",
+        "cumprod",
+        "cumsum",
+        "describe",
+        "dot",
+        "kurt",
+        "kurtosis",
+        "mean",
+        "median",
+        "prod",
+        "product",
+        "quantile",
+        "round",
+        "sem",
+        "skew",
+        "std",
+        "sum",
+        "var",
+        "__matmul__",
+        "__rmatmul__",
+    ]
 )
 
 
