@@ -145,7 +145,7 @@ class Refusal(enum.Enum):
     DROPPING_COLUMNS = "dropping columns that have missing values"
     COMPARED_BY_ROW = "values with labels, which are compared row by row"
     MAPPING_TO_OBJECTS = "a mapping to Python objects, or of repeated keys"
-    MAPPING_LARGE = "a mapping to integers beyond 2**53 by keys of another dtype"
+    MAPPING_LARGE = "a mapping to integers beyond 2**53 whose keys do not have the column's dtype"
     MAPPING_OF_NO_STRINGS = "a mapping of no strings, which stays one of strings"
     MAPPING_BY_FUNCTION = "a mapping by a function"
     MAPPING_KEYS = "a mapping whose keys do not have the column's dtype"
@@ -162,7 +162,7 @@ class Refusal(enum.Enum):
     MEMBERSHIP_OF_FLOAT32 = "membership of float32, or among large integers"
     MISSING_AMONG_STRINGS = "missing values among strings"
     MISSING_IN_LIST = "missing values in a list"
-    TEXT_STORAGE = "text, which pandas' options have it store in another way"
+    TEXT_STORAGE = "text where the option mode.string_storage is set"
     TIMES_OUT_OF_UNIT = "points in time that the column's unit does not hold"
 
     # Functions that are called
@@ -348,6 +348,7 @@ class Refusal(enum.Enum):
     EXPRESSION_VARIABLE = "an unknown variable in an expression"
     EXPRESSION_ASSIGNS = "an assignment in query"
     EXPRESSION_IN_PLACE = "an assignment in place that changes the dtype of a column, which pandas keeps where it can"
+    EXPRESSION_VALUE = "an assignment of a value that does not fit the frame, for which pandas raises an error"
     EXPRESSION_TARGET = "an assignment to what is not one name"
     EXPRESSION_NO_TARGET = "an expression in several lines that assigns nothing, for which pandas raises an error"
     EXPRESSION_WARNS = "an expression of which pandas warns"

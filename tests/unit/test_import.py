@@ -19,8 +19,8 @@ LOADED = {
     "craton.lower": "bounded engines held results",
     "craton.pandas": """
         accessors align arithmetic axes batch_rows batches calling_methods casting cells convert counterparts
-        counting dates deprecations dtypes duplicates elementwise evaluations execute filling frame
-        frame_columns frame_facts functions grouping identities indexers inherit lazy living mapping membership native
+        counting dates deprecations dtypes duplicates elementwise evaluations execute expression_types filling frame
+        frame_columns frame_facts functions grouping identities indexers inherit lazy living mapping membership native numpy_errors
         operators persisting printing query questions reductions regexes relational relational_calls
         relational_series row_labels rows run scanning selection series series_facts setting sharing sinks
         sorting stack stand_ins statistics strings ufuncs view windows

@@ -155,7 +155,10 @@ def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
         If no physical dtype carries the array's dtype, or there are seconds that milliseconds can't count.
     """
     dtype = array.dtype
-    kind = physical(dtype)
+    try:
+        kind = physical(dtype)
+    except (TypeError, ValueError) as error:  # categories that are arrays have no hash
+        raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, dtype) from error
     if isinstance(dtype, np.dtype):
         values = np.asarray(array)
         if dtype.kind in "mM":

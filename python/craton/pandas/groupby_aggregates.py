@@ -67,7 +67,8 @@ def summarise(
         raise Unsupported(Refusal.RESULT_SHAPE)
     _require_groups(state, pairs)
     for position, name, _ in pairs:
-        refuse_nan(state, name, state.held.values[position])
+        if position >= 0:  # not the size of groups
+            refuse_nan(state, name, state.held.values[position])
     label = None
     if any(name in LABELS for _, name, _ in pairs):
         state, label = _with_labels(state, [position for position, name, _ in pairs if name in LABELS])

@@ -140,7 +140,7 @@ def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             held = assigned(held, label, value)
         except ValueError as error:  # pandas warns of what is in place before it raises
-            raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+            raise Unsupported(Refusal.EXPRESSION_VALUE) from error
         result = lazy(type(self), held, self)
         evaluate = Evaluator(result, evaluate.variables)
     return finished(self, view(result), in_place(self, named, "eval"))
