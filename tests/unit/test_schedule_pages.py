@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -53,4 +54,34 @@ def test_few_rows_of_a_page_do_not_keep_it() -> None:
         assert not store.describe()["pins"].any()
         most = PageInput(store, [Piece(1, place, part) for part in range(8)]).table()
         assert most["n"].to_pylist() == list(range(8000))
+        assert store.describe()["pins"].any()  # over the page's memory
+
+
+@pytest.mark.parametrize("nested", ["plain", "binary", "list", "struct", "array", "category"])
+def test_few_rows_of_text_do_not_keep_their_page(nested: str) -> None:
+    """Text with views counts as all of its page's, whichever rows are read, and is not copied by joining chunks."""
+    texts = [None if i % 7 == 0 else f"a text of more than twelve letters, number {i}" for i in range(8000)]
+    column = {
+        "plain": lambda: pl.Series("s", texts),
+        "binary": lambda: pl.Series("s", [None if text is None else text.encode() for text in texts]),
+        "list": lambda: pl.Series("s", [[text, None] for text in texts]),
+        "struct": lambda: pl.Series("s", [{"in": text, "n": i} for i, text in enumerate(texts)]),
+        "array": lambda: pl.Series("s", [[text] for text in texts], dtype=pl.Array(pl.String(), 1)),
+        "category": lambda: pl.Series(
+            "s", [None if text is None else text[-1:] * 20 for text in texts], dtype=pl.Categorical()
+        ),
+    }[nested]()
+    frame = pl.DataFrame({"n": range(8000), "s": column})
+    with Store.open(1 << 24) as store:
+        sink = PageSink(store, 8, small=(1 << 30, 1 << 30))
+        for part in range(8):
+            sink.write(part, frame.slice(part * 1000, 1000).to_arrow(compat_level=pl.CompatLevel.newest()))
+        place = sink.finish()
+        assert len({page for stretches in place.parts for page, *_ in stretches}) == 1
+        few = PageInput(store, [Piece(1, place, 3)]).table()
+        assert pl.DataFrame(few).equals(frame.slice(3000, 1000))
+        assert few.schema == frame.to_arrow(compat_level=pl.CompatLevel.newest()).schema
+        assert not store.describe()["pins"].any()
+        most = PageInput(store, [Piece(1, place, part) for part in range(8)]).table()
+        assert pl.DataFrame(most).equals(frame)
         assert store.describe()["pins"].any()  # over the page's memory

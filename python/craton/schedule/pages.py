@@ -7,6 +7,7 @@ rows of pages, so that a task with hundreds of small parts makes one page and no
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
@@ -332,9 +333,9 @@ class PageInput:
             while at < len(self._chosen) and self._chosen[at][1] is stored:
                 together += self._chosen[at][2]
                 at += 1
-            read = read_stretches(self._store, key, stored.number, stored.store, list(_merged(together)))
-            of_pages = sum(table.get_total_buffer_size() for table in read)
-            tables += _copied(read) if of_pages > 2 * sum(table.nbytes for table in read) else read
+            merged = list(_merged(together))
+            read = read_stretches(self._store, key, stored.number, stored.store, merged)
+            tables += _without_little_used(merged, read)
         return self._joined(tables)
 
     def tables(self) -> Iterator[pa.Table]:
@@ -358,12 +359,65 @@ class PageInput:
         return pa.table({})
 
 
+def _without_little_used(stretches: Sequence[Stretch], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    """Tables of stretches, where those of a page of which less than half is read have memory of their own."""
+    # The bytes of a table are not asked for: text with views counts as all of its page's, whichever rows they are.
+    wanted: dict[int, int] = {}
+    for page, _, _, nbytes in stretches:
+        wanted[page] = wanted.get(page, 0) + nbytes
+
+    def little_used(each: tuple[Stretch, pa.Table]) -> bool:
+        (page, *_), table = each
+        return bool(table.get_total_buffer_size() > 2 * wanted[page])
+
+    for little, group in itertools.groupby(zip(stretches, tables, strict=True), key=little_used):
+        found = [table for _, table in group]
+        yield from _copied(found) if little else found
+
+
 def _copied(tables: list[pa.Table]) -> list[pa.Table]:
     """Tables as one, in memory of its own; as they are where their types cannot be joined."""
+    schema = tables[0].schema
     try:
-        return [pa.concat_tables([*tables, tables[0].slice(0, 0)]).combine_chunks()]  # one chunk would not be copied
+        # Views would go on to look at all the text that there was, and one chunk would not be copied.
+        without = pa.schema([field.with_type(_without_view(field.type)) for field in schema], schema.metadata)
+        plain = pa.concat_tables(tables).cast(without)
+        copied = pa.concat_tables([plain, plain.slice(0, 0)]).combine_chunks()
+        if any(_has_dictionary(dtype) for dtype in schema.types):
+            copied = _through_a_stream(copied)  # what joins chunks keeps the first one's dictionary
+        return [copied.cast(schema)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return tables
+
+
+def _through_a_stream(table: pa.Table) -> pa.Table:
+    target = pa.BufferOutputStream()
+    with pa.ipc.new_stream(target, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_stream(target.getvalue()).read_all()
+
+
+def _has_dictionary(dtype: pa.DataType) -> bool:
+    return pa.types.is_dictionary(dtype) or any(_has_dictionary(field.type) for field in _fields(dtype))
+
+
+def _fields(dtype: pa.DataType) -> list[pa.Field]:
+    return [dtype.field(i) for i in range(dtype.num_fields)]
+
+
+def _without_view(dtype: pa.DataType) -> pa.DataType:
+    """A type like another one that holds its text in one piece, whose casts copy only the text of their rows."""
+    if pa.types.is_string_view(dtype):
+        return pa.large_string()
+    if pa.types.is_binary_view(dtype):
+        return pa.large_binary()
+    if pa.types.is_large_list(dtype):
+        return pa.large_list(dtype.value_field.with_type(_without_view(dtype.value_type)))
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(dtype.value_field.with_type(_without_view(dtype.value_type)), dtype.list_size)
+    if pa.types.is_struct(dtype):
+        return pa.struct([field.with_type(_without_view(field.type)) for field in dtype])
+    return dtype
 
 
 def _merged(stretches: Sequence[Stretch]) -> Iterator[Stretch]:
