@@ -16,8 +16,8 @@ from served import Child
 from test_disks import mounted
 
 import craton.pandas as cp
-from craton.pandas import hidden
-from craton.pandas.publish import published
+from craton.pandas.io import hidden
+from craton.pandas.io.publish import published
 
 ROWS = 2_000
 

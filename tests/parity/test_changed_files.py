@@ -106,7 +106,7 @@ def test_a_file_that_is_replaced_or_removed_is_still_there_for_its_frame(path, k
 
 def changing(monkeypatch, change):
     """Have a file change while a plan runs: after its first look, before the kernel reads."""
-    from craton.pandas import run
+    from craton.pandas.core import run
 
     real = run.run_all
 
@@ -243,7 +243,7 @@ class Store:
     ],
 )
 def test_what_stores_tell(before, after):
-    from craton.pandas.locations import Location
+    from craton.pandas.io.locations import Location
 
     store = Store(**before)
     objects = Location("key", store, "store").hold(["key"])
@@ -257,7 +257,7 @@ def test_what_stores_tell(before, after):
 
 
 def test_a_store_that_tells_nothing_is_never_the_same():
-    from craton.pandas.locations import Location
+    from craton.pandas.io.locations import Location
 
     location = Location("key", Store(), "store")
     one, other = location.hold(["key", "more"]), location.hold(["key", "more"])

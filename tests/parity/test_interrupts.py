@@ -17,7 +17,7 @@ import pytest
 
 import craton.pandas
 from craton.kernel.interrupts import Heard
-from craton.pandas import execute
+from craton.pandas.core import execute
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a signal")
 
@@ -98,7 +98,7 @@ some["s"].map(slow)
 len(some)
 pid = os.fork()
 if pid == 0:
-    from craton.pandas import kernel_process
+    from craton.pandas.core import kernel_process
     running()
     kernel_process.elsewhere(time.sleep, 1000)
     os._exit(0)

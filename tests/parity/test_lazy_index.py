@@ -11,7 +11,7 @@ from support import check
 
 import craton
 import craton.pandas
-from craton.pandas.axes import planned_labels
+from craton.pandas.core.axes import planned_labels
 
 FRAME = pandas.DataFrame({"k": [3, 1, 2, 3, 1], "s": list("badca"), "v": [1.0, 2.0, 3.0, np.nan, 5.0]})
 

@@ -22,7 +22,7 @@ from craton.lower import decoded, whole
 from craton.lower.tiled import Settings
 from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
-from craton.pandas import run
+from craton.pandas.core import run
 from craton.schedule.inline import InlineRunner
 from craton.store import close_store
 

@@ -19,8 +19,8 @@ import craton.pandas as cp
 from craton.demo.compare import materialise
 from craton.lower.tiled.stage import Sampled, compact
 from craton.memory import clear_memory
-from craton.pandas import run
-from craton.pandas.footers import local_footer, text_bytes
+from craton.pandas.core import run
+from craton.pandas.io.footers import local_footer, text_bytes
 from craton.plan.expr import Call, Column
 from craton.plan.memory import held_bytes
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan, Sort, SortKey

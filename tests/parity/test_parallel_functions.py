@@ -272,7 +272,7 @@ def test_functions_that_take_long_are_called_by_workers(program: Callable[[Any, 
 
 
 def test_groups_are_put_in_order_when_they_are_called(parallel: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    from craton.pandas.calling_groups import _Sorted
+    from craton.pandas.udf.groups import _Sorted
 
     asked: list[tuple[int, int]] = []
     rows = _Sorted.rows

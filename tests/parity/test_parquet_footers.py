@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from support import check
 
-from craton.pandas import parquet
-from craton.pandas.footers import local_footer
+from craton.pandas.io import parquet
+from craton.pandas.io.footers import local_footer
 
 N = 40
 TYPES = [

@@ -255,7 +255,7 @@ reading, writing = os.pipe()
 pid = os.fork()
 if pid == 0:
     len(chosen)
-    from craton.pandas import kernel_process
+    from craton.pandas.core import kernel_process
     helper = kernel_process._started._process.pid
     os.write(writing, str(helper).encode() + b" ")
     if sys.argv[2] == "normally":
@@ -420,7 +420,7 @@ def test_copies_and_pickles_of_subclasses(again: Any) -> None:
 def test_what_the_classes_say_of_themselves() -> None:
     assert (repr(cpd.DataFrame), cpd.DataFrame.__module__) == (repr(pd.DataFrame), pd.DataFrame.__module__)
     assert (repr(cpd.Series), cpd.Series.__module__) == (repr(pd.Series), pd.Series.__module__)
-    assert type(cpd.DataFrame).__module__ == "craton.pandas.counterparts"
+    assert type(cpd.DataFrame).__module__ == "craton.pandas.core.counterparts"
     assert pickle.loads(pickle.dumps(type(cpd.DataFrame))) is type(cpd.DataFrame)
 
 

@@ -9,7 +9,7 @@ from support import same
 
 import craton
 import craton.pandas as cp
-from craton.pandas import scanning
+from craton.pandas.core import scanning
 
 ROWS = 1_000
 

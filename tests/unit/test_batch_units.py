@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from craton.pandas.batches import Batch
+from craton.pandas.values.batches import Batch
 
 
 def test_a_coarser_unit_becomes_the_plans():

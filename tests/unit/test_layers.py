@@ -171,7 +171,7 @@ def test_what_comes_back_to_a_program_comes_by_one_door() -> None:
         imported = {
             alias.name
             for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom) and node.module == "craton.pandas.run"
+            if isinstance(node, ast.ImportFrom) and node.module == "craton.pandas.core.run"
             for alias in node.names
         }
         assert path.name in doors or not imported & runs, (

@@ -17,10 +17,10 @@ import craton
 import craton.pandas as pd
 from craton import events, fallbacks
 from craton.errors import FallbackError, Unsupported
-from craton.pandas import native
-from craton.pandas.groupby import DataFrameGroupBy, SeriesGroupBy
-from craton.pandas.native import REGISTRY, Native, wrapped
-from craton.pandas.strings import StringMethods
+from craton.pandas.core import native
+from craton.pandas.groupby.groupby import DataFrameGroupBy, SeriesGroupBy
+from craton.pandas.core.native import REGISTRY, Native, wrapped
+from craton.pandas.values.strings import StringMethods
 from craton.refusals import Reason, Refusal
 
 PACKAGE = Path(craton.__file__).parent
@@ -115,10 +115,10 @@ def labels_of_the_page() -> dict[str, str]:
 def test_what_the_page_lists_is_in_the_registry() -> None:
     page = labels_of_the_page()
     assert len(page) > 350
-    import craton.pandas.csv
-    import craton.pandas.feather
-    import craton.pandas.json_lines
-    import craton.pandas.parquet  # noqa: F401 - the readers are registered when they are needed
+    import craton.pandas.io.csv
+    import craton.pandas.io.feather
+    import craton.pandas.io.json_lines
+    import craton.pandas.io.parquet  # noqa: F401 - the readers are registered when they are needed
 
     missing = [row for row, label in page.items() if label not in REGISTRY or not REGISTRY[label].planned]
     assert missing == []

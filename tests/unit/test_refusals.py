@@ -97,6 +97,6 @@ def test_a_refusal_can_be_pickled() -> None:
 
 
 def test_undecided_is_a_refusal() -> None:
-    from craton.pandas.groupby_functions import Undecided
+    from craton.pandas.groupby.functions import Undecided
 
     assert Undecided(Refusal.DTYPE_OF_DATA).reason == Reason(Refusal.DTYPE_OF_DATA)

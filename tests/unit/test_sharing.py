@@ -12,9 +12,9 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton.lower.results import results
-from craton.pandas import sharing
-from craton.pandas.lazy import lazy, view
-from craton.pandas.view import IndexSpec, Value, View
+from craton.pandas.core import sharing
+from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.view import IndexSpec, Value, View
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, schema
 from craton.plan.visit import topological
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from craton.errors import Unsupported
-from craton.pandas import stand_ins
+from craton.pandas.core import stand_ins
 from craton.refusals import Refusal
 
 PACKAGE = Path(stand_ins.__file__).parent

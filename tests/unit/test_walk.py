@@ -103,7 +103,7 @@ def test_from_the_call_to_the_kernel(name: str) -> None:
 def test_the_way_of_shift() -> None:
     """It begins at the one dispatch, and ends in the kernel."""
     passed = walk(CALLS["shift"])
-    assert passed[:2] == ["pandas/native.py", "pandas/windows.py"]
+    assert passed[:2] == ["pandas/core/native.py", "pandas/window/windows.py"]
     assert passed[-1] == "kernel/run.py"
 
 
@@ -115,4 +115,4 @@ def test_ways_are_told_apart() -> None:
 
     assert outer() == []
     _, way = longest(lambda: pd.DataFrame({"a": [1]}).sum(), lambda frame, event, _: event == "call")
-    assert "pandas/native.py" in way
+    assert "pandas/core/native.py" in way

@@ -28,8 +28,10 @@ import pyarrow as pa
 import craton
 import craton.pandas
 from craton import fallbacks
-from craton.pandas import dates, groupby, strings
-from craton.pandas.native import REGISTRY, getattr_static
+from craton.pandas.values import dates
+from craton.pandas.groupby import groupby
+from craton.pandas.values import strings
+from craton.pandas.core.native import REGISTRY, getattr_static
 from tools.docs import probes
 from tools.docs.probes import Call
 

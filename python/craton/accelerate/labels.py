@@ -14,7 +14,7 @@ import pandas as pd
 from pandas.core.strings.accessor import StringMethods
 
 from craton import callers
-from craton.pandas.counterparts import crafted
+from craton.pandas.core.counterparts import crafted
 
 __all__ = ["LabelMethods"]
 

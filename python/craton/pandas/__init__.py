@@ -12,18 +12,18 @@ import pandas as _pandas
 
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
-from craton.pandas.inherit import CountedAccessor, inherit_deferred
+from craton.pandas.core.inherit import CountedAccessor, inherit_deferred
 from craton.pandas.series import Series
-from craton.pandas.stack import teach_pandas
+from craton.pandas.core.stack import teach_pandas
 
 if TYPE_CHECKING:
-    from craton.pandas.csv import read_csv, read_table
-    from craton.pandas.feather import read_feather
-    from craton.pandas.json_lines import read_json
-    from craton.pandas.memory_data import from_arrow, from_polars
-    from craton.pandas.parquet import read_parquet
-    from craton.pandas.parsing import to_datetime, to_numeric
-    from craton.pandas.tables import concat, melt, merge
+    from craton.pandas.io.csv import read_csv, read_table
+    from craton.pandas.io.feather import read_feather
+    from craton.pandas.io.json_lines import read_json
+    from craton.pandas.io.memory_data import from_arrow, from_polars
+    from craton.pandas.io.parquet import read_parquet
+    from craton.pandas.values.parsing import to_datetime, to_numeric
+    from craton.pandas.reshape.tables import concat, melt, merge
 
 #: Functions whose modules are imported when they are first asked for.
 _LATER = {

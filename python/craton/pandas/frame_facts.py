@@ -12,11 +12,11 @@ from pandas.core.indexes.api import ensure_index
 
 from craton import locks
 from craton.errors import Unsupported
-from craton.pandas.axes import column_axis, current, row_axis
-from craton.pandas.execute import count_rows
-from craton.pandas.lazy import lazy, replace_state
-from craton.pandas.native import facts, is_lazy
-from craton.pandas.rows import relabelled
+from craton.pandas.core.axes import column_axis, current, row_axis
+from craton.pandas.core.execute import count_rows
+from craton.pandas.core.lazy import lazy, replace_state
+from craton.pandas.core.native import facts, is_lazy
+from craton.pandas.indexing.rows import relabelled
 
 _columns = pd.DataFrame.__dict__["columns"]
 _index = pd.DataFrame.__dict__["index"]

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.pandas.dtypes import family
-from craton.pandas.execute import block_manager, count_rows, materialise_all, resolved, series_manager
-from craton.pandas.lazy import view
-from craton.pandas.native import is_lazy, native, plain_pandas
-from craton.pandas.reductions import arguments, prefetch
-from craton.pandas.rows import sliced
-from craton.pandas.view import Value, View
+from craton.pandas.core.dtypes import family
+from craton.pandas.core.execute import block_manager, count_rows, materialise_all, resolved, series_manager
+from craton.pandas.core.lazy import view
+from craton.pandas.core.native import is_lazy, native, plain_pandas
+from craton.pandas.reductions.reductions import arguments, prefetch
+from craton.pandas.indexing.rows import sliced
+from craton.pandas.core.view import Value, View
 from craton.refusals import Refusal
 
 

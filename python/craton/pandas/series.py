@@ -6,24 +6,24 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.calling_methods import SeriesCalls
-from craton.pandas.cells import SeriesCells
-from craton.pandas.counterparts import Counterpart, reduce_by_counterpart, register
-from craton.pandas.counting import SeriesCounting
+from craton.pandas.udf.methods import SeriesCalls
+from craton.pandas.values.cells import SeriesCells
+from craton.pandas.core.counterparts import Counterpart, reduce_by_counterpart, register
+from craton.pandas.reductions.counting import SeriesCounting
 from craton.pandas.frame import DataFrame
-from craton.pandas.grouping import SeriesGrouping
-from craton.pandas.inherit import inherit
-from craton.pandas.lazy import LazyManager
-from craton.pandas.operators import SeriesOperators
-from craton.pandas.persisting import Persisting
+from craton.pandas.groupby.grouping import SeriesGrouping
+from craton.pandas.core.inherit import inherit
+from craton.pandas.core.lazy import LazyManager
+from craton.pandas.values.operators import SeriesOperators
+from craton.pandas.io.persisting import Persisting
 from craton.pandas.printing import SeriesPrinting
-from craton.pandas.reductions import SeriesReductions
-from craton.pandas.relational_series import SeriesRelational
-from craton.pandas.selection import SeriesSelection
+from craton.pandas.reductions.reductions import SeriesReductions
+from craton.pandas.reshape.relational_series import SeriesRelational
+from craton.pandas.indexing.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
-from craton.pandas.sinks import SeriesSinks
-from craton.pandas.ufuncs import Ufuncs
-from craton.pandas.windows import SeriesWindows
+from craton.pandas.io.sinks import SeriesSinks
+from craton.pandas.values.ufuncs import Ufuncs
+from craton.pandas.window.windows import SeriesWindows
 
 
 class Series(  # noqa: D101 - the docstring is pandas'

@@ -83,8 +83,8 @@ _tokens = itertools.count(1)
 class MemorySource(Source):
     """A Polars frame in memory that nothing writes to any more; its identity is a token, unique in the process.
 
-    Who makes one sees to that: columns of what a user gave are copies (:func:`craton.pandas.convert.from_array`), and those
-    of pandas' own memory are watched (:mod:`craton.pandas.scanning`).
+    Who makes one sees to that: columns of what a user gave are copies (:func:`craton.pandas.core.convert.from_array`), and those
+    of pandas' own memory are watched (:mod:`craton.pandas.core.scanning`).
     """
 
     token: int

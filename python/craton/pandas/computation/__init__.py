@@ -1,0 +1,1 @@
+"""Expressions in text: ``query`` and ``eval``."""

@@ -1,0 +1,1 @@
+"""What every lazy object is made of: views, dtypes, dispatch, and how a plan becomes pandas objects."""

@@ -1,0 +1,180 @@
+"""The ``index`` and ``columns`` that a lazy object shows: Index objects whose names and frequency may be set, and lazy row labels.
+
+``df.index`` must be the same object each time, and ``df.index.name = "x"`` must rename; so the Index is kept beside the
+view (:func:`row_axis`, :func:`column_axis`), and whoever next asks for the view finds the new name in it (:func:`current`).
+The same goes for ``df.index.freq = None``, which pandas does itself where it aligns labels with some of them.
+
+Row labels whose class is known beforehand are not computed before somebody looks: the object is a true pandas Index whose
+data is missing, and pandas' classes get a descriptor that computes it (:class:`_LazyData`). An Index that has its data
+never meets the descriptor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from craton import locks
+from craton.pandas.core import stand_ins
+from craton.pandas.core.dtypes import DtypeObj
+from craton.pandas.core.execute import count_rows, materialise
+from craton.pandas.core.view import IndexSpec, View
+
+
+class _LazyData:
+    """Computes the data of an Index that was made by :func:`_lazy_index`, at the first look."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        held = None if obj is None else obj.__dict__.get("_craton_view")
+        if held is None:
+            raise AttributeError(self._name)
+        state = obj.__dict__
+        with locks.objects.of(id(state)):
+            if self._name in state:  # another thread has just computed it
+                pass
+            elif self._name == "_range":
+                state["_range"] = range(count_rows(held))
+            else:
+                index = _computed(held)
+                if "_freq" not in state:  # a user may have set it
+                    state["_freq"] = getattr(index, "_freq", None)
+                state["_data"] = index._data
+        return state[self._name]
+
+
+class _LazyFreq(_LazyData):
+    """The frequency, which is known with the data; pandas' default for an Index that never had one."""
+
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        lazy = obj is not None and "_craton_view" in obj.__dict__
+        return super().__get__(obj, owner) if lazy else None
+
+
+pd.Index._data = _LazyData("_data")
+pd.DatetimeIndex._freq = _LazyFreq("_freq")
+pd.TimedeltaIndex._freq = _LazyFreq("_freq")
+pd.RangeIndex._range = _LazyData("_range")
+
+
+def planned_labels(index: Any) -> View | None:
+    """The row labels of a lazy Index as a view of one column, if it has not been computed."""
+    state = getattr(index, "__dict__", {})
+    held: View | None = state.get("_craton_view")
+    if held is None or "_data" in state or "_range" in state:
+        return None
+    held = held.numbered()
+    return replace(held, values=held.index.values, labels=pd.Index(held.index.names), index=IndexSpec())
+
+
+def _computed(held: View) -> pd.Index:
+    return materialise(View(held.base, (), held.labels[:0], held.index, held.rows))[1]
+
+
+def labels_of(held: View) -> pd.Index:
+    """The row labels alone; not computed yet where the class of the Index is known."""
+    kind = held.index.kind
+    if kind == "default" and held.rows is None:
+        return _lazy_index(held, pd.RangeIndex(0))
+    if kind == "default":
+        return pd.RangeIndex(held.rows, name=held.index.names[0])
+    if kind == "labels" and held.index.values[0].definite and held.index.freq is None:
+        empty = _empty(held.index.values[0].dtype)
+        if empty is not None:
+            return _lazy_index(held, empty)
+    return _computed(held)
+
+
+def _empty(dtype: DtypeObj) -> pd.Index | None:
+    """An Index without labels, of the class that labels of a dtype have; ``None`` where the values decide."""
+    if isinstance(dtype, np.dtype) and dtype == np.dtype(object):
+        return None
+    return pd.Index(stand_ins.column(dtype).array, copy=False)
+
+
+def _lazy_index(held: View, like: pd.Index) -> pd.Index:
+    index: Any = object.__new__(type(like))
+    index.__dict__.update({key: item for key, item in like.__dict__.items() if key not in ("_data", "_range", "_freq")})
+    index._cache = {}
+    index._reset_identity()
+    index._name = held.index.names[0]
+    index.__dict__["_craton_view"] = held
+    if "_references" in like.__dict__:
+        index._references = type(like._references)()  # type: ignore[attr-defined]
+        index._references.add_index_reference(index)
+    return index  # type: ignore[no-any-return]
+
+
+# -- the axes of an object -------------------------------------------------------------------------------------------
+
+
+def row_axis(state: dict[str, Any]) -> pd.Index | None:
+    """The ``index`` of a lazy object, given its ``__dict__``; none if it is computed."""
+    with locks.objects.of(id(state)):
+        held = current(state)
+        if held is None:
+            return None
+        known = state.get("_row_axis")
+        if known is None or known[0] != (held.base, held.index):
+            known = keep_row_axis(state, held, labels_of(held))
+        return known[1]  # type: ignore[no-any-return]
+
+
+def keep_row_axis(state: dict[str, Any], held: View, labels: pd.Index) -> tuple[Any, pd.Index, Any]:
+    """Have an object, by its ``__dict__``, show an Index for its view's row labels; kept with the frequency that it has now."""
+    known = state["_row_axis"] = ((held.base, held.index), labels, _frequency_now(labels))
+    return known
+
+
+def _frequency_now(labels: pd.Index) -> Any:
+    """The frequency of row labels, without computing them: who has set it has computed them."""
+    return labels.__dict__.get("_freq")
+
+
+def column_axis(state: dict[str, Any]) -> pd.Index | None:
+    """The ``columns`` of a lazy frame, given its ``__dict__``; none if it is computed."""
+    with locks.objects.of(id(state)):
+        held = current(state)
+        if held is None:
+            return None
+        known = state.get("_column_axis")
+        if known is None or known[0] is not held.labels:
+            known = state["_column_axis"] = (held.labels, held.labels.view())
+        return known[1]  # type: ignore[no-any-return]
+
+
+def current(state: dict[str, Any]) -> View | None:
+    """The view of a lazy object, with the names that were given to its axes since, and the frequency; none if it is computed.
+
+    Another thread may compute the object at any moment, so what was asked before says nothing.
+    """
+    held: View | None = state.get("_view")
+    if held is None or ("_row_axis" not in state and "_column_axis" not in state):
+        return held
+    with locks.objects.of(id(state)):
+        held = state.get("_view")
+        return None if held is None else _as_shown(state, held)
+
+
+def _as_shown(state: dict[str, Any], held: View) -> View:
+    """The view with the names and the frequency that the axes have by now."""
+    rows, columns = state.get("_row_axis"), state.get("_column_axis")
+    if rows is not None and rows[0] == (held.base, held.index):
+        labels, freq, index = rows[1], _frequency_now(rows[1]), held.index
+        if tuple(labels.names) != index.names:
+            index = index.renamed(labels.names)
+        if freq != rows[2]:
+            index = replace(index, freq=freq, neighbours=False)
+        if index is not held.index:
+            held = state["_view"] = replace(held, index=index)
+            keep_row_axis(state, held, labels)
+    if columns is not None and columns[0] is held.labels and list(columns[1].names) != list(held.labels.names):
+        held = replace(held, labels=columns[1].view())
+        state["_column_axis"] = (held.labels, columns[1])
+        state["_view"] = held
+    return held

@@ -1,0 +1,195 @@
+"""Between Polars columns and pandas arrays, without copies where the layouts agree.
+
+Numbers, dates and times share their buffers. Missing values are null in a plan and NaN, NaT or NA outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from pandas.arrays import BooleanArray, FloatingArray, IntegerArray
+
+from craton.errors import Unsupported
+from craton.pandas.core.dtypes import OBJECT, DtypeObj, family, physical, with_missing
+from craton.refusals import Refusal
+
+Array: TypeAlias = np.ndarray[Any, Any] | pd.api.extensions.ExtensionArray
+
+
+def to_array(series: pl.Series, dtype: DtypeObj) -> Array:
+    """The pandas array of a result column.
+
+    Parameters
+    ----------
+    series
+        A column of the physical dtype of ``dtype``, missing values as null.
+    dtype
+        The pandas dtype. An integer or boolean NumPy dtype becomes float64 or object if a value is missing.
+    """
+    if isinstance(dtype, np.dtype):
+        if series.null_count() and with_missing(dtype) != dtype:
+            dtype = with_missing(dtype)
+        return _to_numpy(series, dtype)
+    if isinstance(dtype, pd.StringDtype):
+        return _to_string(series, dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = series.fill_null(-1).to_numpy()
+        return pd.Categorical.from_codes(codes, dtype=dtype)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        naive = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        values = _to_numpy(naive, np.dtype(f"M8[{dtype.unit}]"))
+        return pd.DatetimeIndex(values).tz_localize("UTC").tz_convert(dtype.tz).array
+    if isinstance(dtype, pd.ArrowDtype):
+        target = dtype.pyarrow_dtype
+        if pa.types.is_temporal(target) and series.null_count():
+            # Arrow's checked arithmetic also looks at what lies below a null: let that be a zero.
+            mask = series.is_null().to_numpy()
+            stored = series.to_physical().fill_null(0).to_numpy()
+            whole = pl.Series(stored).cast(series.dtype).to_arrow().cast(target)
+            stored = whole.view(pa.int32() if pa.types.is_date32(target) else pa.int64()).to_numpy(zero_copy_only=False)
+            flat = pa.array(stored, mask=mask).view(target)
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([flat]))  # type: ignore[attr-defined,no-any-return]
+        chunked = pa.chunked_array(series.to_arrow(compat_level=pl.CompatLevel.newest())).cast(target)
+        return pd.arrays.ArrowExtensionArray(chunked)  # type: ignore[attr-defined,no-any-return]
+    if series.dtype.is_float():
+        series = series.fill_nan(None)  # pandas has one missing value in nullable floats
+    mask = series.is_null().to_numpy() if series.null_count() else np.zeros(len(series), dtype=bool)
+    numpy_dtype = dtype.numpy_dtype  # type: ignore[union-attr]
+    below = False if series.dtype == pl.Boolean() else np.nan if series.dtype.is_float() else 1  # as pandas fills them
+    filled = series.fill_null(below) if series.null_count() else series
+    values = np.array(filled.to_numpy(), dtype=numpy_dtype)
+    return dtype.construct_array_type()(values, np.array(mask))  # type: ignore[union-attr,no-any-return,call-arg]
+
+
+def _to_numpy(series: pl.Series, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if dtype.kind in "mM":
+        unit = np.datetime_data(dtype)[0]
+        stored = series.to_physical()
+        if stored.null_count():
+            stored = stored.fill_null(np.iinfo(np.int64).min)
+        values = stored.to_numpy()
+        if unit == "s":
+            missing = values == np.iinfo(np.int64).min
+            seconds = np.floor_divide(values, 1000)
+            seconds[missing] = np.iinfo(np.int64).min
+            values = seconds
+        return values.view(dtype)
+    if dtype.kind == "f":
+        return series.cast(physical(dtype)).to_numpy()
+    if dtype == OBJECT:
+        result = np.empty(len(series), dtype=object)
+        result[:] = series.to_list()
+        if series.null_count() and series.dtype == pl.Boolean():
+            result[series.is_null().to_numpy()] = np.nan
+        return result
+    return series.cast(physical(dtype)).to_numpy()
+
+
+def to_objects(series: pl.Series) -> np.ndarray[Any, Any]:
+    """A column as the Python objects that pyarrow makes of it, None where a value is missing."""
+    result = np.empty(len(series), dtype=object)
+    result[:] = series.to_list()
+    return result
+
+
+def _to_string(series: pl.Series, dtype: pd.StringDtype) -> Array:
+    if dtype.storage == "pyarrow":
+        chunked = pa.chunked_array(series.to_arrow())
+        if chunked.type != pa.large_string():
+            chunked = chunked.cast(pa.large_string())
+        return pd.arrays.ArrowStringArray(chunked, dtype=dtype)  # type: ignore[call-arg]
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
+    values[series.is_null().to_numpy()] = dtype.na_value
+    return dtype.construct_array_type()._from_sequence(values, dtype=dtype)  # type: ignore[attr-defined,no-any-return]
+
+
+#: As many as milliseconds can count.
+_SECONDS = (2**63 - 1) // 1000
+
+
+def from_array(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
+    """A plan column of a pandas array, in memory of its own: what is written to the array later is not seen in it.
+
+    Text that Arrow holds is not copied, since nobody can write to it.
+
+    Returns
+    -------
+    tuple of (polars.Series, bool, bool)
+        The column; whether it may hold nulls; whether it is a float column that may hold NaN for missing.
+
+    Raises
+    ------
+    Unsupported
+        If no physical dtype carries the array's dtype, or it is not sound.
+    """
+    require_sound(array)
+    return borrowed(name, array if _immutable(array) else array.copy())
+
+
+def require_sound(array: Any) -> None:
+    """Refuse nullable arrays that a plan can't carry: with NaN where it is not missing, or of values of another dtype."""
+    if isinstance(array, FloatingArray) and bool((np.isnan(array._data) & ~array._mask).any()):  # type: ignore[attr-defined]
+        raise Unsupported(Refusal.NAN_NOT_MISSING)
+    if isinstance(array, (BooleanArray, IntegerArray)) and array._data.dtype != array.dtype.numpy_dtype:  # type: ignore[attr-defined]
+        raise Unsupported(Refusal.VALUES_OF_ANOTHER_DTYPE)  # pandas' shift of groups puts any value into it
+
+
+def _immutable(array: Any) -> bool:
+    return hasattr(array, "_pa_array") or array.dtype == OBJECT
+
+
+def borrowed(name: str, array: Any) -> tuple[pl.Series, bool, bool]:
+    """A plan column over the memory of a pandas array, where the layouts agree; as :func:`from_array`.
+
+    For arrays that nobody writes to any more: those that were made just now and are held by nobody else, and those of
+    :func:`craton.pandas.core.lazy.view`, which sees to it.
+
+    Raises
+    ------
+    Unsupported
+        If no physical dtype carries the array's dtype, or there are seconds that milliseconds can't count.
+    """
+    dtype = array.dtype
+    try:
+        kind = physical(dtype)
+    except (TypeError, ValueError) as error:  # categories that are arrays have no hash
+        raise Unsupported(Refusal.DTYPE_WITHOUT_PHYSICAL_FORM, dtype) from error
+    if isinstance(dtype, np.dtype):
+        values = np.asarray(array)
+        if dtype.kind in "mM":
+            raw = values.view("i8")
+            missing = raw == np.iinfo(np.int64).min
+            if np.datetime_data(dtype)[0] == "s":
+                raw = np.where(missing, 0, raw)
+                if len(raw) and (raw.max() > _SECONDS or raw.min() < -_SECONDS):
+                    raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
+                raw = raw * 1000
+            series = pl.Series(name, np.ascontiguousarray(raw)).cast(kind)
+            if missing.any():
+                series = pl.select(pl.when(pl.Series(~missing)).then(series)).to_series().rename(name)
+            return series, bool(series.null_count()), False
+        series = pl.Series(name, np.ascontiguousarray(values), dtype=kind)
+        return series, False, dtype.kind == "f"
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        series, nulls, _ = borrowed(name, np.asarray(array.tz_convert("UTC").tz_localize(None)))
+        zone = kind.time_zone  # type: ignore[attr-defined]
+        return series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone), nulls, False
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = pl.Series(name, np.asarray(array.codes, dtype="int32"))
+        codes = codes.set(codes < 0, None) if (codes < 0).any() else codes
+        return codes, bool(codes.null_count()), False
+    arrow = getattr(array, "_pa_array", None)
+    if arrow is None:
+        arrow = pa.array(array, from_pandas=True)
+    series = pl.from_arrow(arrow)  # type: ignore[assignment]
+    series = series.rename(name)
+    if family(dtype) == "masked" and series.dtype.is_float():
+        series = series.fill_nan(None)
+    if series.dtype != kind:
+        series = series.cast(kind)
+    return series, bool(series.null_count()), False

@@ -1,0 +1,369 @@
+"""Runs a view's plan and makes pandas' own data structures of the result."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
+
+from craton import forks
+from craton.errors import Unsupported
+from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
+from craton.pandas.core.dtypes import OBJECT, physical, with_missing
+from craton.pandas.core.evaluations import rows_kept
+from craton.pandas.core.sharing import answer, asked
+from craton.pandas.core.view import Carried, IndexSpec, LevelSource, Value, View, column_names, frequency, index_labels
+from craton.plan import build
+from craton.plan.expr import Call, Column, Expr
+from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, Scan, Slice, Sort, Window, schema
+from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
+
+
+def materialise(view: View) -> tuple[list[Array], pd.Index]:
+    """Run a view.
+
+    Returns
+    -------
+    tuple of (list of arrays, Index)
+        The columns and the row labels.
+    """
+    return materialise_all([view])[0]
+
+
+def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
+    """Run several views, all in one run; as :func:`materialise`."""
+    if forks.kernel_lost():
+        from craton.pandas.core.kernel_process import elsewhere
+
+        return elsewhere(materialise_all, views)
+    sources = list(
+        dict.fromkeys(
+            source
+            for view in views
+            for value in (*view.index.values, *view.values)
+            if (source := _asked(value, view.base))
+        )
+    )
+    named = [_with_result_names(_uncarried(view)) for view in views]
+    levels = list(dict.fromkeys(labels for view in views for labels in _sought(view)))
+    plans = [view.base for view, _ in named]
+    frames = rows_kept(plans, [*map(null_count, sources), *levels], views)
+    counts = frames[len(views) : len(views) + len(sources)]
+    promoted = {source: bool(count.item()) for source, count in zip(sources, counts, strict=True)}
+    found = dict(zip(levels, frames[len(views) + len(sources) :], strict=True))
+    results = []
+    for view, (_, names), frame in zip(views, named, frames, strict=False):
+        arrays: list[Array] = []
+        for value, name in zip((*view.index.values, *view.values), names, strict=True):
+            if isinstance(value.expr, Carried):
+                arrays.append(to_objects(frame.get_column(name)))
+                continue
+            # Nulls of its own promote in to_array.
+            dtype = with_missing(value.dtype) if value.source and promoted.get(value.source) else value.dtype
+            arrays.append(to_array(frame.get_column(name), dtype))
+        count = len(view.index.values)
+        spec = view.index
+        if spec.sources:
+            spec = replace(spec, levels=_levels(spec, arrays[:count], found))
+        results.append((arrays[count:], make_index(spec, arrays[:count], frame.height)))
+    return results
+
+
+def _sought(view: View) -> list[Operator]:
+    """The labels of levels that a run must ask for: not those of the view's own rows."""
+    base = view.base
+    while isinstance(base, (Project, RowNumber, Window)):
+        base = base.input
+    sources = view.index.sources
+    sought = [_distinct(source.base, source.expr) for source in sources if source.base != base]
+    return [*sought, *(labels for source in sources if (labels := _besides(source)) is not None)]
+
+
+def _distinct(base: Operator, expr: Expr) -> Operator:
+    return build.aggregate(base, (("label", expr),), (), sort=False)
+
+
+def _besides(source: LevelSource) -> Operator | None:
+    return None if source.besides is None else _distinct(source.besides, source.besides.column("label"))
+
+
+def _levels(spec: IndexSpec, arrays: list[Array], found: dict[Operator, pl.DataFrame]) -> tuple[pd.Index, ...]:
+    levels = []
+    for value, source, array in zip(spec.values, spec.sources, arrays, strict=True):
+        if (asked := found.get(_distinct(source.base, source.expr))) is not None:
+            array = to_array(asked.get_column("label"), value.dtype)
+        labels = pd.Index(array, copy=False).unique()
+        if (besides := _besides(source)) is not None:
+            more = to_array(found[besides].get_column("label"), value.dtype)
+            labels = labels.append(pd.Index(more, copy=False)).unique()
+        missing = labels.isna()
+        if source.ordered:
+            present = labels[~missing].sort_values()
+            labels = present.append(labels[missing]) if source.missing and missing.any() else present
+        elif not source.missing:
+            labels = labels[~missing]
+        levels.append(labels)
+    return tuple(levels)
+
+
+def _uncarried(view: View) -> View:
+    """The same view with the columns of Python objects as plain columns: only its own arrays are made of it."""
+    if not any(isinstance(value.expr, Carried) for value in view.values):
+        return view
+    values = [
+        replace(value, expr=value.expr.column) if isinstance(value.expr, Carried) else value for value in view.values
+    ]
+    return view.with_values(values)
+
+
+def _asked(value: Value, base: Operator) -> tuple[Operator, str] | None:
+    """The source of a value's dtype, if the value's own missing values over ``base`` don't tell the same."""
+    if value.source is None or not isinstance(value.expr, Column):
+        return value.source
+    while base != value.source[0] and isinstance(base, (Project, Window, RowNumber, Sort)):
+        base = base.input
+    return None if base == value.source[0] else value.source
+
+
+def null_count(source: tuple[Operator, str]) -> Operator:
+    """The plan that counts the missing values of an operator's column."""
+    operator, column = source
+    call = AggregateCall("null_count", (operator.column(column),), pl.Int64())
+    return build.aggregate(operator, (), (("missing", call),))
+
+
+def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
+    """The same view with every dtype definite: dtypes that depend on the data are decided by a query.
+
+    Parameters
+    ----------
+    only
+        Which values are decided, and those that the same data decide; all without it.
+
+    Raises
+    ------
+    Unsupported
+        If a boolean column has missing values: it is one of Python objects then.
+    """
+    every = (*view.index.values, *view.values)
+    undecided = [value for value in every if value.source is not None and (only is None or only(value))]
+    sources = list(dict.fromkeys(value.source for value in undecided if value.source is not None))
+    if not sources:
+        return view
+    counts = asked([null_count(source) for source in sources])
+    missing = {source: bool(frame.item()) for source, frame in zip(sources, counts, strict=True)}
+
+    def settle(value: Value) -> Value:
+        if value.source not in missing:
+            return value
+        if not missing[value.source]:
+            return replace(value, source=None, nulls=False)
+        dtype = with_missing(value.dtype)
+        return Value(Call("cast", (value.expr,), physical(dtype)), dtype, nulls=True)
+
+    return replace(
+        view,
+        values=tuple(map(settle, view.values)),
+        index=replace(view.index, values=tuple(map(settle, view.index.values))),
+    )
+
+
+def told_apart(view: View, keys: Sequence[Value] | None = None) -> View:
+    """The view with the dtypes resolved of those keys (all columns without any) that equal or order rows, and may round them."""
+    sources = {key.source for key in (view.values if keys is None else keys) if key.rounds}
+    return resolved(view, lambda value: value.source in sources)
+
+
+def planned(view: View) -> Operator:
+    """The plan that :func:`materialise` runs for a view."""
+    return _with_result_names(view)[0].base
+
+
+def _with_result_names(view: View) -> tuple[View, list[str]]:
+    names = column_names([*index_labels(view.index), *view.labels])
+    every = (*view.index.values, *view.values)
+    if not names:
+        # Only the number of rows is asked for: carry any column.
+        name = next(iter(schema(view.base)))
+        return View(
+            build.project(view.base, ((name, view.base.column(name)),)), (), view.labels, view.index, view.rows
+        ), names
+    base = build.project(view.base, tuple((name, value.expr) for name, value in zip(names, every, strict=True)))
+    return View(base, view.values, view.labels, view.index, view.rows), names
+
+
+def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
+    """The pandas Index of a result."""
+    if spec.kind == "default":
+        return pd.RangeIndex(rows, name=spec.names[0])
+    if spec.kind == "multi":
+        return _multi_index(spec, arrays)
+    if spec.kind == "range":
+        labels = pd.RangeIndex(0)._shallow_copy(np.asarray(arrays[0]))  # type: ignore[attr-defined]
+        return labels.rename(spec.names[0])  # type: ignore[no-any-return]
+    index = pd.Index(arrays[0], name=spec.names[0], copy=False)
+    if spec.freq is not None:
+        with contextlib.suppress(ValueError):  # the rows are others now
+            index.freq = _frequency_of(index, spec.freq, spec.neighbours)
+    return index
+
+
+def _multi_index(spec: IndexSpec, arrays: list[Array]) -> pd.MultiIndex:
+    """The labels over the levels that they had, whose order and frequencies pandas keeps; or over levels made anew."""
+    codes = []
+    for level, array in zip(spec.levels, arrays, strict=bool(spec.levels)):
+        fits = level.dtype == array.dtype or (level.dtype.kind in "iu" and array.dtype == np.dtype("float64"))
+        codes.append(level.get_indexer(array) if fits and level.is_unique else None)
+        if codes[-1] is None or ((codes[-1] < 0) & ~pd.isna(array)).any():
+            break
+    else:
+        if codes:
+            names = list(spec.names)
+            return pd.MultiIndex(levels=spec.levels, codes=codes, names=names, verify_integrity=False)
+    # Of an array of objects pandas would ask what they are: of an index it keeps the dtype, as where these came from.
+    labels = [pd.Index(array, dtype=OBJECT) if array.dtype == OBJECT else array for array in arrays]
+    try:
+        return pd.MultiIndex.from_arrays(labels, names=list(spec.names))
+    except ValueError:  # Arrow tells zeros by their signs, which are one category
+        numbered = [pd.factorize(array, sort=True) for array in labels]  # type: ignore[arg-type]
+        levels = [pd.Index(unique) for _, unique in numbered]
+        return pd.MultiIndex(levels, [code for code, _ in numbered], names=list(spec.names), verify_integrity=False)
+
+
+def _frequency_of(index: Any, freq: Any, neighbours: bool) -> Any:
+    """The frequency of rows taken from an index that had one: every k-th row, as pandas does it, or neighbours only; or ``None``."""
+    if len(index) < 2:
+        return freq
+    first, second = sorted([index[0], index[1]])
+    if first == second or pd.isna(first) or pd.isna(second):
+        return None
+    if isinstance(freq, pd.offsets.Tick):
+        steps = abs((second - first) / pd.Timedelta(freq))
+    else:
+        between = pd.date_range if isinstance(index, pd.DatetimeIndex) else pd.timedelta_range
+        steps = len(between(first, second, freq=freq)) - 1 if freq.n > 0 else len(between(second, first, freq=freq)) - 1
+    if steps < 1 or steps != int(steps) or (neighbours and steps > 1):
+        return None
+    descends = (index[1] < index[0]) == (freq.n > 0)
+    return abs(int(steps)) * (-1 if descends else 1) * freq
+
+
+def block_manager(arrays: list[Array], index: pd.Index, labels: pd.Index) -> Any:
+    """A pandas block manager over the arrays, one block a column, nothing copied."""
+    return create_block_manager_from_column_arrays(
+        [_ensure(array) for array in arrays], [labels, index], consolidate=False, refs=[None] * len(arrays)
+    )
+
+
+def series_manager(array: Array, index: pd.Index) -> Any:
+    """A pandas manager of one column."""
+    return SingleBlockManager.from_array(_ensure(array), index)
+
+
+def _ensure(array: Any) -> Any:
+    """Datetimes as pandas holds them in blocks."""
+    if isinstance(array, np.ndarray) and array.dtype.kind in "mM":
+        return pd.array(array, copy=False)
+    return array
+
+
+def scalar(view: View, call: AggregateCall) -> Any:
+    """Run one aggregate over a view's base and return the Python value."""
+    plan = build.aggregate(view.base, (), (("value", call),))
+    return answer([plan])[0].item()
+
+
+def count_rows(view: View) -> int:
+    """The number of rows, without computing a column."""
+    if view.rows is not None:
+        return view.rows
+    return int(scalar(view, AggregateCall("len", (), pl.Int64())))
+
+
+def has_rows(view: View) -> bool:
+    """Whether there is a row; runs as much of the plan as it takes to find one, where the number is not known."""
+    if view.rows is not None:
+        return view.rows > 0
+    name, dtype = next(iter(schema(view.base).items()))
+    first = Slice(build.project(view.base, ((name, Column(name, dtype)),)), 0, 1)
+    return asked([first])[0].height > 0
+
+
+def view_of(columns: list[Any], index: pd.Index, labels: pd.Index) -> View:
+    """A view that scans pandas data in memory.
+
+    Parameters
+    ----------
+    columns
+        Arrays that nobody writes to while the view or a result of it lives: they are not copied.
+    index, labels
+        Row and column labels.
+
+    Raises
+    ------
+    Unsupported
+        If a dtype has no physical form.
+    """
+    levels, spec = _index_spec(index)
+    names = column_names([*index_labels(spec), *labels])
+    series: list[pl.Series] = []
+    values: list[Value] = []
+    for i, (name, array) in enumerate(zip(names, [*levels, *columns], strict=True)):
+        require_sound(array)
+        own = i >= len(levels) or spec.kind != "labels"
+        column, nulls, nans = borrowed(name, array) if own else from_array(name, array)
+        series.append(column)
+        values.append(Value(Column(name, column.dtype), array.dtype, nulls, nans))
+    frame = pl.DataFrame(series) if series else pl.DataFrame({"": np.zeros(len(index), dtype=bool)})
+    source = MemorySource.of(frame)
+    base = Scan(source, tuple(frame.columns))
+    spec = replace(spec, values=tuple(values[: len(levels)]))
+    return View(base, tuple(values[len(levels) :]), labels, spec, len(index))
+
+
+def index_columns(index: pd.Index, pattern: str) -> tuple[list[pl.Series], IndexSpec]:
+    """Row labels as plan columns.
+
+    Parameters
+    ----------
+    index
+        The labels.
+    pattern
+        What the columns are named, with a place for the level's number.
+
+    Raises
+    ------
+    Unsupported
+        If a dtype has no physical form.
+    """
+    levels, spec = _index_spec(index)
+    series: list[pl.Series] = []
+    values: list[Value] = []
+    for i, array in enumerate(levels):
+        column, nulls, nans = from_array(pattern.format(i), array)
+        series.append(column)
+        values.append(Value(Column(column.name, column.dtype), array.dtype, nulls, nans))
+    return series, replace(spec, values=tuple(values))
+
+
+def _index_spec(index: pd.Index) -> tuple[list[Any], IndexSpec]:
+    names = tuple(index.names)
+    if isinstance(index, pd.MultiIndex):
+        if len({len(codes) for codes in index.codes}) > 1:
+            raise Unsupported(Refusal.LABELS_UNEVEN)
+        if any(level.hasnans and (codes < 0).any() for level, codes in zip(index.levels, index.codes, strict=True)):
+            raise Unsupported(Refusal.LABELS_MISSING_TWICE)
+        levels = [index._get_level_values(i)._values for i in range(index.nlevels)]  # type: ignore[attr-defined]
+        return levels, IndexSpec("multi", (None,) * len(levels), names, levels=tuple(index.levels))  # type: ignore[arg-type]
+    if isinstance(index, pd.RangeIndex):
+        if index.start == 0 and index.step == 1:
+            return [], IndexSpec("default", (), names)
+        return [index.to_numpy()], IndexSpec("range", (None,), names)  # type: ignore[arg-type]
+    return [index._values], IndexSpec("labels", (None,), names, frequency(index))  # type: ignore[arg-type]

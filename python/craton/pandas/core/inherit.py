@@ -1,0 +1,190 @@
+"""The methods that Craton's classes inherit: they run in pandas, are counted, and give Craton's objects back.
+
+What has no native method works by inheritance alone. Wrapping it as well makes that visible, runs pandas' own code on
+one materialised object instead of planning each of its steps, and turns what pandas made with its own classes into
+Craton's (:func:`~craton.pandas.core.counterparts.crafted`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import pandas as pd
+from pandas.core import resample
+from pandas.core.accessor import Accessor
+from pandas.core.base import SelectionMixin
+from pandas.core.groupby import generic
+from pandas.core.window import ewm, expanding, rolling
+
+from craton.pandas.core.counterparts import reduce_by_counterpart, register
+from craton.pandas.core.native import getattr_static, inside_pandas, native, stays_in_pandas, wrapped
+
+#: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
+_LEFT_ALONE = frozenset(
+    [
+        "boxplot",
+        "equals",
+        "get",
+        "hist",
+        "info",
+        "item",
+        "items",
+        "iterrows",
+        "itertuples",
+        "keys",
+        "memory_usage",
+        "pipe",
+        "set_flags",
+        "tolist",
+    ]
+)
+#: These only make an object that computes later.
+_DEFERRING = frozenset(["rolling", "expanding", "ewm", "resample"])
+_SPECIAL = frozenset(
+    f"__{name}__"
+    for name in [
+        "abs",
+        "array_ufunc",
+        "delitem",
+        "divmod",
+        "matmul",
+        "neg",
+        "pos",
+        "rdivmod",
+        "rmatmul",
+        "round",
+        "setitem",
+    ]
+)
+
+
+def inherit(cls: type, base: type) -> None:
+    """Wrap the methods that a class of Craton's has from its pandas class and nobody else.
+
+    Parameters
+    ----------
+    cls
+        Craton's class.
+    base
+        The class of pandas' that it stands for.
+    """
+    for name in dir(base):
+        method = getattr_static(base, name)
+        if not isinstance(method, FunctionType) or getattr_static(cls, name) is not method:
+            continue
+        if name in _DEFERRING:
+            setattr(cls, name, _deferring(method))
+        elif name in _SPECIAL or not (name.startswith("_") or name in _LEFT_ALONE or _gives_away(name)):
+            setattr(cls, name, native(base, name)(None))
+
+
+def _gives_away(name: str) -> bool:
+    return name.startswith("to_") and name not in ("to_period", "to_timestamp")
+
+
+def _deferring(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that makes an object which computes later: of Craton's, and no more."""
+    return wrapped(method.__qualname__, method, stays=lambda _: True)  # type: ignore[no-any-return]
+
+
+# -- objects that compute later, and accessors ------------------------------------------------------------------------
+
+
+def _object_of(holder: Any) -> Any:
+    """The DataFrame or Series that a window, a resampler or an accessor is of."""
+    state = holder.__dict__
+    for name in ("obj", "_obj", "_parent", "_data"):
+        if isinstance(state.get(name), (pd.DataFrame, pd.Series)):
+            return state[name]
+    return None
+
+
+def _stays(holder: Any) -> bool:
+    obj = _object_of(holder)
+    return inside_pandas() or obj is None or stays_in_pandas(obj)
+
+
+def _counted_property(label: str, attribute: Any) -> property:
+    getter = wrapped(label, lambda self: attribute.__get__(self, type(self)), stays=_stays)
+    return property(getter, attribute.fset, attribute.fdel, attribute.__doc__)
+
+
+def _calls(label: str) -> Callable[..., Any]:
+    """The method of a group-by that calls a Python function for each group."""
+
+    def calls(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.udf.groups import apply_groups
+
+        return apply_groups(self, label, func, args, kwargs)
+
+    return calls
+
+
+def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
+    """A subclass of one of pandas' classes whose methods are counted and give Craton's objects back.
+
+    Parameters
+    ----------
+    theirs
+        The class: a window, a resampler, an accessor.
+    prefix
+        What its methods' names are shown with; its own name if empty.
+    properties
+        Whether its properties may give frames or columns, too.
+    """
+    members: dict[str, Any] = {
+        "__doc__": theirs.__doc__,
+        "__module__": theirs.__module__,
+        "__qualname__": theirs.__qualname__,
+        "__reduce_ex__": reduce_by_counterpart(theirs),
+    }
+    for name in dir(theirs):
+        attribute = getattr_static(theirs, name)
+        label = f"{prefix or theirs.__name__}.{name}"
+        if name.startswith("_") and name not in ("__getitem__", "__call__"):
+            continue
+        if name == "pipe":
+            continue
+        if name == "apply" and theirs in (generic.DataFrameGroupBy, generic.SeriesGroupBy):
+            members[name] = wrapped(label, attribute, stays=_stays, calls=_calls(label))
+        elif isinstance(attribute, FunctionType):
+            members[name] = wrapped(label, attribute, stays=_stays)
+        elif isinstance(attribute, classmethod):
+            members[name] = classmethod(_deferring(attribute.__func__))
+        elif properties and isinstance(attribute, property):
+            members[name] = _counted_property(label, attribute)
+    return type(theirs.__name__, (theirs,), members)
+
+
+def inherit_deferred() -> None:
+    """Register the counterparts of pandas' windows, resamplers and group-bys."""
+    for module in (generic, resample, rolling, expanding, ewm):
+        for theirs in vars(module).values():
+            if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:
+                register(partial(counterpart, theirs), theirs)
+
+
+class CountedAccessor(Accessor):  # type: ignore[misc]
+    """An accessor of pandas' that counts, and gives Craton's objects back."""
+
+    def __init__(self, name: str, base: type) -> None:
+        self._name = name
+        self._base = base
+
+    @functools.cached_property
+    def _theirs(self) -> Any:
+        return getattr_static(self._base, self._name)._accessor
+
+    @functools.cached_property
+    def _accessor(self) -> Any:
+        return counterpart(self._theirs, f"{self._base.__name__}.{self._name}", properties=True)
+
+    def __get__(self, obj: Any, cls: Any) -> Any:
+        return self._theirs if obj is None else self._accessor(obj)
+
+
+__all__ = ["CountedAccessor", "counterpart", "inherit", "inherit_deferred"]

@@ -1,0 +1,238 @@
+"""Runs the plans of a process whose kernel was lost in a fork: another process does it, and hands the rows back.
+
+It is started when the first plan runs, is a fresh interpreter and no fork, and ends with the process that it works for.
+Ctrl-C in a run ends it; the next run starts another.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import io
+import os
+import pickle
+import select
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import cloudpickle
+import polars as pl
+
+from craton import forks
+from craton.cluster import VARIABLE
+from craton.config import options
+
+__all__ = ["elsewhere", "read_elsewhere", "serve"]
+
+_LENGTH = struct.Struct("<Q")
+#: A terminal's Ctrl-C comes to every process; the one that waits for a run ends this one.
+_PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from craton.pandas.core.kernel_process import serve; serve()"
+
+
+T = TypeVar("T")
+
+
+def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """What a function of Craton's that needs the kernel returns or raises, called in the process that has one.
+
+    Raises
+    ------
+    RuntimeError
+        If a plan among the arguments can't be sent to another process, or that process ends.
+    """
+    global _started
+    try:
+        request = _pickled((dataclasses.asdict(options), os.getcwd(), function, args, kwargs))
+    except Exception as error:
+        raise RuntimeError(
+            "This process was forked from one that had run plans, so its own are run by another process, and this one can't "
+            f"be sent there: {error}. Start processes with multiprocessing's 'spawn' or 'forkserver' method."
+        ) from error
+    with _turn:
+        if _started is None or _started.owner != os.getpid():
+            if _started is not None:
+                _inherited.append(_started)
+            _started = _KernelProcess()
+        try:
+            kind, answer = _started.ask(request)
+        except BaseException:
+            _started.end()
+            _started = None
+            raise
+    if kind == "raised":
+        from craton.remote.surfaces import raised
+
+        raise raised(answer)
+    result: T = answer
+    return result
+
+
+def read_elsewhere(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a reader of Craton's gives for what pandas' own does not take, as data."""
+    return elsewhere(_read, name, args, kwargs)
+
+
+def _read(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from craton import pandas
+
+    return getattr(pandas, name)(*args, **kwargs)  # pickled with its data
+
+
+class _KernelProcess:
+    """The process that runs plans for this one."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        home = str(Path(__file__).parents[2])
+        path = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), VARIABLE: ""},
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self._greeting = pickle.dumps((self.owner, [entry or os.getcwd() for entry in sys.path]))
+
+    def ask(self, request: bytes) -> Any:
+        """Send a request, and wait for the answer.
+
+        Raises
+        ------
+        RuntimeError
+            If the process ends meanwhile.
+        """
+        try:
+            if self._greeting:
+                _send(self._to, self._greeting)
+                self._greeting = b""
+            _send(self._to, request)
+            return pickle.loads(_received(self._from))
+        except (EOFError, BrokenPipeError):
+            code = self._process.wait()
+            raise RuntimeError(
+                "This process was forked from one that had run plans, so its own are run by another process, which ended "
+                f"meanwhile with exit code {code}. Start processes with multiprocessing's 'spawn' or 'forkserver' method."
+            ) from None
+
+    def end(self) -> None:
+        """End it now, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._to, self._from):
+            with contextlib.suppress(OSError):  # what was not sent yet cannot be
+                stream.close()
+
+
+_turn = forks.lock()
+_started: _KernelProcess | None = None
+#: Those of the processes that this one was forked from: not dropped, for they are not this process's to wait for.
+_inherited: list[_KernelProcess] = []
+
+
+@atexit.register
+def _end() -> None:
+    if _started is not None and _started.owner == os.getpid():
+        _started.end()
+
+
+# -- in that process --------------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Run what is asked for on standard input until it ends, and answer on standard output."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)  # what a library prints is no answer
+    os.close(nothing)
+    owner, path = pickle.loads(_received(requests))
+    sys.path[:] = path
+    _end_with(owner)
+    while True:
+        try:
+            request = _received(requests)
+        except EOFError:
+            return
+        _send(answers, _answer(request))
+
+
+def _answer(request: bytes) -> bytes:
+    from craton.remote.surfaces import failure_of
+
+    try:
+        values, folder, function, args, kwargs = pickle.loads(request)
+        os.chdir(folder)
+        for name, value in values.items():
+            setattr(options, name, value)
+        return _pickled(("returned", function(*args, **kwargs)))
+    except BaseException as error:
+        return _pickled(("raised", failure_of(error)))
+
+
+def _end_with(owner: int) -> None:
+    """End this process when the one that it works for ends, also while it runs a plan."""
+    if not hasattr(os, "pidfd_open"):
+        return  # the end of its input tells it, after the run
+    try:
+        descriptor = os.pidfd_open(owner)
+    except ProcessLookupError:
+        os._exit(1)
+    except OSError:
+        return
+
+    def wait() -> None:
+        select.select([descriptor], [], [])
+        os._exit(1)
+
+    threading.Thread(target=wait, name="craton-owner", daemon=True).start()
+
+
+# -- between both -----------------------------------------------------------------------------------------------------
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Takes frames apart into columns of one chunk each: Polars would use its threads to join the chunks of a frame."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, pl.DataFrame) and obj.width:
+            return pl.DataFrame, ([column.rechunk() for column in obj.get_columns()],)
+        if isinstance(obj, pl.Series) and obj.n_chunks() > 1:
+            return _series, (obj.rechunk(),)
+        return super().reducer_override(obj)
+
+
+def _series(column: pl.Series) -> pl.Series:
+    return column
+
+
+def _pickled(value: Any) -> bytes:
+    stream = io.BytesIO()
+    _Pickler(stream, protocol=5).dump(value)
+    return stream.getvalue()
+
+
+def _send(stream: Any, message: bytes) -> None:
+    stream.write(_LENGTH.pack(len(message)))
+    stream.write(message)
+    stream.flush()
+
+
+def _received(stream: BinaryIO | Any) -> bytes:
+    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    return _exactly(stream, length)
+
+
+def _exactly(stream: Any, length: int) -> bytes:
+    found: bytes = stream.read(length)
+    if len(found) < length:
+        raise EOFError
+    return found

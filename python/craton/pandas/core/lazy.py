@@ -1,0 +1,255 @@
+"""The lazy state of DataFrame and Series: a view instead of a manager, until pandas asks for the manager.
+
+pandas keeps an object's data in ``_mgr``. A lazy object has none in its ``__dict__``; :class:`LazyManager` is found on the
+class instead, runs the view and stores what pandas expects. From then on the object is an ordinary pandas object.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pandas as pd
+from pandas._config import is_nan_na
+from pandas.core.flags import Flags
+
+from craton import locks
+from craton.errors import Unsupported
+from craton.kernel.interrupts import Heard
+from craton.pandas.core.axes import current
+from craton.pandas.core.counterparts import own_class, plannable
+from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
+from craton.pandas.core.identities import Identity, identity
+from craton.pandas.core.living import register
+from craton.pandas.core.native import counted, inside_pandas
+from craton.pandas.core.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
+from craton.pandas.core.view import View, name_index
+from craton.refusals import Reason, Refusal
+
+
+class LazyManager:
+    """The class-level ``_mgr``: reached only while an instance has none, which is while it is lazy."""
+
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        if obj is None:
+            return self
+        state = obj.__dict__
+        with Heard(), locks.objects.of(id(state)):
+            if "_mgr" in state:  # another thread has just computed it
+                return state["_mgr"]
+            view = current(state)
+            if view is None:
+                raise AttributeError("_mgr")
+            arrays, index = materialise(view)
+            if isinstance(obj, pd.Series):
+                manager = series_manager(arrays[0], index)
+            else:
+                # An Index of the object's own: others have the view's too, and its name can be set in place.
+                manager = block_manager(arrays, index, view.labels.copy())
+            keep_unchanged(manager)  # the buffers are shared with the result that is remembered
+            state["_origin"] = (fingerprint(manager), identity(view))
+            state["_mgr"] = manager
+            del state["_view"]
+        if not inside_pandas():
+            _report(type(obj).__name__)
+        return manager
+
+
+#: What only asks for the data; ``__init__`` is that of the object which is made of it.
+_SINKS = frozenset(
+    [
+        "__init__",
+        "__repr__",
+        "_repr_html_",
+        "to_string",
+        "info",
+        "to_numpy",
+        "values",
+        "__array__",
+        "to_dict",
+        "to_list",
+        "tolist",
+        "item",
+        "items",
+        "iterrows",
+        "itertuples",
+        "__iter__",
+        "__len__",
+        "__reduce__",
+        "__getstate__",
+        "__reduce_ex__",
+        "copy",
+        "to_pandas",
+        "__arrow_c_stream__",
+        "__dataframe__",
+        "equals",
+        "_repr_fits_horizontal_",
+        "to_html",
+        "to_markdown",
+        "to_latex",
+        "to_json",
+        "to_excel",
+        "to_pickle",
+        "to_sql",
+        "to_records",
+        "__deepcopy__",
+        "__copy__",
+        "array",
+        "index",
+    ]
+)
+
+
+def _report(kind: str) -> None:
+    """Count the pandas method, not native, that asked for the data; asking for the data itself is no fallback."""
+    frame = sys._getframe(2)
+    name = None
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "pandas._testing" or module.startswith("pandas._testing."):
+            return  # a comparison
+        if module.startswith("pandas.") and not module.startswith("pandas.tests"):
+            name = name if module == "pandas.util._decorators" else frame.f_code.co_name
+        elif not module.startswith("craton."):
+            break
+        frame = frame.f_back  # type: ignore[assignment]
+    if name is None or name in _SINKS:
+        return
+    label = f"{kind}.{name}"
+    counted(label, Reason(Refusal.METHOD), told=True)
+
+
+def lazy(cls: type, view: View, like: Any = None) -> Any:
+    """A lazy DataFrame or Series over a view.
+
+    Parameters
+    ----------
+    cls
+        The class of the result, Craton's or the one of pandas' that it stands for; a Series takes its name from the view's label.
+    view
+        What it holds.
+    like
+        Where ``attrs`` and flags come from, as pandas' ``__finalize__`` does.
+    """
+    obj: Any = object.__new__(own_class(cls))
+    state = obj.__dict__
+    state["_view"] = view
+    state["_attrs"] = {}
+    state["_flags"] = Flags(obj, allows_duplicate_labels=True)
+    if issubclass(cls, pd.Series):
+        state["_name"] = view.labels[0]
+    register(obj)
+    if like is not None and (like._attrs or not like._flags._allows_duplicate_labels):
+        obj.__finalize__(like)
+        if isinstance(obj, pd.Series):
+            object.__setattr__(obj, "_name", view.labels[0])  # which pandas' method takes from the other, too
+    return obj
+
+
+def refuse_flagged(obj: Any) -> None:
+    """Leave an object that may have no duplicate labels to pandas, where that checks only some of the labels that it sets.
+
+    Raises
+    ------
+    Unsupported
+        If it is one.
+    """
+    if not obj._flags._allows_duplicate_labels:
+        raise Unsupported(Refusal.ATTRS_OR_FLAGS)
+
+
+def view(obj: Any) -> View:
+    """The view of a DataFrame or Series; one that is in memory is scanned.
+
+    Raises
+    ------
+    Unsupported
+        If it holds a dtype that a plan can't carry, or is of a class of the user's; or if pandas is told to tell NaN from NA
+        in nullable dtypes, which plans don't.
+    """
+    if not is_nan_na():
+        raise Unsupported(Refusal.NAN_AND_NA_DISTINGUISHED)
+    state = obj.__dict__
+    planned = current(state)
+    if planned is not None:
+        return planned
+    if not isinstance(obj, (pd.DataFrame, pd.Series)):
+        raise Unsupported(Refusal.NO_VIEW, type(obj).__name__)
+    if not plannable(type(obj)):
+        raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
+    with locks.objects.of(id(state)):
+        return _scanned(obj)
+
+
+def _scanned(obj: Any) -> View:
+    """The view that scans what is in memory: the same until that is changed."""
+    state, manager = obj.__dict__, obj._mgr
+    cached: Scanned | None = state.get("_scan")
+    if cached is not None and cached.is_of(manager):
+        scanned = cached.view
+        if isinstance(obj, pd.Series):
+            return View(scanned.base, scanned.values, name_index(obj._name), scanned.index, scanned.rows)  # type: ignore[attr-defined]
+        return scanned
+    snapshot, columns, watched = snapshot_of(manager)
+    if isinstance(obj, pd.Series):
+        scanned = view_of(columns, snapshot.axes[0], name_index(obj._name))  # type: ignore[attr-defined]
+    else:
+        scanned = view_of(columns, snapshot.axes[1], snapshot.axes[0])
+    state["_scan"] = Scanned(fingerprint(manager), snapshot, scanned, watched)
+    return scanned
+
+
+def identities(obj: Any) -> list[Identity]:
+    """What an object holds, by content: an object and a column that was taken from it have something in common.
+
+    That holds whether they have been run since or not: a frame that was run is its plan and its rows, and a column is
+    of either. What was written to in place is nothing that is known.
+    """
+    state = obj.__dict__
+    planned = current(state)
+    if planned is not None:
+        return [identity(planned)]
+    origin, scan = state.get("_origin"), state.get("_scan")
+    known = []
+    if origin is not None and fingerprint(obj._mgr) == origin[0]:
+        known.append(origin[1])
+    if scan is not None and scan.is_of(obj._mgr):
+        known.append(identity(scan.view))
+    return known
+
+
+def memory_of(obj: Any) -> list[Identity]:
+    """What a Series shares its memory with in pandas: what it holds, or what it was made of by a cast that may be a view."""
+    state = obj.__dict__
+    shares: list[Identity] | None = state.get("_shares")
+    if shares is None:
+        return identities(obj)
+    if current(state) is not None:
+        return shares
+    origin = state.get("_origin")
+    return shares if origin is not None and fingerprint(obj._mgr) == origin[0] else []
+
+
+def holds(obj: Any, held: View) -> bool:
+    """Whether an object holds a view that was its own once; running the plan changes nothing, assigning in place does."""
+    state = obj.__dict__
+    planned = current(state)
+    if planned is not None:
+        return planned is held
+    if isinstance(obj, pd.Series) and not name_index(obj._name).identical(held.labels):  # type: ignore[attr-defined]
+        return False
+    manager, scan, origin = obj._mgr, state.get("_scan"), state.get("_origin")
+    if scan is not None and scan.view.base is held.base:
+        return bool(scan.is_of(manager))
+    return origin is not None and origin[1] == identity(held) and origin[0] == fingerprint(manager)
+
+
+def replace_state(obj: Any, new: View) -> None:
+    """Make an object hold another view: what an assignment in place does."""
+    state = obj.__dict__
+    with locks.objects.of(id(state)):
+        state["_view"] = new
+        for name in ("_mgr", "_scan", "_origin", "_peeks", "_shares"):
+            state.pop(name, None)
+        if isinstance(obj, pd.Series):
+            state["_name"] = new.labels[0]

@@ -1,0 +1,531 @@
+"""How a method runs as a plan, and what happens when it can't.
+
+A native method takes views and returns a lazy object, or raises :class:`~craton.errors.Unsupported`; then pandas' own
+method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory
+objects, and everything that pandas calls inside its own methods, go to pandas directly.
+
+Whatever has a native implementation is an entry of :data:`REGISTRY` and is called by way of :class:`Native`: methods and
+operators (:func:`native`), properties (:func:`native_property`), facts (:func:`facts`), functions of the module
+(:func:`native_function`), members of accessors and of group-bys (:func:`wrapped`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from craton import events, fallbacks, forks
+from craton.config import options
+from craton.errors import Unsupported
+from craton.kernel.interrupts import Heard
+from craton.pandas.core import numpy_errors
+from craton.pandas.core.counterparts import crafted
+from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
+from craton.refusals import Reason, Refusal
+
+
+class _Inside(threading.local):
+    """How many blocks of plain pandas a thread is in; of the class, so that asking a new thread raises nothing."""
+
+    depth = 0
+
+
+_inside = _Inside()
+
+
+def inside_pandas() -> bool:
+    """Whether a pandas method is running that a native one fell back to."""
+    return _inside.depth > 0
+
+
+class plain_pandas:
+    """A block in which nothing is planned: pandas' own methods run as they are."""
+
+    def __enter__(self) -> None:
+        _inside.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        _inside.depth -= 1
+
+
+def is_lazy(obj: Any) -> bool:
+    """Whether an object holds a plan that has not been run.
+
+    In a process whose kernel was lost in a fork, plans are not continued but run, elsewhere, by whoever looks.
+    """
+    return "_view" in obj.__dict__ and not _run_in_fork(obj)
+
+
+def _run_in_fork(obj: Any) -> bool:
+    return forks.kernel_lost() and obj._mgr is not None
+
+
+def stays_in_pandas(obj: Any) -> bool:
+    """Whether an object's methods run in plain pandas: small and in memory, or called by pandas itself."""
+    state = obj.__dict__
+    if "_view" in state:
+        return _run_in_fork(obj)
+    manager = state.get("_mgr")
+    if manager is None or _inside.depth or forks.kernel_lost():
+        return True
+    small = options.small_rows
+    return bool(small) and len(manager.axes[-1]) <= small
+
+
+# -- what is planned, and what is counted -----------------------------------------------------------------------------
+
+
+class Native:
+    """One call of pandas' that this package answers: by a plan, or by pandas' own code and a count.
+
+    Parameters
+    ----------
+    label
+        The call, as the user knows it: ``"DataFrame.merge"``.
+    theirs
+        Pandas' own.
+    function
+        The native implementation; raises :class:`~craton.errors.Unsupported` for what it does not do. ``None``: nothing
+        is planned, and every call is counted.
+    fallback
+        What is called on refusal, where pandas' own must get other arguments than the user's, or other state.
+    calls
+        Tried before anything else, for objects of every size: what calls a Python function of the user's.
+    named
+        The label of one call, from the object and the arguments, where it is not always the same.
+    """
+
+    __slots__ = ("_tells_numpy_errors", "calls", "fallback", "function", "label", "named", "theirs")
+
+    def __init__(
+        self,
+        label: str,
+        theirs: Callable[..., Any],
+        function: Callable[..., Any] | None = None,
+        fallback: Callable[..., Any] | None = None,
+        calls: Callable[..., Any] | None = None,
+        named: Callable[..., str] | None = None,
+    ) -> None:
+        self.label = label
+        self.theirs = theirs
+        self.function = function
+        self.fallback = fallback or theirs
+        self.calls = calls
+        self.named = named
+        self._tells_numpy_errors = label.rpartition(".")[2] in numpy_errors.METHODS
+        if self.planned or label not in REGISTRY:
+            REGISTRY[label] = self
+
+    @property
+    def planned(self) -> bool:
+        """Whether there is a native implementation."""
+        return self.function is not None or self.calls is not None
+
+    def run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None = None) -> Any:
+        """Run the native implementation, or pandas' own if it refuses, or if there is a reason to; count and report which."""
+        with Heard():
+            return self._run(obj, args, kwargs, reason)
+
+    def _run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None) -> Any:
+        if forks.kernel_lost():
+            return self.in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
+        if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
+            reason = Reason(Refusal.ITERATOR)
+        elif self.function is None:
+            reason = Reason(Refusal.METHOD)
+        elif self._tells_numpy_errors and numpy_errors.handled():
+            reason = Reason(Refusal.NUMPY_ERRORS)
+        if not events.active:
+            if reason is None:
+                try:
+                    return self.function(obj, *args, **kwargs)  # type: ignore[misc]
+                except Unsupported as refusal:
+                    reason = refusal.reason
+            return self.in_pandas(reason, obj, args, kwargs)
+        started = time.perf_counter()
+        if reason is None:
+            try:
+                result = self.function(obj, *args, **kwargs)  # type: ignore[misc]
+            except Unsupported as refusal:
+                reason = refusal.reason
+        if reason is not None:
+            result = self.in_pandas(reason, obj, args, kwargs)
+        self._tell(obj, args, started, result, reason)
+        return result
+
+    def called(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], stays: Callable[[Any], bool]) -> Any:
+        """What calling a function of the user's gave, or :data:`NOTHING` if this is no such call; told if the object is planned."""
+        started = time.perf_counter()
+        try:
+            with Heard():
+                result = self.calls(obj, *args, **kwargs)  # type: ignore[misc]
+        except Unsupported:
+            return NOTHING
+        if events.active and not stays(obj):
+            self._tell(obj, args, started, result, None)
+        return crafted(result)
+
+    def in_pandas(self, reason: Reason, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Count the call, and run pandas' own code."""
+        counted(self._name(obj, args), reason)
+        with plain_pandas():
+            return crafted(self.fallback(obj, *args, **kwargs))
+
+    def _name(self, obj: Any, args: tuple[Any, ...]) -> str:
+        return self.label if self.named is None else self.named(obj, *args)
+
+    def _tell(self, obj: Any, args: tuple[Any, ...], started: float, result: Any, reason: Reason | None) -> None:
+        events.emit(
+            "call",
+            name=self._name(obj, args),
+            native=reason is None,
+            reason=None if reason is None else str(reason),
+            seconds=time.perf_counter() - started,
+            rows=known_rows(result),
+            started=started,
+        )
+
+
+#: Every call that is planned or counted, by its label.
+REGISTRY: dict[str, Native] = {}
+
+NOTHING: Any = object()
+
+
+def counted(label: str, reason: Reason, told: bool = False) -> None:
+    """Count a call that ran, or runs, in pandas; tell those who listen, where nobody else does."""
+    fallbacks.count(label, reason)
+    if told and events.active:
+        events.emit("call", name=label, native=False, reason=str(reason), seconds=0.0, rows=None)
+
+
+def _read_once(arg: Any) -> bool:
+    """Whether an argument is an iterator over values: whoever reads it first leaves nothing to others."""
+    return isinstance(arg, Iterator) and not hasattr(arg, "read") and not hasattr(arg, "write")
+
+
+def known_rows(result: Any) -> int | None:
+    """The rows of a result, where they are known without running anything."""
+    if isinstance(result, (pd.DataFrame, pd.Series)):
+        view = result.__dict__.get("_view")
+        if view is not None:
+            return view.rows  # type: ignore[no-any-return]
+        return len(result)
+    return None
+
+
+# -- how a call is marked ---------------------------------------------------------------------------------------------
+
+Implementation = Callable[..., Any] | None
+_OBJECTS = (pd.DataFrame, pd.Series)
+_NO_NAMES: Mapping[str, Any] = {}
+Decorator = Callable[[Implementation], Any]
+
+
+def native(
+    base: type,
+    name: str | None = None,
+    *,
+    label: str | None = None,
+    theirs: Callable[..., Any] | None = None,
+    **parameters: Any,
+) -> Decorator:
+    """Decorate the native implementation of a method of a pandas class, or an operator; of ``None``, it is counted only.
+
+    Parameters
+    ----------
+    base
+        The pandas class that has the method, for the signature, the docstring and the fallback.
+    name
+        The method's name, if it is not the function's.
+    label
+        How it is shown, if not by the class and the name.
+    theirs
+        Pandas' own, if it is not the class's attribute.
+    **parameters
+        As of :func:`wrapped`.
+    """
+
+    def decorate(function: Implementation) -> Any:
+        method = name or function.__name__  # type: ignore[union-attr]
+        own = getattr(base, method) if theirs is None else theirs
+        if function is not None and hasattr(own, "__qualname__"):
+            function.__qualname__ = own.__qualname__  # Python names it where arguments are missing
+        return wrapped(label or f"{base.__name__}.{method}", own, function, method=method, **parameters)
+
+    return decorate
+
+
+def wrapped(
+    label: str,
+    theirs: Callable[..., Any],
+    function: Implementation = None,
+    *,
+    method: str = "",
+    like: Callable[..., Any] | None = None,
+    fallback: Callable[..., Any] | None = None,
+    stays: Callable[[Any], bool] | None = None,
+    always: bool = False,
+    together: Callable[..., bool] | None = None,
+    binary: bool = False,
+    calls: Callable[..., Any] | None = None,
+    around: Callable[..., Any] | None = None,
+    named: Callable[..., str] | None = None,
+) -> Any:
+    """A method in the place of one of pandas', with its signature and docstring.
+
+    Parameters
+    ----------
+    label, theirs, function, fallback, calls, named
+        As of :class:`Native`.
+    method
+        The method's name, by which pandas' own counts references to warn of chained assignments.
+    like
+        What has the signature and docstring, if ``theirs`` has not.
+    stays
+        Whether an object's call runs in plain pandas and is not counted; by default :func:`stays_in_pandas`.
+    always
+        No object's call does: those that are small have no such method, or do not come here.
+    together
+        Whether a call does, by the object and its arguments (:func:`all_stay`).
+    binary
+        The same, of an operator: its one argument is asked, too.
+    around
+        Does the call: it gets the :class:`Native`, the object and the arguments.
+    """
+    entry = Native(label, theirs, function, fallback, calls, named)
+    run, in_plain_pandas = entry.run, stays or stays_in_pandas
+    shown = like or theirs
+
+    if around is not None:
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return around(entry, self, args, kwargs)
+
+    elif calls is not None:
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if inside_pandas():
+                return crafted(theirs(self, *args, **kwargs))
+            result = entry.called(self, args, kwargs, in_plain_pandas)
+            if result is not NOTHING:
+                return result
+            if in_plain_pandas(self):
+                return crafted(theirs(self, *args, **kwargs))
+            return run(self, args, kwargs)
+
+    elif always:
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return run(self, args, kwargs)
+
+    elif binary:
+
+        def wrapper(self: Any, other: Any) -> Any:  # type: ignore[misc]
+            if in_plain_pandas(self) and (not isinstance(other, _OBJECTS) or in_plain_pandas(other)):
+                return crafted(theirs(self, other))
+            return run(self, (other,), _NO_NAMES)
+
+    elif together is not None:
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if together(self, *args, **kwargs):
+                return crafted(theirs(self, *args, **kwargs))
+            return run(self, args, kwargs)
+
+    elif assigns(method):
+        in_place = method in IN_PLACE
+        limit = SET_LIMIT if method == SETTING_ITEM else METHOD_LIMIT
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
+                warn_of_chaining(self, method)
+            if in_plain_pandas(self):
+                return crafted(theirs(self, *args, **kwargs))
+            return run(self, args, kwargs)
+
+    else:
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if in_plain_pandas(self):
+                return crafted(theirs(self, *args, **kwargs))
+            return run(self, args, kwargs)
+
+    return _presented(wrapper, shown, entry)
+
+
+def _presented(wrapper: Any, like: Any, entry: Native) -> Any:
+    """A wrapper with the signature and docstring of pandas' own, by which its entry is found."""
+    functools.update_wrapper(wrapper, like)
+    wrapper.__craton_native__ = entry
+    code = getattr(like, "__code__", None)
+    if code is not None and "axis" in code.co_varnames:  # pandas asks for it, and asks the outermost function only
+        wrapper.__signature__ = inspect.signature(like)
+    return wrapper
+
+
+def native_property(
+    base: type,
+    name: str | None = None,
+    *,
+    label: str | None = None,
+    read: Callable[[Any], Any] | None = None,
+    write: Callable[[Any, Any], None] | None = None,
+    stays: Callable[[Any], bool] | None = stays_in_pandas,
+) -> Decorator:
+    """Decorate the native implementation of a property of a pandas class; settable and deletable as pandas' own.
+
+    Parameters
+    ----------
+    base, name, label
+        As of :func:`native`.
+    read, write
+        Pandas' own, if not by the class's attribute.
+    stays
+        As of :func:`wrapped`; with ``None`` no object's does.
+    """
+
+    def decorate(function: Implementation) -> property:
+        attribute = name or function.__name__  # type: ignore[union-attr]
+        descriptor = getattr_static(base, attribute)
+
+        def pandas_get(self: Any) -> Any:
+            return descriptor.__get__(self, type(self))
+
+        def pandas_set(self: Any, value: Any) -> None:
+            descriptor.__set__(self, value)
+
+        theirs = read or pandas_get
+        entry = Native(label or f"{base.__name__}.{attribute}", theirs, function)
+
+        def getter(self: Any) -> Any:
+            if stays is not None and stays(self):
+                return crafted(theirs(self))
+            return entry.run(self, (), {})
+
+        getter.__doc__ = getattr(descriptor, "__doc__", None)
+        getter.__craton_native__ = entry  # type: ignore[attr-defined]
+        settable = hasattr(descriptor, "__set__")
+        return property(getter, write or (pandas_set if settable else None), getattr(descriptor, "fdel", None))
+
+    return decorate
+
+
+def fact(label: str, theirs: Any, function: Any, planned: bool = True) -> Any:
+    """A function that a plan always answers: no call of it is refused, or counted.
+
+    Parameters
+    ----------
+    label, theirs, function
+        As of :class:`Native`.
+    planned
+        Whether it is a plan that answers; else this is pandas' own with something besides.
+    """
+    if not planned:
+        like: Any = theirs.fget if isinstance(theirs, property) else theirs
+        functools.update_wrapper(function, like)
+    function.__craton_native__ = Native(label, theirs, function if planned else None)
+    return function
+
+
+def facts(base: type, *names: str, planned: bool = True) -> Callable[[type], type]:
+    """Decorate a class of methods and properties that are facts, of these names, or all that are public; see :func:`fact`."""
+
+    def decorate(cls: type) -> type:
+        for name in names or [name for name in vars(cls) if not name.startswith("_")]:
+            member = vars(cls)[name]
+            function = member.fget if isinstance(member, property) else member
+            fact(f"{base.__name__}.{name}", getattr_static(base, name), function, planned)
+        return cls
+
+    return decorate
+
+
+def native_function(
+    theirs: Callable[..., Any],
+    *,
+    prepare: Callable[..., tuple[tuple[Any, ...], dict[str, Any]]] | None = None,
+    stays: Callable[..., bool] | None = None,
+    elsewhere: Callable[..., bool] | None = None,
+    craft: bool = True,
+) -> Decorator:
+    """Decorate the native implementation of a function of the pandas module; of ``None``, it is counted only.
+
+    Parameters
+    ----------
+    theirs
+        Pandas' own.
+    prepare
+        Gives the arguments in the place of the call's.
+    stays
+        Whether a call runs in plain pandas and is not counted, by its arguments; by default, if pandas makes it.
+    elsewhere
+        Whether a call, by its arguments, runs in another process where this one has lost its kernel in a fork.
+    craft
+        Whether what pandas returns then becomes one of Craton's objects.
+    """
+
+    def decorate(function: Implementation) -> Any:
+        label = theirs.__name__
+        entry = Native(label, _ignoring_object(theirs), None if function is None else _ignoring_object(function))
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if prepare is not None:
+                args, kwargs = prepare(*args, **kwargs)
+            if inside_pandas() if stays is None else stays(*args, **kwargs):
+                result = theirs(*args, **kwargs)
+                return crafted(result) if craft else result
+            if elsewhere is not None and forks.kernel_lost() and elsewhere(*args, **kwargs):
+                from craton.pandas.core.kernel_process import read_elsewhere
+
+                return read_elsewhere(label, args, kwargs)
+            return entry.run(None, args, kwargs)
+
+        _presented(wrapper, theirs, entry)
+        wrapper.__module__ = "craton.pandas"  # where it is pickled from
+        return wrapper
+
+    return decorate
+
+
+def names_files(*args: Any, **_: Any) -> bool:
+    """Whether a reader's first argument is a pattern, which pandas knows nothing of."""
+    path = args[0] if args else None
+    return isinstance(path, str) and not {"*", "?", "["}.isdisjoint(path) and not os.path.exists(path)
+
+
+def all_stay(*args: Any, **kwargs: Any) -> bool:
+    """Whether all frames and series among arguments stay in pandas: a small table joined with a large file is a plan."""
+    return all(map(stays_in_pandas, operands(args, kwargs)))
+
+
+def operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The frames and series among arguments and in lists of them."""
+    found: list[Any] = []
+    for item in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(item, _OBJECTS):
+            found.append(item)
+        elif isinstance(item, (list, tuple, dict)):
+            items = item.values() if isinstance(item, dict) else item
+            found.extend(one for one in items if isinstance(one, _OBJECTS))
+    return found
+
+
+def getattr_static(owner: type, name: str) -> Any:
+    """A class attribute as it is stored, descriptors not called."""
+    for cls in owner.__mro__:
+        if name in cls.__dict__:
+            return cls.__dict__[name]
+    raise AttributeError(name)
+
+
+def _ignoring_object(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _, *args, **kwargs: function(*args, **kwargs)

@@ -1,0 +1,371 @@
+"""Runs plans: remembered results first, then one run of the kernel for all that is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import polars as pl
+
+from craton import events, forks, locks
+from craton.errors import SourceChanged, Unsupported
+from craton.kernel.run import run_all
+from craton.lower.bounded import bounded_engine
+from craton.lower.engines import present_engine
+from craton.lower.held import check_held
+from craton.lower.results import reads_memory, results
+from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
+from craton.plan.rules.prune import prune_columns
+from craton.plan.size import estimated_rows, scanned_bytes
+from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
+from craton.plan.stages import optimize
+from craton.plan.visit import topological
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+if TYPE_CHECKING:
+    from craton.lower.tiled.planner import Tiling
+    from craton.lower.tiled.running import TiledEngine
+
+_T = TypeVar("_T")
+
+#: How the kernel tells an error of the operating system within an error of its own.
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def _prepare(plans: list[Operator]) -> None:
+    from craton.lower.decoded import prepare
+
+    prepare(plans)
+
+
+def _lower(plan: Operator, ordered: bool = True) -> pl.LazyFrame:
+    # Imported with the first plan that runs: programs on small frames never run one.
+    from craton.lower import lower
+
+    return lower(plan, ordered=ordered)
+
+
+def sink(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
+    """Run a plan into a sink, its rows in order.
+
+    Parameters
+    ----------
+    plan
+        As the front end built it.
+    attach
+        Puts a lazy sink on the lowered plan.
+    """
+    if forks.kernel_lost():
+        raise Unsupported(Refusal.FORKED_WITHOUT_KERNEL)
+    started = time.perf_counter()
+    wanted = results.substitute(plan)
+    optimized = optimize(wanted)
+    _prepare([optimized])
+    scanned = _scanned_rows([optimized])
+    try:
+        with _tiled_rows(wanted, optimized) as rows:
+            if rows is None:
+                _run([attach(_lower(optimized))], [optimized], lambda: f"writing, from ~{scanned:,} rows")
+            else:
+                run_all([attach(rows)], expected_rows=0, describe=str)
+                check_held(op.source for op in _scans([optimized]))
+    except pl.exceptions.PolarsError as error:
+        if code := _SYSTEM_ERROR.search(str(error)):
+            raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
+        raise
+    if events.active:
+        operators = len(topological(plan))
+        events.emit("run", seconds=time.perf_counter() - started, rows=scanned, operators=operators)
+
+
+def execute(
+    plans: list[Operator],
+    *,
+    ordered: bool = True,
+    beside: tuple[Operator, Operator, int] | None = None,
+    remember: bool = True,
+) -> list[pl.DataFrame]:
+    """Run plans together; a plan that was run before gives the remembered result.
+
+    Parameters
+    ----------
+    plans
+        As the front end built them.
+    ordered
+        Whether the row order of the results is seen.
+    beside
+        An operator within the plans, a projection of it to some columns, and a number of rows: the projection is computed
+        once, read by the plans in the operator's place, and remembered if it has no more rows.
+    remember
+        Whether the results are remembered.
+    """
+    run = partial(_execute, plans, ordered, beside, remember)
+    new = [plan for plan in plans if not results.covers(plan, set(schema(plan)), ordered)]
+    wanted = [plan.digest for plan in new if not reads_memory(plan)]
+    if not remember or not wanted:
+        return run()
+    with locks.plans.of(*wanted):  # a thread that runs one of them leaves its result
+        return run()
+
+
+def _execute(
+    plans: list[Operator], ordered: bool, beside: tuple[Operator, Operator, int] | None, remember: bool
+) -> list[pl.DataFrame]:
+    found = [results.get(plan, ordered) for plan in plans]
+    missing = [i for i, frame in enumerate(found) if frame is None]
+    if missing and forks.kernel_lost():
+        for i, frame in zip(missing, _elsewhere([plans[i] for i in missing], ordered), strict=True):
+            found[i] = frame
+    elif missing:
+        started = time.perf_counter()
+        wanted = [results.substitute(plans[i], ordered) for i in missing]
+        shared: list[Operator] = []
+        tiled = _engine(wanted, ordered)
+        if tiled is not None and tiled.bounded:
+            beside = None  # it may be large: it goes through the store with the plans that read it
+        more: list[pl.LazyFrame] = []
+        if beside is not None:
+            core, projection, rows = beside
+            shared = [optimize(results.substitute(projection, ordered=False))]
+            source: Source
+            if tiled is not None:
+                asked = [set().union(*(_rows_of(core, plan) for plan in plans))]
+                (kept,) = _raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
+                source = MemorySource.of(kept)
+            else:
+                _prepare(shared)
+                source = SharedSource.of(_lower(shared[0], ordered=False).cache(), schema(projection))
+                more = [source.frame.head(rows + 1)]
+            scan = Scan(source, tuple(schema(projection)))
+            wanted = [prune_columns(plan, lambda op, _: scan if op == core else None) for plan in wanted]
+        optimized = [optimize(plan) for plan in wanted]
+        ran = []
+        if tiled is not None and (beside is None or tiled.takes(optimized)):
+            asked = [_rows_of(plans[i], plans[i]) for i in missing]
+            _prepare(optimized)
+            with _or_as_a_whole(tiled):
+                ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
+        if not ran:
+            ran = _as_a_whole(optimized, ordered, shared, more)
+            if more:
+                kept = ran.pop()
+        if beside is not None and kept.height <= rows:
+            _remember(core, kept)
+        for i, frame in zip(missing, ran, strict=True):
+            found[i] = results.put(plans[i], frame, ordered) if remember else frame
+        if events.active:
+            operators = sum(len(topological(plans[i])) for i in missing)
+            produced = sum(frame.height for frame in found if frame is not None)
+            events.emit("run", seconds=time.perf_counter() - started, rows=produced, operators=operators)
+    return [frame for frame in found if frame is not None]
+
+
+def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
+    """Run plans where this process's kernel was lost in a fork."""
+    from craton.pandas.core.kernel_process import elsewhere
+
+    started = time.perf_counter()
+    frames = elsewhere(execute, plans, ordered=ordered)
+    if events.active:
+        operators = sum(len(topological(plan)) for plan in plans)
+        rows = sum(frame.height for frame in frames)
+        events.emit("run", seconds=time.perf_counter() - started, rows=rows, operators=operators)
+    return frames
+
+
+def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
+    """What runs plans as tiles: where tasks run, or where memory is short; None if they run as a whole."""
+    engine, refusal = expected_engine(plans, ordered)
+    return engine if refusal is None else None
+
+
+def expected_engine(plans: list[Operator], ordered: bool = True) -> tuple[TiledEngine | None, str | None]:
+    """What runs plans as tiles, and why it does not take them if so; None where there is nothing but this process."""
+    engine = present_engine() or bounded_engine(plans, ordered)
+    return engine, None if engine is None else engine.refusal(plans)
+
+
+@contextlib.contextmanager
+def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | None]:
+    """The rows of a plan that runs as tiles; None if it runs as a whole. Raises what goes wrong as pandas would."""
+    engine = _engine([plan])
+    with contextlib.ExitStack() as stack:
+        rows = None
+        if engine is not None:
+            with _or_as_a_whole(engine):
+                rows = _raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
+        yield rows
+
+
+@contextlib.contextmanager
+def _or_as_a_whole(engine: TiledEngine) -> Iterator[None]:
+    """Let a plan run as a whole that does not fit as tiles either, where that is what they are for: some cannot be cut."""
+    try:
+        yield
+    except MemoryError:
+        if not engine.bounded:
+            raise
+
+
+def _as_a_whole(
+    plans: list[Operator], ordered: bool, shared: list[Operator], more: list[pl.LazyFrame]
+) -> list[pl.DataFrame]:
+    """Run optimized plans in one run of the kernel, and what is lowered already."""
+    _prepare(plans)
+    lowered = [*(_lower(plan, ordered=ordered) for plan in plans), *more]
+    every = [*plans, *shared]
+
+    def describe() -> str:
+        operators = [op for plan in every for op in topological(plan)]
+        return f"{len(operators)} operators over ~{_scanned_rows(every):,} rows"
+
+    return _run(lowered, every, describe)
+
+
+def _scans(plans: list[Operator]) -> list[Scan]:
+    return [op for plan in plans for op in topological(plan) if isinstance(op, Scan)]
+
+
+def _scanned_rows(plans: list[Operator]) -> int:
+    """The rows that plans are expected to read."""
+    return sum(map(estimated_rows, _scans(plans)))
+
+
+def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[], str]) -> list[pl.DataFrame]:
+    """Run lowered plans, in memory that the store lends, and raise what goes wrong as pandas would.
+
+    Parameters
+    ----------
+    frames
+        The lowered plans, with whatever sinks them.
+    plans
+        The optimized plans that they are of.
+    describe
+        Called for a few words on the run.
+    """
+    nbytes = sum(scanned_bytes(op) for op in _scans(plans) if isinstance(op.source, FileSource))
+    rows = _scanned_rows(plans)
+    run = partial(run_all, frames, expected_rows=rows, expected_bytes=nbytes, describe=describe)
+    return _raising(run, plans)
+
+
+def _raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
+    """Run plans, and raise what goes wrong as pandas would; SourceChanged if a file was changed before or meanwhile."""
+    sources = [op.source for op in _scans(plans)]
+    check_held(sources, remote=True)
+    try:
+        result = run()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        if not isinstance(error, SourceChanged):
+            check_held(sources)
+            let_pandas_explain(plans, error)
+        raise
+    except Exception as error:
+        _as_raised(error)
+        raise
+    check_held(sources)
+    return result
+
+
+def _remember(op: Operator, frame: pl.DataFrame) -> None:
+    """Remember rows that came in no order; those of a sorted aggregate are put in order first."""
+    keys = [name for name, _ in op.keys] if isinstance(op, Aggregate) and op.sort else []
+    if keys and set(keys) <= set(frame.columns):
+        results.put(op, frame.sort(keys, nulls_last=True), ordered=True, over_memory=True)
+    else:
+        results.put(op, frame, ordered=False, over_memory=True)
+
+
+def _as_raised(error: Exception) -> None:
+    """An error of pandas' code in a batch: raise it without what the kernel adds to its text."""
+    text, added, _ = str(error).partition("\n\nThis error occurred in the following expression")
+    if added:
+        raise type(error)(text) from None
+
+
+def let_pandas_explain(plans: list[Operator], error: Exception) -> None:
+    """A run failed: if pandas can't read one of the files either, raise what pandas raises."""
+    for plan in plans:
+        for op in topological(plan):
+            if isinstance(op, Scan) and isinstance(op.source, FileSource) and op.source.reopen is not None:
+                try:
+                    op.source.reopen()
+                except Exception as worded:
+                    raise worded from error
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a plan.
+
+    Parameters
+    ----------
+    plan
+        What was run: after the rewrite rules.
+    tiling
+        What is known of its stages; None if it was run as a whole.
+    where
+        Where it ran, for people; and if it was run as a whole in a session with workers, why.
+    seconds, rows
+        How long it took, and how many rows it has.
+    """
+
+    plan: Operator
+    tiling: Tiling | None
+    where: str
+    seconds: float
+    rows: int
+
+
+def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
+    """Run a plan for what is to be known of it; what ran last as tiles is not run again.
+
+    Parameters
+    ----------
+    plan
+        As the front end built it.
+    made_of
+        The digests of what its data was made of, if it is in memory now.
+    """
+    if forks.kernel_lost():
+        raise RuntimeError(
+            "plans can't be measured in a process that was forked from one that had run plans; "
+            "start it with multiprocessing's 'spawn' or 'forkserver' method"
+        )
+    engine = present_engine()
+    if engine is not None:
+        known = next(filter(None, map(engine.ran, [plan.digest, *made_of])), None)
+        if known is not None:
+            return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
+    started = time.perf_counter()
+    optimized = [optimize(plan)]
+    engine, refusal = expected_engine([plan])
+    frames: list[pl.DataFrame] = []
+    if engine is not None and refusal is None:
+        refusal = "as tiles it did not fit into memory either"
+        with _or_as_a_whole(engine):
+            frames = _raising(partial(engine.collect, optimized, True, [_rows_of(plan, plan)]), optimized)
+    if engine is not None and frames:
+        (tiling,) = engine.last
+        ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
+    else:
+        frames = _as_a_whole(optimized, True, [], [])
+        where = "in this process" if refusal is None else f"in this process: {refusal}"
+        ran = Ran(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
+    results.put(plan, frames[0])
+    return ran
+
+
+def _rows_of(core: Operator, plan: Operator) -> set[bytes]:
+    """The digests of an operator, of what it is a projection of, and of a plan's projections of it: all have its rows."""
+    found = {core.digest, core.input.digest} if isinstance(core, Project) else {core.digest}
+    for op in reversed(topological(plan)):
+        if isinstance(op, Project) and op.input.digest in found:
+            found.add(op.digest)
+    return found

@@ -1,0 +1,250 @@
+"""Scans of pandas' own memory: what a plan may read without a copy, and what has to be copied first.
+
+A plan runs later than the call that built it, and gives what that call would have given. So nobody may write to what it reads.
+
+- *pandas* copies before it writes to memory that others refer to. A plan counts as one of these (:func:`keep_unchanged`).
+- *The user* can write past pandas: through the array that ``Series(array, copy=False)`` was made of, or through
+  ``Series.array``. Memory that somebody beside pandas refers to is copied when it is scanned, and compared with the copy at
+  each later call: when it differs, the next plan scans it anew. What is handed out after a scan is a copy
+  (:func:`hand_out`).
+
+Who refers to memory is told by counting: pandas knows each block and Index over it, and Python knows the references that there
+are. Arrow's arrays can't be changed, which is Arrow's own rule, and the labels of an Index can't, which is pandas'.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.arrays import ArrowExtensionArray
+
+from craton.pandas.core.view import View
+from craton.records import dataclass
+
+#: Values that are compared at once.
+_COMPARED = 1 << 20
+#: Types that memory belongs to which nobody writes to.
+_FIXED = ("polars", "pyarrow", "craton")
+
+
+class _Plan:
+    """Stands for the plans that read pandas' memory, among those who refer to a block."""
+
+
+_PLANS = _Plan()
+
+
+def keep_unchanged(manager: Any) -> None:
+    """Have pandas copy the blocks of a manager before anything writes to them, for as long as they live.
+
+    Plans read them without a copy, and their results may still be parts of them when the plans, and the object that was
+    scanned, are gone. So the blocks count as referred to by one more, who never goes.
+    """
+    for block in manager.blocks:
+        if not _is_kept(block):
+            block.refs.referenced_blocks.append(weakref.ref(_PLANS))
+
+
+def _is_kept(block: Any) -> bool:
+    return any(reference() is _PLANS for reference in block.refs.referenced_blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A view over the memory of a manager.
+
+    Parameters
+    ----------
+    fingerprint
+        Of the manager.
+    snapshot
+        A manager over the same memory, so that it stays.
+    view
+        What scans it.
+    watched
+        Arrays that others may write to, each with the copy that the view reads instead.
+    """
+
+    fingerprint: tuple[Any, ...]
+    snapshot: Any
+    view: View
+    watched: tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...] = ()
+
+    def is_of(self, manager: Any) -> bool:
+        """Whether the view has what a manager holds now."""
+        return fingerprint(manager) == self.fingerprint and all(_equal(*pair) for pair in self.watched)
+
+
+def snapshot_of(manager: Any) -> tuple[Any, list[Any], tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], ...]]:
+    """A manager's columns in memory that nobody writes to.
+
+    Returns
+    -------
+    tuple of (manager, list of arrays, watched arrays)
+        A shallow copy of the manager; its columns, copies of those that others may write to; as in :class:`Scanned`.
+    """
+    foreign = [not _is_kept(block) and not _exclusive(block) for block in manager.blocks]
+    snapshot = manager.copy(deep=False)
+    columns: list[Any] = [None] * (len(snapshot.axes[0]) if snapshot.ndim == 2 else 1)
+    watched = []
+    for block, shared in zip(snapshot.blocks, foreign, strict=True):
+        values = block.values
+        if shared:
+            values = values.copy()
+            watched += list(zip(_memory(block.values), _memory(values), strict=True))
+        else:
+            block.refs.referenced_blocks.append(weakref.ref(_PLANS))
+        for row, position in enumerate(block.mgr_locs if snapshot.ndim == 2 else [0]):
+            columns[position] = values[row] if values.ndim == 2 else values
+    return snapshot, columns, tuple(watched)
+
+
+class _Same:
+    """Equal to another exactly if both hold the same object, which stays alive meanwhile."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+def fingerprint(manager: Any) -> tuple[Any, ...]:
+    """What changes when a manager's data or labels are replaced: its arrays and axes by identity, the axes' names."""
+    return (
+        *(_Same(getattr(block.values, "_pa_array", block.values)) for block in manager.blocks),
+        *(_Same(axis) for axis in manager.axes),
+        *(tuple(axis.names) for axis in manager.axes),
+        *(getattr(axis, "freq", None) for axis in manager.axes),
+    )
+
+
+def hand_out(obj: Any) -> None:
+    """Give a Series memory of its own before the user gets an array over it that can be written to."""
+    manager = obj._mgr
+    (block,) = manager.blocks
+    if not isinstance(block.values, ArrowExtensionArray) and _is_kept(block):
+        state = obj.__dict__
+        state.pop("_scan", None)
+        state["_mgr"] = manager.copy(deep=True)
+
+
+# -- who refers to memory ---------------------------------------------------------------------------------------------
+
+
+def _memory(values: Any) -> list[np.ndarray[Any, Any]]:
+    """The NumPy arrays in which an array keeps what it holds; none for Arrow's."""
+    if isinstance(values, np.ndarray):
+        return [values]
+    names = ("_ndarray", "_data", "_mask", "_codes")
+    if isinstance(values, ArrowExtensionArray):
+        return []
+    return [held for name in names if isinstance(held := getattr(values, name, None), np.ndarray)]
+
+
+def _exclusive(block: Any) -> bool:
+    """Whether nobody but pandas' blocks and Indexes, as far as they know of each other, refers to a block's memory."""
+    found: dict[int, Any] = {}
+    known: Counter[int] = Counter()
+    _note(block, found, known)
+    return all(_fixed_base(one) for one in found.values()) and not _unknown(found, known)
+
+
+def _note(block: Any, found: dict[int, Any], known: Counter[int]) -> None:
+    """Collect what a block's memory is made of, and count the references to it that are known."""
+    wanted = {id(_root(array)) for array in _memory(block.values)}
+    holders = {id(holder): holder for reference in block.refs.referenced_blocks if (holder := reference()) is not None}
+    holders[id(block)] = block
+    seen: set[int] = set()
+    for holder in holders.values():
+        if holder is _PLANS:
+            continue
+        values = holder._data if isinstance(holder, pd.Index) else holder.values
+        known[id(values)] += 1
+        if id(values) in seen:
+            continue
+        seen.add(id(values))
+        if holder is block:
+            found[id(values)] = values
+        for array in _memory(values):
+            if array is not values:
+                known[id(array)] += 1
+            if array is not values and id(array) in seen:
+                continue
+            seen.add(id(array))
+            root = _root(array)
+            if root is not array:
+                known[id(root)] += 1
+            if holder is block:
+                found[id(array)] = array
+            if id(root) in wanted:
+                found[id(root)] = root
+
+
+def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _fixed_base(array: Any) -> bool:
+    """Whether memory is the array's own, or belongs to something that nobody writes to."""
+    if not isinstance(array, np.ndarray) or isinstance(array.base, np.ndarray):
+        return True
+    base: Any = array.base
+    if base is None:
+        return bool(array.flags.owndata)
+    if isinstance(base, memoryview):
+        base = base.obj
+    kind = type(base)
+    if kind is bytes or repr(base).startswith('<capsule object "arrow::Buffer"'):
+        return True  # what pickle and pyarrow made for this array
+    return not array.flags.writeable and (kind.__module__.partition(".")[0] in _FIXED or kind.__name__ == "PySeries")
+
+
+def _references(found: dict[int, Any], key: int) -> int:
+    return sys.getrefcount(found[key])
+
+
+def _calibrated() -> int:
+    """What counting adds to the references that there are."""
+    holder = [np.empty(1)]
+    found = {id(holder[0]): holder[0]}
+    return _references(found, next(iter(found))) - 1
+
+
+_ADDED = _calibrated()
+
+
+def _unknown(found: dict[int, Any], known: Counter[int]) -> bool:
+    return any(_references(found, key) - _ADDED > known[key] for key in found)
+
+
+def _equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays hold the same bits; of objects, the same objects: 1 is equal to True, and NA to nothing."""
+    if one.dtype.kind != "O" and one.dtype.itemsize in (1, 2, 4, 8):
+        unsigned = np.dtype(f"u{one.dtype.itemsize}")
+        one, other = one.view(unsigned), other.view(unsigned)
+    if one.ndim == 2 and one.shape[0] > one.shape[1]:
+        one, other = one.T, other.T
+    rows = zip(one, other, strict=True) if one.ndim == 2 else [(one, other)]
+    same = _same_objects if one.dtype.kind == "O" else np.array_equal
+    return all(
+        same(mine[start : start + _COMPARED], its[start : start + _COMPARED])
+        for mine, its in rows
+        for start in range(0, len(mine), _COMPARED)
+    )
+
+
+def _same_objects(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.tobytes() == other.tobytes()  # the bytes of an array of objects are their addresses

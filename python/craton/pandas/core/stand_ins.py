@@ -1,0 +1,291 @@
+"""Stand-ins: small pandas objects that look like planned ones, and the one way in which pandas is asked about them.
+
+What a method returns for a stand-in (a column of the same dtype, a frame of the same labels and dtypes) tells the class,
+dtype, labels and names of the real result, and which error a bad call raises, in pandas' own words, for the cost of a call
+on a few rows. So promotion, naming and errors are pandas' own everywhere.
+
+Stand-ins and answers are remembered together, by everything that may change them: the exact type of an argument, the sign
+of a zero, the unit and time zone of a point in time, the order of categories. What no such key can be made of is asked anew.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import types
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas._config.config import _global_config
+
+from craton import filters
+from craton.errors import Unsupported
+from craton.pandas.core.convert import Array
+from craton.pandas.core.dtypes import OBJECT, DtypeObj, kind_of
+from craton.pandas.core.view import View
+from craton.refusals import Refusal
+
+#: Rows of the stand-ins of whole objects.
+ROWS = 2
+#: Up to this many categories make a key; columns of more are made anew.
+_CATEGORIES = 100
+
+
+# -- asking -----------------------------------------------------------------------------------------------------------
+
+
+def ask(call: Callable[..., Any], *args: Any, about: str = "", warned: bool = False, **kwargs: Any) -> Any:
+    """What pandas returns for stand-ins.
+
+    Parameters
+    ----------
+    call
+        A function of pandas', or one that calls it.
+    about
+        What the refusal begins with.
+    warned
+        Whether the user gets pandas' warnings from here; otherwise they are a reason to refuse.
+
+    Raises
+    ------
+    Unsupported
+        If it raises or warns: then it should do so for the data.
+    """
+    try:
+        if warned:  # a call that raises is made again with the data, and warns then
+            found, warns = filters.listened(lambda: call(*args, **kwargs))
+            return call(*args, **kwargs) if warns else found
+        with filters.raised():
+            return call(*args, **kwargs)
+    except Unsupported:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, f"{about}: {told}" if about else told) from error
+
+
+def result(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What pandas returns for a stand-in that is as the data is, so that this is the result; errors are for the user."""
+    with filters.ignored():
+        return call(*args, **kwargs)
+
+
+def answer(key: tuple[Hashable, ...], call: Callable[[], Any]) -> Any:
+    """What a call returned before for the same key; it is made if it was not yet. Do not change it.
+
+    Parameters
+    ----------
+    key
+        Begins with a word of the caller's own. Arguments of users go in by way of :func:`frozen`.
+    """
+    return _known(_Question(key, call))
+
+
+def asked(word: str, arguments: Sequence[Any], call: Callable[[], Any], about: str = "") -> Any:
+    """As :func:`ask`, remembered by a word of the caller's own and by arguments, where these make a key."""
+    try:
+        key = (word, *map(frozen, arguments))
+    except TypeError:
+        return ask(call, about=about)
+    return answer(key, lambda: ask(call, about=about))
+
+
+_CONFIGURED: Any = _global_config
+#: The groups of pandas' options by which its results differ.
+_DECIDING = ("future", "mode", "compute")
+
+
+class _Question:
+    """A call that is known by its key, and by pandas' options."""
+
+    __slots__ = ("call", "hash", "key")
+
+    def __init__(self, key: tuple[Hashable, ...], call: Callable[[], Any]) -> None:
+        key = (*key, *[tuple(_CONFIGURED[group].values()) for group in _DECIDING])
+        self.key = key
+        self.call: Callable[[], Any] | None = call
+        self.hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Question) and self.key == other.key
+
+
+@lru_cache(maxsize=4096)
+def _known(question: _Question) -> Any:
+    call = question.call
+    question.call = None  # what it refers to is not kept with the answer
+    assert call is not None
+    return call()
+
+
+_PLAIN = frozenset([str, bytes, int, bool, type(None), type(pd.NA), type(pd.NaT), type(...), dt.date, dt.time])
+_FIXED = (
+    enum.Enum,
+    np.ufunc,
+    pd.Interval,
+    pd.Period,
+    pd.offsets.BaseOffset,
+    type,
+    types.BuiltinFunctionType,
+)
+
+
+def frozen(value: Any) -> Hashable:
+    """A hashable form of an argument or dtype; what has equal forms means the same to pandas.
+
+    Raises
+    ------
+    TypeError
+        If there is none: the value may change, or nothing is known of its class.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if kind is list or kind is tuple:
+        return (kind, *map(frozen, value))
+    if kind is dict:
+        return (kind, *((frozen(key), frozen(item)) for key, item in value.items()))
+    if isinstance(value, (np.dtype, pd.api.extensions.ExtensionDtype)):
+        return _frozen_dtype(value)
+    if isinstance(value, (float, complex, np.inexact)):
+        return kind, repr(value)  # tells zeros apart, and a NaN is itself
+    if isinstance(value, dt.datetime):
+        return kind, str(value), getattr(value, "unit", None), type(value.tzinfo), str(value.tzinfo), value.fold
+    if isinstance(value, dt.timedelta):
+        return kind, value, getattr(value, "unit", None)
+    if isinstance(value, np.generic):
+        return kind, value.dtype, str(value)
+    if isinstance(value, pd.NamedAgg):
+        return kind, frozen(value.column), frozen(value.aggfunc), frozen(value.args), frozen(value.kwargs)
+    if isinstance(value, _FIXED):
+        return kind, value
+    raise TypeError(f"{kind.__name__} makes no key")
+
+
+def _frozen_dtype(dtype: DtypeObj) -> Hashable:
+    """A dtype as a key: of some, different ones are equal."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        categories = dtype.categories
+        if categories is None:
+            return pd.CategoricalDtype, None, dtype.ordered
+        if len(categories) > _CATEGORIES:
+            raise TypeError("too many categories for a key")
+        return pd.CategoricalDtype, frozen(categories.dtype), dtype.ordered, *map(frozen, categories)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return pd.DatetimeTZDtype, dtype.unit, type(dtype.tz), str(dtype.tz)
+    return dtype
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
+
+
+def column(dtype: DtypeObj, filled: int = 0, missing: int = 0) -> pd.Series:
+    """A column of a dtype: some ones (or ``"a"``, or the epoch, or the first category), then some missing values.
+
+    Where there is no such value, all are missing. The column is the caller's.
+
+    Raises
+    ------
+    Unsupported
+        If values should be missing that the dtype does not hold.
+    """
+    if missing and isinstance(dtype, np.dtype) and dtype.kind in "iub":
+        raise Unsupported(Refusal.MISSING_NOT_HELD, dtype)
+    try:
+        key = ("column", frozen(dtype), filled, missing)
+    except TypeError:
+        return _column(dtype, filled, missing)
+    return answer(key, lambda: _column(dtype, filled, missing)).copy(deep=False)  # type: ignore[no-any-return]
+
+
+def _column(dtype: DtypeObj, filled: int, missing: int) -> pd.Series:
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is not None:
+        first = 0 if len(dtype.categories) else -1
+        return pd.Series(pd.Categorical.from_codes([first] * filled + [-1] * missing, dtype=dtype))
+    kind = kind_of(dtype)
+    if kind in "mM":
+        return pd.Series([_epoch(dtype, kind)] * filled + [pd.NaT] * missing, dtype=dtype)
+    one: Any = "a" if kind == "T" else True if kind == "b" else b"a" if _holds_bytes(dtype) else 1
+    if filled and isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype, pd.CategoricalDtype)):
+        one = None
+    try:
+        return pd.Series([one] * filled + [None] * missing, dtype=dtype)
+    except (pa.ArrowException, ValueError, TypeError):
+        return pd.Series([None] * (filled + missing), dtype=dtype)
+
+
+def _epoch(dtype: DtypeObj, kind: str) -> Any:
+    if kind == "m":
+        return pd.Timedelta(0)
+    return pd.Timestamp(0, tz=getattr(dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else dtype, "tz", None))
+
+
+def _holds_bytes(dtype: DtypeObj) -> bool:
+    kind = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else None
+    return kind is not None and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def values(dtype: DtypeObj) -> Array:
+    """Two equal values of a dtype; none is missing.
+
+    Raises
+    ------
+    Unsupported
+        If there is no such value.
+    """
+    found = ask(column, dtype, ROWS)._values
+    if dtype == OBJECT or found.dtype != dtype or pd.isna(found).any():
+        raise Unsupported(Refusal.SAMPLE_OF_DTYPE, dtype)
+    return found  # type: ignore[no-any-return]
+
+
+# -- whole objects ----------------------------------------------------------------------------------------------------
+
+
+def columns(dtypes: Sequence[DtypeObj]) -> pd.DataFrame:
+    """A frame without rows that has columns of the dtypes, numbered."""
+    return pd.DataFrame({i: column(dtype) for i, dtype in enumerate(dtypes)})
+
+
+def without_rows(labels: pd.Index) -> pd.DataFrame:
+    """A frame that has the labels and nothing else."""
+    return pd.DataFrame(columns=labels)
+
+
+def positions(labels: pd.Index) -> pd.DataFrame:
+    """A frame of one row with the labels; each column holds its own position, and tells what a choice of columns chose."""
+    frame = pd.DataFrame(np.arange(len(labels)).reshape(1, -1))
+    frame.columns = labels
+    return frame
+
+
+def index_like(held: View) -> pd.Index:
+    """An index with the names and dtypes of a view's."""
+    spec = held.index
+    arrays = [values(value.dtype) for value in spec.values]
+    if spec.kind == "multi":
+        return pd.MultiIndex.from_arrays(arrays, names=list(spec.names))
+    if spec.kind == "labels":
+        return pd.Index(arrays[0], name=spec.names[0])
+    return pd.RangeIndex(ROWS, name=spec.names[0])
+
+
+def frame_like(held: View) -> pd.DataFrame:
+    """A DataFrame with the labels and dtypes of a view's columns: two equal rows."""
+    found = dict(enumerate(values(value.dtype) for value in held.values))
+    frame = pd.DataFrame(found, index=index_like(held), copy=False)
+    frame.columns = held.labels
+    return frame
+
+
+def series_like(held: View) -> pd.Series:
+    """A Series with the name and dtype of a one-column view: two equal rows."""
+    (value,) = held.values
+    return pd.Series(values(value.dtype), index=index_like(held), name=held.labels[0], copy=False)

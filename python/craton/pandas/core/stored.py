@@ -1,0 +1,206 @@
+"""What pandas makes of columns that are stored in Arrow's types: dtypes, index and labels of a scan's view.
+
+pandas itself reads an empty table of the same schema; the result, the *template*, tells the column order, the dtypes and
+the index. What remains open is whether integer and boolean columns have missing values: null counts in the metadata
+tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton.errors import SourceChanged, Unsupported
+from craton.pandas.core.dtypes import BOOL, OBJECT, DtypeObj, physical, with_missing
+from craton.pandas.core.view import Carried, IndexSpec, Value, View
+from craton.plan.expr import Call, Literal, Values
+from craton.plan.operators import Operator, Scan
+from craton.plan.sources import FileSource
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+Reader = Callable[[pa.Table], pd.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """An empty frame that pandas made of a schema.
+
+    Parameters
+    ----------
+    frame
+        The empty frame.
+    dtypes
+        The pandas dtype of each stored column that is part of the frame, by its stored name.
+    levels
+        The stored names of the index columns.
+    ranges
+        The index as the pandas metadata describes it, if it is a RangeIndex.
+    """
+
+    frame: pd.DataFrame
+    dtypes: dict[str, DtypeObj]
+    levels: tuple[str, ...] = ()
+    ranges: Mapping[str, Any] | None = field(default=None)
+
+
+def template_of(schema: pa.Schema, read: Reader) -> Template:
+    """What pandas makes of no rows of a schema.
+
+    Parameters
+    ----------
+    schema
+        With the pandas metadata, if it has some.
+    read
+        Reads an empty table as pandas reads the files.
+
+    Raises
+    ------
+    Unsupported
+        If pandas raises, or the labels are such that columns can't be told apart.
+    """
+    try:
+        frame = read(schema.empty_table())
+    except Exception as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if not frame.columns.is_unique or isinstance(frame.columns, pd.MultiIndex):
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
+    dtypes: dict[str, DtypeObj] = {}
+    for label, dtype in frame.dtypes.items():
+        if not isinstance(label, str):
+            raise Unsupported(Refusal.LABELS_NOT_STRINGS)
+        dtypes[label] = dtype
+    entries = (schema.pandas_metadata or {}).get("index_columns", [])
+    if len(entries) > 1 and any(isinstance(entry, dict) for entry in entries):
+        raise Unsupported(Refusal.FILE_INDEX)  # a range among several levels fits all rows, or is none
+    if isinstance(frame.index, pd.RangeIndex):
+        ranges = next((entry for entry in entries if isinstance(entry, dict)), None)
+        return Template(frame, dtypes, (), ranges)
+    levels = tuple(entry for entry in entries if isinstance(entry, str))
+    if len(levels) != frame.index.nlevels:
+        raise Unsupported(Refusal.FILE_INDEX)
+    for i, name in enumerate(levels):
+        dtypes[name] = frame.index.get_level_values(i).dtype
+    return Template(frame, dtypes, levels)
+
+
+def named_backend(backend: Any) -> str | None:
+    """The ``dtype_backend`` of a reader; None if none is given, which is not what pandas makes of None.
+
+    Raises
+    ------
+    Unsupported
+        If there is no such backend: pandas words the error.
+    """
+    if backend is pd.api.extensions.no_default:
+        return None
+    if not isinstance(backend, str) or backend not in ("numpy_nullable", "pyarrow"):
+        raise Unsupported(Refusal.PARAMETER, f"dtype_backend={backend!r}")
+    return backend
+
+
+def stored_value(base: Operator, name: str, dtype: DtypeObj, missing: int | None) -> Value:
+    """A column of a scan as pandas gives it.
+
+    Parameters
+    ----------
+    dtype
+        What the template says, which is the dtype without missing values.
+    missing
+        How many values are missing; ``None`` if that is not known.
+    """
+    column = base.column(name)
+    nulls = missing is None or missing > 0
+    if dtype == BOOL and nulls and missing is not None:
+        return Value(Carried(column), OBJECT)
+    if dtype == OBJECT and isinstance(column.dtype, (pl.Date, pl.Decimal)):
+        return Value(Carried(column), OBJECT)
+    expected = physical(dtype)
+    if expected != column.dtype:
+        raise Unsupported(Refusal.FILE_COLUMN, f"{name!r} of {column.dtype} as {dtype}")
+    floating = column.dtype.is_float() and isinstance(dtype, np.dtype)
+    if not nulls or with_missing(dtype) == dtype:
+        return Value(column, dtype, nulls, nans=floating)
+    if dtype.kind == "b":
+        raise Unsupported(Refusal.FILE_BOOLEANS, repr(name))
+    if missing is None:
+        return Value(column, dtype, source=(base, name))
+    promoted = with_missing(dtype)
+    return Value(Call("cast", (column,), physical(promoted)), promoted)
+
+
+def categorical_value(base: Scan, name: str, categories: pa.Array, dtype: pd.CategoricalDtype, missing: bool) -> Value:
+    """A column of a scan whose values are among known categories, as the categories' codes."""
+    column = base.column(name)
+    plain = column.dtype if not isinstance(column.dtype, (pl.Categorical, pl.Enum)) else pl.String()
+    expr = column if plain == column.dtype else Call("cast", (column,), plain)
+    keys = pl.Series(categories.to_pylist(), dtype=plain)
+    codes = Values.of(pl.Series(range(len(keys)), dtype=pl.Int32))
+    return Value(Call("map_values", (expr, Values.of(keys), codes), pl.Int32()), dtype, nulls=missing)
+
+
+def stored_view(base: Scan, values: Mapping[str, Value], template: Template, rows: int | None) -> View:
+    """The view over a scan that the template describes.
+
+    Raises
+    ------
+    Unsupported
+        If nothing is stored but the number of rows.
+    """
+    if not base.columns:
+        raise Unsupported(Refusal.FILE_NO_COLUMNS)
+    labels = template.frame.columns
+    names = tuple(template.frame.index.names)
+    columns = tuple(values[name] for name in labels)
+    if template.levels:
+        kind = "multi" if len(template.levels) > 1 else "labels"
+        index = IndexSpec(kind, tuple(values[name] for name in template.levels), names)  # type: ignore[arg-type]
+        return View(base, columns, labels, index, rows)
+    entry = template.ranges
+    view = View(base, columns, labels, IndexSpec("default", (), names), rows)
+    if entry is None:
+        return view
+    if len(range(entry["start"], entry["stop"], entry["step"])) != rows:  # it fits no longer: the default one
+        return replace(view, index=IndexSpec())
+    view = replace(view, index=IndexSpec("default", (), (entry["name"],)))
+    if entry["start"] == 0 and entry["step"] == 1:
+        return view
+    view = view.numbered()
+    (row,) = view.index.values
+    start, step = Literal(entry["start"], pl.Int64()), Literal(entry["step"], pl.Int64())
+    label = Call("add", (Call("mul", (row.expr, step), pl.Int64()), start), pl.Int64())
+    return replace(view, index=replace(view.index, values=(replace(row, expr=label),)))
+
+
+def physical_schema(frame: pl.LazyFrame) -> dict[str, pl.DataType]:
+    """The columns that the kernel finds in files.
+
+    Raises
+    ------
+    Unsupported
+        If it can't read them.
+    """
+    try:
+        return dict(frame.collect_schema())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise Unsupported(Refusal.FILE_KERNEL, error) from error
+
+
+def unchanged(source: FileSource) -> None:
+    """Let pandas read files that changed while a plan was made of what they hold.
+
+    Raises
+    ------
+    Unsupported
+        If one did.
+    """
+    try:
+        source.held.check()
+    except SourceChanged as error:
+        raise Unsupported(Refusal.FILE_LOST) from error

@@ -1,0 +1,1 @@
+"""Group-by objects: keys, aggregates, windows of groups."""

@@ -1,0 +1,113 @@
+"""``agg``: which columns are aggregated how, from the many forms in which pandas lets a user say so."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from craton.errors import Unsupported
+from craton.pandas.core.dtypes import family
+from craton.pandas.groupby.aggregates import Pair
+from craton.pandas.groupby.functions import NAMES
+from craton.pandas.groupby.keys import Grouped
+from craton.refusals import Refusal
+
+
+def direct(func: Any) -> str | None:
+    """The aggregation that a string stands for, if it is one that a method computes.
+
+    A function stands for none: pandas calls it with each group's values. ``numpy.std`` is of the population then, and
+    Python's ``sum`` not a number where one is missing.
+    """
+    return func if isinstance(func, str) and func in NAMES else None
+
+
+def pairs_of(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
+    """As :func:`_pairs`; pandas makes categories of numbers of rows that happen to be some."""
+    pairs = _pairs(state, func, named)
+    for i, name, parameters in pairs:
+        if name == "size" and "by_function" in parameters and family(state.held.values[i].dtype) == "category":
+            raise Unsupported(Refusal.FUNCTION_DTYPE)
+    return pairs
+
+
+def _pairs(state: Grouped, func: Any, named: dict[str, Any]) -> list[Pair]:
+    """The aggregations in the order of the result's columns.
+
+    Parameters
+    ----------
+    state
+        What is grouped.
+    func
+        A list, a dict, or ``None`` for named aggregations.
+    named
+        The keyword arguments.
+
+    Raises
+    ------
+    Unsupported
+        If one is a Python function, has parameters, or a column is unknown.
+    """
+    if func is None:
+        if not named:
+            raise Unsupported(Refusal.NO_AGGREGATION)
+        if state.single:
+            return [(state.positions[0], *_one(one)) for one in named.values()]
+        return [_named(state, one) for one in named.values()]
+    if named:
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
+    if isinstance(func, list):
+        if state.single:
+            return [(state.positions[0], *_one(one)) for one in func]
+        return [(i, *_one(one)) for i in state.positions for one in func]
+    if callable(func) and not state.single:
+        return [(i, *_one(func)) for i in state.positions]
+    if isinstance(func, dict) and not state.single:
+        pairs: list[Pair] = []
+        for label, what in func.items():
+            position = _position(state, label)
+            pairs.extend((position, *_one(one)) for one in (what if isinstance(what, list) else [what]))
+        return pairs
+    raise Unsupported(Refusal.AGGREGATION_TYPE, type(func).__name__)
+
+
+def _named(state: Grouped, one: Any) -> Pair:
+    if isinstance(one, pd.NamedAgg):
+        if one.args or one.kwargs:
+            raise Unsupported(Refusal.PARAMETER, "kwargs")
+        return _position(state, one.column), *_one(one.aggfunc)
+    if isinstance(one, tuple) and len(one) == 2:
+        return _position(state, one[0]), *_one(one[1])
+    raise Unsupported(Refusal.NAMED_AGGREGATION)
+
+
+def _position(state: Grouped, label: Hashable) -> int:
+    try:
+        found = state.held.positions(label)
+    except TypeError as error:
+        raise Unsupported(Refusal.LABEL_NOT_HASHABLE) from error
+    if len(found) != 1:
+        raise Unsupported(Refusal.NO_COLUMN, repr(label))
+    return found[0]
+
+
+def _one(func: Any) -> tuple[str, dict[str, Any]]:
+    if isinstance(func, str) and func in NAMES:
+        return func, {}
+    if callable(func) and func in CALLABLES:
+        return CALLABLES[func], {"by_function": True}
+    raise Unsupported(Refusal.AGGREGATION_FUNCTION)
+
+
+# Of a group's values these give what the aggregation of the name gives, for the dtypes that `outcome` lets pass.
+CALLABLES: dict[Any, str] = {
+    np.sum: "sum",
+    np.prod: "prod",
+    np.mean: "mean",
+    np.min: "min",
+    np.max: "max",
+    len: "size",
+}

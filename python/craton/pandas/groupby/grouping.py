@@ -1,0 +1,65 @@
+"""The entry to group-by and pivot tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from craton.errors import Unsupported
+from craton.pandas.core.native import native
+from craton.refusals import Refusal
+
+
+def _in_pandas(self: Any, by: Any = None, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.groupby.keys import with_own_columns
+
+    return pd.DataFrame.groupby(self, with_own_columns(self, by), *args, **kwargs)
+
+
+class FrameGrouping:
+    """Methods of DataFrame."""
+
+    @native(pd.DataFrame, fallback=_in_pandas)
+    def groupby(
+        self: Any,
+        by: Any = None,
+        level: Any = None,
+        as_index: bool = True,
+        sort: bool = True,
+        group_keys: bool = True,
+        observed: bool = True,
+        dropna: bool = True,
+    ) -> Any:
+        from craton.pandas.groupby.groupby import group
+        from craton.pandas.groupby.keys import Options
+
+        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
+
+    @native(pd.DataFrame)
+    def pivot_table(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.reshape.pivoting import pivot_table
+
+        return pivot_table(self, *args, **kwargs)
+
+
+class SeriesGrouping:
+    """Methods of Series."""
+
+    @native(pd.Series)
+    def groupby(
+        self: Any,
+        by: Any = None,
+        level: Any = None,
+        as_index: bool = True,
+        sort: bool = True,
+        group_keys: bool = True,
+        observed: bool = True,
+        dropna: bool = True,
+    ) -> Any:
+        from craton.pandas.groupby.groupby import group
+        from craton.pandas.groupby.keys import Options
+
+        if not as_index:
+            raise Unsupported(Refusal.GROUP_AS_INDEX)
+        return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))

@@ -1,0 +1,171 @@
+"""``value_counts`` and ``describe`` of groups: several numbers a group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.core.convert import to_array
+from craton.pandas.core.dtypes import family, kind_of, physical
+from craton.pandas.values.elementwise import is_missing
+from craton.pandas.core.execute import materialise
+from craton.pandas.groupby.aggregates import Pair, Probe, rows, summarise
+from craton.pandas.groupby.keys import Grouped, Key
+from craton.pandas.groupby.windows import Result
+from craton.pandas.core.questions import happens
+from craton.pandas.core.sharing import asked
+from craton.pandas.core.view import Value, View, column_names
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Literal, conjunction
+from craton.plan.operators import AggregateCall, Operator
+from craton.refusals import Refusal
+
+STATISTICS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("count", {}),
+    ("mean", {}),
+    ("std", {}),
+    ("min", {}),
+    ("quantile", {"q": 0.25}),
+    ("quantile", {"q": 0.5}),
+    ("quantile", {"q": 0.75}),
+    ("max", {}),
+)
+
+
+def describe(state: Grouped, probe: Probe, percentiles: Any = None, include: Any = None, exclude: Any = None) -> Result:
+    """Count, mean, standard deviation, extremes and quartiles of numeric columns."""
+    if percentiles is not None or include is not None or exclude is not None:
+        raise Unsupported(Refusal.PARAMETERS, "percentiles, include and exclude")
+    positions = [i for i in state.positions if kind_of(state.held.values[i].dtype) in "iuf"]
+    if len(positions) != len(state.positions) or any(family(value.dtype) != "numpy" for value in state.values):
+        raise Unsupported(Refusal.GROUP_DESCRIBE_DTYPE)
+    if not state.options.sort or not state.held.rows or any(key.value.clean.nulls for key in state.keys):
+        raise Unsupported(Refusal.GROUP_DESCRIBE_NONE)
+    floats = [state.held.values[i] for i in positions if kind_of(state.held.values[i].dtype) == "f"]
+    if any(happens(state.held, _is_infinite(value)) for value in floats):
+        raise Unsupported(
+            Refusal.GROUP_DESCRIBE_INFINITE
+        )  # what lies between two of them has no value here, but in quantiles
+    if _spread_wraps(state.held, [state.held.values[i] for i in positions]):
+        raise Unsupported(Refusal.GROUP_DESCRIBE_WRAPS)  # which pandas lets wrap here, but not in quantiles
+    template = probe("describe")
+    pairs: list[Pair] = [(i, name, parameters) for i in positions for name, parameters in STATISTICS]
+    return summarise(state, pairs, template), template
+
+
+def _is_infinite(value: Value) -> Expr:
+    size = Call("abs", (value.clean.expr,), value.physical)
+    return Call("eq", (size, Literal(math.inf, value.physical)), pl.Boolean())
+
+
+def _spread_wraps(held: View, values: Sequence[Value]) -> bool:
+    """Whether two signed integers of a column are further apart than its dtype can count."""
+    signed = list(dict.fromkeys(value for value in values if kind_of(value.dtype) == "i"))
+    if not signed:
+        return False
+    calls = [AggregateCall(name, (value.clean.expr,), value.physical) for value in signed for name in ("min", "max")]
+    ends = asked([build.aggregate(held.base, (), tuple(zip(column_names(range(len(calls))), calls, strict=True)))])[
+        0
+    ].row(0)
+    pairs = zip(signed, ends[::2], ends[1::2], strict=True)
+    return any(low is not None and high - low > np.iinfo(value.dtype).max for value, low, high in pairs)  # type: ignore[type-var]
+
+
+def value_counts(
+    state: Grouped,
+    probe: Probe,
+    subset: Sequence[Any] | None = None,
+    normalize: bool = False,
+    sort: bool = True,
+    ascending: bool = False,
+    dropna: bool = True,
+) -> pd.Series:
+    """How often each combination of values occurs in each group, the most frequent first: a result in memory."""
+    flags = (normalize, sort, ascending, dropna)
+    if subset is not None or not all(isinstance(flag, bool) for flag in flags):
+        raise Unsupported(Refusal.PARAMETERS, "subset, normalize, sort, ascending and dropna")
+    if any(family(value.dtype) == "category" for value in (*state.values, *(key.value for key in state.keys))):
+        raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
+    if not all(value.definite for value in state.values):
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
+    if not state.options.as_index:
+        raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
+    template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
+    # pandas leaves out the columns that have a key's name, and one NaN is another name than another.
+    every_one = template.index.nlevels == len(state.keys) + len(state.positions)
+    own = set() if every_one else {key.column for key in state.keys}
+    values = [Key(state.held.values[i], state.held.labels[i]) for i in state.positions if i not in own]
+    dtype = probe("value_counts", dropna=dropna).dtype
+    base, keys, counted = rows(state, [key.value.clean.expr for key in values])
+    present: list[Expr] = [
+        Call("not", (Call("is_null", (expr,), pl.Boolean()),), pl.Boolean())
+        for expr, key in zip(counted, values, strict=True)
+        if key.value.clean.nulls and dropna
+    ]
+    if present:
+        base = build.filter(base, conjunction(present))
+    every = [*state.keys, *values]
+    *names, count_name = column_names([*(key.name for key in every), "count"])
+    call = AggregateCall("len", (), physical(dtype))
+    named = tuple(zip(names, [*keys, *counted], strict=True))
+    counts = build.aggregate(base, named, ((count_name, call),), sort=False)
+    columns = [
+        *(Value(counts.column(name), key.value.dtype) for name, key in zip(names, every, strict=True)),
+        Value(counts.column(count_name), dtype),
+    ]
+    arrays, _ = materialise(View(counts, tuple(columns), pd.RangeIndex(len(columns))))
+    found = _Counted(dict(enumerate(arrays)), copy=False)
+    groups = found.groupby(
+        list(range(len(keys))),
+        sort=state.options.sort,
+        dropna=state.options.dropna,
+        group_keys=state.options.group_keys,
+    )
+    positions = list(range(len(keys), len(every)))
+    result = groups[positions].value_counts(normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
+    if isinstance(result.index, pd.MultiIndex):
+        result.index = _with_all_labels(state, every, result.index, dropna)
+    result.index.names = template.index.names
+    return result
+
+
+def _with_all_labels(state: Grouped, every: Sequence[Key], index: pd.MultiIndex, dropna: bool) -> pd.MultiIndex:
+    """The index with the labels of rows that were not counted, because one of their values is missing, in its levels.
+
+    pandas leaves them there, and their order decides how others are unstacked.
+    """
+    dropped = [state.options.dropna if i < len(state.keys) else dropna for i in range(len(every))]
+    gaps = [key.value for key, drops in zip(every, dropped, strict=True) if drops and key.value.clean.nulls]
+    if not any(happens(state.held, is_missing(value).expr) for value in gaps):
+        return index
+    plans: list[Operator] = [
+        build.aggregate(state.held.base, (("label", key.value.clean.expr),), (), sort=False) for key in every
+    ]
+    levels, codes = [], []
+    for i, (key, frame) in enumerate(zip(every, asked(plans, ordered=True), strict=True)):
+        labels = pd.Index(to_array(frame.get_column("label"), key.value.dtype), copy=False)
+        labels = labels[~labels.isna()] if dropped[i] else labels
+        levels.append(labels.sort_values() if state.options.sort and i < len(state.keys) else labels)
+        numbers = levels[i].get_indexer(index.levels[i])
+        codes.append(numbers[np.asarray(index.codes[i])])
+    found = pd.MultiIndex(levels, codes, verify_integrity=False)
+    return found._sort_levels_monotonic() if state.options.sort else found  # type: ignore[attr-defined,no-any-return]
+
+
+class _Counted(pd.DataFrame):
+    """One row a combination, in the order in which they first appear, with its count as the last column.
+
+    pandas sorts combinations partly with unstable sorts, so that the order of equal counts follows from where each
+    stands first. Its own code therefore arranges them; what it takes for the sizes of groups is the counts.
+    """
+
+    def groupby(self, *args: Any, **kwargs: Any) -> Any:
+        groups = super().groupby(*args, **kwargs)
+        groups.size = groups[self.columns[-1]].sum
+        return groups

@@ -1,0 +1,393 @@
+"""``transform`` and the methods of a group-by that return a row for a row, or some of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.extensions import no_default
+from pandas.api.types import is_list_like
+
+from craton.errors import Unsupported
+from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
+from craton.pandas.values.elementwise import literal
+from craton.pandas.core.execute import count_rows, has_rows
+from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows
+from craton.pandas.groupby.functions import Undecided, outcome, without_nan
+from craton.pandas.groupby.keys import Grouped
+from craton.pandas.core.sharing import asked
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
+from craton.plan.operators import AggregateCall
+from craton.refusals import Refusal
+
+Result = tuple[View, pd.DataFrame | pd.Series]
+
+
+def _partition(state: Grouped) -> tuple[Expr, ...]:
+    return tuple(key.value.clean.expr for key in state.keys)
+
+
+def _keyed(state: Grouped) -> Expr | None:
+    """Whether a row has a key; ``None`` if every row has, or counts as having one."""
+    if not state.options.dropna:
+        return None
+    present = [
+        Call("not", (Call("is_null", (key.value.clean.expr,), pl.Boolean()),), pl.Boolean())
+        for key in state.keys
+        if key.value.clean.nulls
+    ]
+    return conjunction(present) if present else None  # type: ignore[arg-type]
+
+
+def over(
+    state: Grouped,
+    function: str,
+    args: Sequence[Expr],
+    dtype: DtypeObj,
+    choice: Options = (),
+    *,
+    nulls: bool = False,
+    nans: bool = False,
+    otherwise: Expr | None = None,
+) -> Value:
+    """A window function over the rows of each group; rows without a key get ``otherwise``, or a missing value."""
+    kind = physical(dtype)
+    expr: Expr = WindowCall(function, tuple(args), kind, _partition(state), choice)
+    keyed = _keyed(state)
+    if keyed is not None:
+        expr = Call("when", (keyed, expr, Literal(None, kind) if otherwise is None else otherwise), kind)
+        nulls = nulls or otherwise is None
+    return Value(expr, dtype, nulls, nans, _source(state, expr, dtype, nulls))
+
+
+def _source(state: Grouped, expr: Expr, dtype: DtypeObj, nulls: bool) -> Any:
+    if not nulls or with_missing(dtype) == dtype:
+        return None
+    return build.project(state.held.base, (("value", expr),)), "value"
+
+
+def like_rows(state: Grouped, values: Sequence[Value], template: pd.DataFrame | pd.Series) -> View:
+    """The result of a method that gives a row for a row."""
+    if isinstance(template, pd.DataFrame):
+        labels = template.columns
+    else:
+        labels = pd.Index([template.name], dtype=object, tupleize_cols=False)
+    if len(labels) != len(values):
+        raise Unsupported(Refusal.RESULT_SHAPE)
+    return View(state.held.base, tuple(values), labels, state.held.index, state.held.rows)
+
+
+def _dtypes(template: pd.DataFrame | pd.Series) -> list[DtypeObj]:
+    return list(template.dtypes) if isinstance(template, pd.DataFrame) else [template.dtype]
+
+
+def _plain(value: Value, kinds: str = "biufmMT") -> Value:
+    """A value that windows compute with, missing values as null."""
+    _settled(value)
+    if kind_of(value.dtype) not in kinds or family(value.dtype) in ("category", "object"):
+        raise Unsupported(Refusal.OPERATION, f"a window over {value.dtype}")
+    return value.clean
+
+
+def _settled(value: Value) -> None:
+    if not value.definite:
+        raise Undecided(Refusal.DTYPE_OF_DATA)
+
+
+def _of_groups(value: Value) -> Value:
+    """What is computed of groups: NaN in it is NA, where the dtype has one."""
+    return value if family(value.dtype) == "numpy" else value.clean
+
+
+def _each(state: Grouped, template: Any, build: Callable[[Value, DtypeObj], Value]) -> Result:
+    values = [build(value, dtype) for value, dtype in zip(state.values, _dtypes(template), strict=True)]
+    return like_rows(state, values, template), template
+
+
+def broadcast(state: Grouped, probe: Probe, name: str, parameters: dict[str, Any]) -> Result:
+    """``transform`` by a named aggregation: its value on every row of the group."""
+    template = probe("transform", name, **parameters)
+    if name == "size":
+        return like_rows(state, [over(state, "len", (), _dtypes(template)[0])], template), template
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        _settled(value)
+        refuse_nan(state, name, value)
+        out = outcome(name, value, dtype, parameters)
+        if out.narrow is not None:
+            raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
+        return _of_groups(over(state, out.function, out.args, dtype, out.options, nulls=out.nulls, nans=out.nans))
+
+    if parameters.get("numeric_only", False) or (name in ("skew", "kurt") and not state.held.rows):
+        raise Unsupported(Refusal.GROUP_TRANSFORM)
+    return _each(state, template, build)
+
+
+def cumulative(state: Grouped, probe: Probe, name: str, args: Any, parameters: dict[str, Any]) -> Result:
+    """``cumsum``, ``cumprod``, ``cummin``, ``cummax``."""
+    if args or parameters:
+        raise Unsupported(Refusal.PARAMETERS, "axis, numeric_only and skipna")
+    template = probe(name)
+    function = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}[name]
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        sums = name in ("cumsum", "cumprod")
+        clean = _plain(value, "iuf" if sums else "iufmM")
+        if kind_of(value.dtype) in "mM" and clean.nulls:  # pandas takes NaT for the least of all
+            raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} with missing values")
+        if sums and clean.physical not in (pl.Int64(), pl.UInt64(), pl.Float32(), pl.Float64()):
+            raise Unsupported(Refusal.GROUP_TOTALS_SMALL)
+        if name == "cumprod" and clean.physical == pl.Float32():
+            raise Unsupported(Refusal.SINGLE_PRODUCTS)
+        if sums and kind_of(value.dtype) in "iu" and family(value.dtype) == "numpy" and _rows_without_key(state):
+            # pandas makes floats of the column before it adds, as a row without a key has no total.
+            clean, dtype = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64())), FLOAT64
+        if not sums:
+            clean = without_nan(clean, -np.inf if name == "cummax" else np.inf)
+        # pandas' sums of floats are compensated for rounding, and so NaN after an infinity.
+        floats = kind_of(dtype) == "f"
+        choice = options(compensated=True) if name == "cumsum" and floats else ()
+        return _of_groups(over(state, function, (clean.expr,), dtype, choice, nulls=clean.nulls, nans=floats))
+
+    return _each(state, template, build)
+
+
+def _rows_without_key(state: Grouped) -> bool:
+    """Whether there are rows that miss a key and so are in no group; looks at the keys where they may."""
+    keyed = _keyed(state)
+    if keyed is None:
+        return False
+    call = AggregateCall("any", (Call("not", (keyed,), pl.Boolean()),), pl.Boolean())
+    return bool(asked([build.aggregate(state.held.base, (), (("missing", call),))])[0].item())
+
+
+def cumcount(state: Grouped, probe: Probe, ascending: bool = True) -> Result:
+    """The number of each row in its group."""
+    template = probe("cumcount", ascending=ascending)
+    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
+    if not ascending:
+        last = Call("sub", (WindowCall("len", (), pl.Int64(), _partition(state)), Literal(1, pl.Int64())), pl.Int64())
+        number = Call("sub", (last, number), pl.Int64())
+    return like_rows(state, [_where_keyed(state, number)], template), template
+
+
+def _where_keyed(state: Grouped, expr: Expr) -> Value:
+    keyed = _keyed(state)
+    if keyed is None:
+        return Value(expr, INT64, nulls=False)
+    expr = Call("when", (keyed, expr, Literal(None, pl.Int64())), pl.Int64())
+    return Value(expr, INT64, True, False, _source(state, expr, INT64, True))
+
+
+def shift(state: Grouped, probe: Probe, periods: Any = 1, freq: Any = None, fill_value: Any = no_default) -> Result:
+    """The value of an earlier or later row of the group."""
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods or freq is not None:
+        raise Unsupported(Refusal.GROUP_SHIFT)
+    given = {} if fill_value is no_default or fill_value is None else {"fill_value": fill_value}
+
+    def build(value: Value, _: DtypeObj) -> Value:
+        _settled(value)
+        choice = options(periods=int(periods))
+        if not given:
+            return over(state, "shift", (value.expr,), value.dtype, choice, nulls=True, nans=value.nans)
+        filler = literal(fill_value, value)
+        if kind_of(filler.dtype) != kind_of(value.dtype) or family(value.dtype) not in ("numpy", "str"):
+            raise Unsupported(Refusal.GROUP_SHIFT_FILL)
+        fill = Literal(filler.expr.value, value.physical)  # type: ignore[attr-defined]
+        return over(
+            state, "shift", (value.expr, fill), value.dtype, choice, nulls=value.nulls, nans=value.nans, otherwise=fill
+        )
+
+    # The template has two rows: what it gives for the dtype is not what the data may give; it checks the call.
+    template = probe("shift", periods, **given)
+    return _each(state, template, build)
+
+
+def diff(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+    """The difference to an earlier or later row of the group."""
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or periods == 0:
+        raise Unsupported(Refusal.GROUP_DIFF)
+    template = probe("diff", periods)
+    choice = options(periods=int(periods))
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "iuf")
+        if family(value.dtype) != "numpy":
+            raise Unsupported(Refusal.GROUP_DIFF_DTYPE)
+        if kind_of(value.dtype) == "f":
+            return over(state, "diff", (clean.expr,), dtype, choice, nulls=True, nans=True)
+        if with_missing(value.dtype) != dtype:
+            raise Unsupported(Refusal.GROUP_DIFF_SMALL)
+        # Every group's first row has no difference: the result is of floats, and of integers only where there are no rows.
+        floats = Call("cast", (clean.expr,), physical(dtype))
+        found = over(state, "diff", (floats,), dtype, choice, nulls=True)
+        if has_rows(state.held):
+            return found
+        return Value(Call("cast", (found.expr,), value.physical), value.dtype, nulls=False)
+
+    return _each(state, template, build)
+
+
+def pct_change(state: Grouped, probe: Probe, periods: Any = 1) -> Result:
+    """The relative difference to an earlier or later row of the group."""
+    if not isinstance(periods, (int, np.integer)) or isinstance(periods, bool) or not periods:
+        raise Unsupported(Refusal.GROUP_CHANGE)
+    template = probe("pct_change", periods)
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "f")
+        if family(value.dtype) != "numpy":
+            raise Unsupported(Refusal.GROUP_CHANGE_DTYPE)
+        shifted = over(state, "shift", (clean.expr,), dtype, options(periods=int(periods)), nulls=True)
+        ratio = Call("truediv", (clean.expr, shifted.expr), clean.physical)
+        expr = Call("sub", (ratio, Literal(1.0, clean.physical)), clean.physical)
+        return Value(expr, dtype, nulls=True, nans=True)
+
+    return _each(state, template, build)
+
+
+def fill(state: Grouped, probe: Probe, name: str, limit: Any = None) -> Result:
+    """``ffill`` and ``bfill``."""
+    if limit is not None and (not isinstance(limit, (int, np.integer)) or isinstance(limit, bool) or limit < 1):
+        raise Unsupported(Refusal.PARAMETER, "limit")
+    template = probe(name, limit=limit)
+    function = "forward_fill" if name == "ffill" else "backward_fill"
+    choice = options(limit=None if limit is None else int(limit))
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value)
+        return over(state, function, (clean.expr,), value.dtype, choice, nulls=clean.nulls)
+
+    return _each(state, template, build)
+
+
+def rank(
+    state: Grouped,
+    probe: Probe,
+    method: str = "average",
+    ascending: Any = True,
+    na_option: str = "keep",
+    pct: Any = False,
+) -> Result:
+    """The rank of each value in its group."""
+    if na_option != "keep" or not isinstance(pct, bool) or not isinstance(ascending, bool):
+        raise Unsupported(Refusal.PARAMETERS, "na_option, pct and ascending")
+    names = {"average": "rank_average", "min": "rank_min", "max": "rank_max", "dense": "rank_dense"}
+    names["first"] = "rank_ordinal"
+    if method not in names:
+        raise Unsupported(Refusal.PARAMETER, f"method={method!r}")
+    template = probe("rank", method=method, ascending=ascending, pct=pct)
+
+    def build(value: Value, dtype: DtypeObj) -> Value:
+        clean = _plain(value, "iufmMb")
+        if family(value.dtype) == "arrow" or (kind_of(value.dtype) in "mM" and clean.nulls):
+            raise Unsupported(Refusal.OPERATION, f"rank of {value.dtype} with missing values")
+        wide = clean.physical in (pl.Int64(), pl.UInt64()) and family(value.dtype) == "numpy"
+        if wide and _rows_without_key(state):
+            # pandas makes floats of the column first, and neighbours may be one number.
+            clean = replace(clean, expr=Call("cast", (clean.expr,), pl.Float64()))
+        rank = over(state, names[method], (clean.expr,), dtype, options(descending=not ascending), nulls=clean.nulls)
+        if not pct:
+            return rank
+        function, arg = ("max", (rank.expr,)) if method == "dense" else ("count", (clean.expr,))
+        count = WindowCall(function, arg, physical(dtype), _partition(state))
+        return replace(rank, expr=Call("truediv", (rank.expr, count), physical(dtype)))
+
+    return _each(state, template, build)
+
+
+def ngroup(state: Grouped, probe: Probe, ascending: Any = True) -> Result:
+    """The number of each row's group."""
+    if not isinstance(ascending, bool) or not state.options.sort or len(state.keys) > 1:
+        raise Unsupported(Refusal.GROUP_NUMBER_KEYS)
+    template = probe("ngroup", ascending=ascending)
+    key = state.keys[0].value.clean
+    if key.nulls and not state.options.dropna:
+        raise Unsupported(Refusal.GROUP_NUMBER_MISSING)
+    choice = options(descending=not ascending)
+    number = Call(
+        "sub", (WindowCall("rank_dense", (key.expr,), pl.Int64(), (), choice), Literal(1, pl.Int64())), pl.Int64()
+    )
+    return like_rows(state, [_where_keyed(state, number)], template), template
+
+
+def nth(state: Grouped, n: Any) -> Expr:
+    """The n-th row of each group, from the end if it is negative."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+        raise Unsupported(Refusal.PARAMETER, "n")
+    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
+    place: Expr = Literal(int(n), pl.Int64())
+    if n < 0:
+        place = Call("add", (WindowCall("len", (), pl.Int64(), _partition(state)), place), pl.Int64())
+    return picked(state, Call("eq", (number, place), pl.Boolean()))
+
+
+def ends(state: Grouped, name: str, n: Any = 5) -> Expr:
+    """``head`` and ``tail``: the first or last rows of each group."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+        raise Unsupported(Refusal.PARAMETER, "n")
+    number: Expr = WindowCall("row_number", (), pl.Int64(), _partition(state))
+    size: Expr = WindowCall("len", (), pl.Int64(), _partition(state))
+    if name == "tail":
+        one = Literal(1, pl.Int64())
+        number = Call("sub", (Call("sub", (size, one), pl.Int64()), number), pl.Int64())
+        inside = Call("lt", (number, Literal(int(n), pl.Int64())), pl.Boolean())
+        if n < 0:
+            raise Unsupported(Refusal.GROUP_TAIL)
+    elif n < 0:
+        kept = Call("add", (size, Literal(int(n), pl.Int64())), pl.Int64())
+        inside = Call("lt", (number, kept), pl.Boolean())
+    else:
+        inside = Call("lt", (number, Literal(int(n), pl.Int64())), pl.Boolean())
+    return picked(state, inside)
+
+
+def picked(state: Grouped, predicate: Expr) -> Expr:
+    """A predicate for the rows that have a key."""
+    keyed = _keyed(state)
+    return predicate if keyed is None else conjunction([keyed, predicate])
+
+
+def count_groups(state: Grouped) -> int:
+    """The number of groups."""
+    base, keys, _ = rows(state, ())
+    named = tuple((f"key{i}", key) for i, key in enumerate(keys))
+    return count_rows(View(build.aggregate(base, named, (), sort=False), (), state.held.labels[:0]))
+
+
+def one_group(state: Grouped, name: Any, by: Any, level: Any) -> Expr:
+    """The rows of the group with a name, which there must be; ``by`` and ``level`` as they were given to ``groupby``.
+
+    pandas takes a key that is a column of one row for a list of one key.
+    """
+    names = name if isinstance(name, tuple) else (name,)
+    listed = any(isinstance(one, (list, tuple)) and len(one) == 1 for one in (by, level))
+    column = is_list_like(by) and not isinstance(by, (list, tuple))
+    if len(names) != len(state.keys) or (len(names) == 1 and listed != isinstance(name, tuple)):
+        raise Unsupported(Refusal.GROUP_NAME_LENGTH)
+    found = [_equals(key.value, one) for key, one in zip(state.keys, names, strict=True)]
+    predicate = conjunction(found)
+    calls = (
+        ("found", AggregateCall("any", (predicate,), pl.Boolean())),
+        ("rows", AggregateCall("len", (), pl.Int64())),
+    )
+    (counted,) = asked([build.aggregate(state.held.base, (), calls)])
+    if not counted.item(0, "found") or (column and counted.item(0, "rows") == 1):
+        raise Unsupported(Refusal.GROUP_NAME_UNKNOWN)
+    return predicate
+
+
+def _equals(value: Value, name: Any) -> Expr:
+    if (isinstance(name, float) and kind_of(value.dtype) in "iu") or isinstance(name, bool) != (
+        kind_of(value.dtype) == "b"
+    ):
+        raise Unsupported(Refusal.GROUP_NAME_TYPE)
+    if kind_of(value.dtype) not in "iufbT" or family(value.dtype) not in ("numpy", "str") or name != name:
+        raise Unsupported(Refusal.OPERATION, f"a group by {value.dtype}")
+    return Call("eq", (value.clean.expr, literal(name, value).expr), pl.Boolean())

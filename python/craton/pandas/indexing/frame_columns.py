@@ -1,0 +1,165 @@
+"""Columns of a DataFrame: selection by label and by mask, assignment, insertion, removal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_hashable, is_list_like, is_scalar
+from pandas.core import common
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.lazy import lazy, refuse_flagged, replace_state, view
+from craton.pandas.core.native import facts, is_lazy, native
+from craton.pandas.indexing.rows import by_slice, is_mask, masked
+from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where
+from craton.pandas.core.view import View
+from craton.refusals import Refusal
+
+
+def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) -> Any:
+    """What a choice of columns on the stand-in means for a view: a lazy DataFrame, or a Series for one column.
+
+    Parameters
+    ----------
+    obj
+        The frame that the columns are of.
+    held
+        Its view, or one with other rows.
+    choose
+        Applied to the stand-in; may raise as pandas does.
+    """
+    found = choose(stand_ins.positions(held.labels))
+    if isinstance(found, pd.DataFrame):
+        return lazy(type(obj), replace(held.take(found.iloc[0].tolist()), labels=found.columns), obj)
+    from craton.pandas.series import Series
+
+    return lazy(Series, held.series(held.values[int(found.iloc[0])], found.name), obj)
+
+
+def filter_rows(obj: Any, mask: Any) -> Any:
+    """``obj[mask]`` for a boolean Series or as many booleans as there are rows."""
+    held, predicate = masked(view(obj), mask)
+    chosen = held.filtered(predicate)
+    return lazy(type(obj), chosen.neighbours() if isinstance(obj, pd.Series) else chosen, obj)
+
+
+@facts(pd.DataFrame, "items")
+class FrameColumns:
+    """Column access of a lazy DataFrame."""
+
+    @native(pd.DataFrame)
+    def __getitem__(self: Any, key: Any) -> Any:
+        held = view(self)
+        if callable(key):
+            return self[common.apply_if_callable(key, self)]
+        if is_scalar(key) and not isinstance(held.labels, pd.MultiIndex):
+            found = held.positions(key)
+            if len(found) == 1:
+                from craton.pandas.series import Series
+
+                return lazy(Series, held.series(held.values[found[0]], held.labels[found[0]]), self)
+        if isinstance(key, slice):
+            return lazy(type(self), by_slice(held, key), self)
+        if isinstance(key, (pd.DataFrame, dict, set)):
+            raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
+        if not is_hashable(key) and is_mask(key):
+            return filter_rows(self, key)
+        if is_list_like(key) and common.is_bool_indexer(key):
+            raise Unsupported(Refusal.MASK_OF_OBJECTS)
+        return chosen_columns(self, held, lambda frame: frame[key])
+
+    @native(pd.DataFrame)
+    def __setitem__(self: Any, key: Any, value: Any) -> None:
+        key = common.apply_if_callable(key, self)
+        if isinstance(key, slice):
+            if not all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step)):
+                raise Unsupported(Refusal.ROWS_BY_LABEL)
+            replace_state(self, set_by_position(self, key, slice(None), value))
+        elif isinstance(key, (pd.DataFrame, dict, set)) or getattr(key, "ndim", 1) > 1:
+            raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
+        elif is_hashable(key):
+            replace_state(self, assigned(view(self), key, _single(value)))
+        elif is_mask(key):
+            held, predicate = masked(view(self), key)
+            replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))
+        else:
+            replace_state(self, _several(view(self), list(key), value))
+
+    def items(self: Any) -> Iterator[tuple[Any, Any]]:
+        """Column labels and columns."""
+        if not is_lazy(self):
+            yield from pd.DataFrame.items(self)
+            return
+        from craton.pandas.series import Series
+
+        held = view(self)
+        for i, (label, value) in enumerate(zip(self.columns, held.values, strict=True)):
+            yield label, lazy(Series, held.series(value, held.labels[i]), self)
+
+    @native(pd.DataFrame)
+    def __delitem__(self: Any, key: Any) -> None:
+        held = view(self)
+        kept = stand_ins.positions(held.labels)
+        del kept[key]
+        replace_state(self, _narrowed(held, kept))
+
+    @native(pd.DataFrame)
+    def pop(self: Any, item: Any) -> Any:
+        held = view(self)
+        kept = stand_ins.positions(held.labels)
+        kept.pop(item)
+        result = self[item]
+        replace_state(self, _narrowed(held, kept))
+        return result
+
+    @native(pd.DataFrame)
+    def insert(self: Any, loc: Any, column: Any, value: Any, *args: Any, **kwargs: Any) -> None:
+        refuse_flagged(self)
+        held = view(self)
+        if isinstance(held.labels, pd.MultiIndex) or not held.values or isinstance(value, pd.DataFrame):
+            raise Unsupported(Refusal.INSERTION)
+        frame = stand_ins.positions(held.labels)
+        frame.insert(loc, column, -1, *args, **kwargs)
+        held, new = column_for(held, value)
+        values = [new if i < 0 else held.values[i] for i in frame.iloc[0]]
+        replace_state(self, held.with_values(values, frame.columns))
+
+
+def _narrowed(held: View, kept: pd.DataFrame) -> View:
+    return held.with_values([held.values[i] for i in kept.iloc[0].tolist()], kept.columns)
+
+
+def _single(value: Any) -> Any:
+    if isinstance(value, pd.DataFrame):
+        if value.shape[1] != 1:
+            raise Unsupported(Refusal.COLUMNS_INTO_ONE)
+        return value.iloc[:, 0]
+    return value
+
+
+def _several(held: View, keys: list[Any], value: Any) -> View:
+    """``df[[a, b]] = value``."""
+    if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
+    if isinstance(value, pd.DataFrame):
+        if value.shape[1] != len(keys) or not value.columns.is_unique:
+            raise Unsupported(Refusal.COLUMNS_SET_COUNT)
+        parts = [value[label] for label in value.columns]
+    elif not is_list_like(value):
+        parts = [value] * len(keys)
+    elif isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] == len(keys):
+        parts = [value[:, i] for i in range(len(keys))]
+    elif isinstance(value, (list, tuple)) and len(value) == len(keys) and all(is_scalar(item) for item in value):
+        parts = list(value)
+    else:
+        raise Unsupported(Refusal.COLUMNS_FROM, type(value).__name__)
+    if any(not is_hashable(key) for key in keys):
+        raise Unsupported(Refusal.LABEL_NOT_HASHABLE)
+    for key, part in zip(keys, parts, strict=True):
+        held = assigned(held, key, part)
+    return held

@@ -1,0 +1,205 @@
+"""``loc`` and ``iloc``: rows by label, mask or position, with columns beside them.
+
+Column selectors are resolved by pandas itself on a template: a one-row frame whose values are the positions of the
+columns (:func:`chosen_columns`). So every kind of selector means what it means in pandas, and errors are its own.
+
+What is in memory is set there, in place: that costs no more than the plan would, and arrays keep their identity.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_integer, is_iterator, is_list_like
+from pandas.core import common
+from pandas.core.indexing import _iLocIndexer, _LocIndexer
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.indexing.frame_columns import chosen_columns
+from craton.pandas.core.lazy import lazy, replace_state, view
+from craton.pandas.core.native import is_lazy, plain_pandas, wrapped
+from craton.pandas.indexing.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, stepping, taken
+from craton.pandas.indexing.setting import set_by_label, set_by_position
+from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
+from craton.pandas.core.view import View
+from craton.refusals import Refusal
+
+#: Rows that are taken one by one from a plan, each by a query, before the object is computed instead.
+PEEKS = 4
+
+
+class LocIndexer(_LocIndexer):  # type: ignore[misc]
+    """``loc`` of a lazy object."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return _get_by_label(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
+            warn_of_chaining(self.obj, SETTING_ITEM)
+        obj = self.obj  # so that pandas, which counts references, does not warn again
+        if is_lazy(obj):
+            _set_by_label(self, key, value)
+            return
+        with plain_pandas():
+            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            super().__setitem__(key, value)
+
+
+class ILocIndexer(_iLocIndexer):  # type: ignore[misc]
+    """``iloc`` of a lazy object."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return _get_by_position(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if sys.getrefcount(self.obj) <= INDEXER_LIMIT:
+            warn_of_chaining(self.obj, SETTING_ITEM)
+        obj = self.obj
+        if is_lazy(obj):
+            _set_by_position(self, key, value)
+            return
+        with plain_pandas():
+            compute(*(key if isinstance(key, tuple) else (key,)), value)
+            super().__setitem__(key, value)
+
+
+def compute(*operands: Any) -> None:
+    """Run the plans of the lazy ones among some operands, before pandas works with them."""
+    for operand in operands:
+        if isinstance(operand, (pd.DataFrame, pd.Series)):
+            _ = operand._mgr
+
+
+def _base(obj: Any) -> str:
+    return "DataFrame" if isinstance(obj, pd.DataFrame) else "Series"
+
+
+def _split(self: Any, key: Any) -> tuple[Any, Any]:
+    """The row and the column part of a key; columns are ``slice(None)`` where it has none."""
+    obj = self.obj
+    if self.axis is not None:
+        raise Unsupported(Refusal.LOC_OF_AXIS)
+    if not isinstance(key, tuple):
+        return _called(obj, key), slice(None)
+    if isinstance(obj, pd.Series) or len(key) != 2 or any(part is Ellipsis for part in key):
+        raise Unsupported(Refusal.KEY_OF_PARTS)
+    if view(obj).index.kind == "multi" and isinstance(self, _LocIndexer):
+        raise Unsupported(Refusal.KEY_OF_LEVELS)
+    return _called(obj, key[0]), _called(obj, key[1])
+
+
+def _called(obj: Any, key: Any) -> Any:
+    key = common.apply_if_callable(key, obj)
+    if is_iterator(key):  # which can be read only once
+        raise Unsupported(Refusal.ITERATOR)
+    return key
+
+
+def _columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any], key: Any) -> Any:
+    if everything(key):
+        return lazy(type(obj), held, obj)
+    return chosen_columns(obj, held, choose)
+
+
+def _loc_get(self: LocIndexer, key: Any) -> Any:
+    obj = self.obj
+    rows, columns = _split(self, key)
+    held = view(obj)
+    if not everything(columns):
+        _ = stand_ins.positions(held.labels).loc[:, columns]  # pandas complains of unknown columns first
+    if everything(rows):
+        pass
+    elif is_mask(rows):
+        held, predicate = masked(held, rows)
+        held = held.filtered(predicate)
+    else:
+        _refuse_key(held, rows)
+        found = by_label(held, rows)
+        if isinstance(found, int):
+            return _row(
+                obj, found, lambda few: few.iloc[0] if everything(columns) else few.loc[:, columns].iloc[0], columns
+            )
+        held = found
+    return _columns(obj, held, lambda frame: frame.loc[:, columns], columns)
+
+
+def _refuse_key(held: View, key: Any) -> None:
+    if isinstance(key, tuple) and held.index.kind != "multi":  # a Series would take its parts for several keys
+        raise Unsupported(Refusal.KEY_OF_PARTS)
+    if isinstance(key, (dict, set, frozenset, pd.DataFrame)) or (is_list_like(key) and not hasattr(key, "__len__")):
+        raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
+
+
+def _iloc_get(self: ILocIndexer, key: Any) -> Any:
+    obj = self.obj
+    rows, columns = _split(self, key)
+    held = view(obj)
+    levels = held.index.kind == "multi" or isinstance(held.labels, pd.MultiIndex)
+    if levels and isinstance(key, tuple) and len(key) == 2 and everything(rows) and everything(columns):
+        return obj  # as pandas does where an axis has levels
+    if everything(rows):
+        pass
+    elif is_integer(rows):
+        position = int(positions_of(held, [rows])[0])
+        return _row(
+            obj, position, lambda frame: frame.iloc[0] if everything(columns) else frame.iloc[0, columns], columns
+        )
+    elif isinstance(rows, slice) and rows.step in (None, 1):
+        held = sliced(held, *bounds(rows))
+    elif is_mask(rows):
+        if isinstance(rows, pd.Series):
+            raise Unsupported(Refusal.MASK_WITH_LABELS)
+        held, predicate = masked(held, rows)
+        held = held.filtered(predicate)
+    elif isinstance(rows, slice):
+        held = stepping(held, rows)
+    elif isinstance(rows, (list, np.ndarray, pd.Index, range)):
+        held = taken(held, positions_of(held, rows))
+    else:
+        raise Unsupported(Refusal.KEY_TYPE, type(rows).__name__)
+    return _columns(obj, held, lambda frame: frame.iloc[:, columns], columns)
+
+
+def _row(obj: Any, position: int, choose: Callable[[Any], Any], columns: Any) -> Any:
+    """One row, by a query; after some of these on one object, from the object itself, computed once and for all."""
+    state = obj.__dict__
+    peeks = state["_peeks"] = state.get("_peeks", 0) + 1
+    if peeks > PEEKS:
+        raise Unsupported(Refusal.ONE_ROW)
+    few = lazy(type(obj), sliced(view(obj), position, position + 1), obj)
+    if isinstance(obj, pd.Series) and not everything(columns):
+        raise Unsupported(Refusal.COLUMNS_OF_SERIES)
+    with plain_pandas():
+        _ = few._mgr
+        return choose(few)
+
+
+def _loc_set(self: LocIndexer, key: Any, value: Any) -> None:
+    rows, columns = _split(self, key)
+    replace_state(self.obj, set_by_label(self.obj, rows, columns, value))
+
+
+def _iloc_set(self: ILocIndexer, key: Any, value: Any) -> None:
+    rows, columns = _split(self, key)
+    replace_state(self.obj, set_by_position(self.obj, rows, columns, value))
+
+
+def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any]) -> Any:
+    """Getting or setting by way of an indexer."""
+
+    def named(self: Any, *_: Any) -> str:
+        return f"{_base(self.obj)}.{accessor}"
+
+    return wrapped(f"{accessor} of an indexer", getattr(indexer, method), function, always=True, named=named)
+
+
+_get_by_label = _item(_LocIndexer, "__getitem__", "loc", _loc_get)
+_set_by_label = _item(_LocIndexer, "__setitem__", "loc =", _loc_set)
+_get_by_position = _item(_iLocIndexer, "__getitem__", "iloc", _iloc_get)
+_set_by_position = _item(_iLocIndexer, "__setitem__", "iloc =", _iloc_set)

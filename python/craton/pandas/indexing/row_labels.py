@@ -1,0 +1,173 @@
+"""Columns to row labels and back: ``set_index``, ``reset_index``, ``rename_axis``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+from typing import Literal as OneOf
+
+import pandas as pd
+from pandas.api.types import is_hashable, is_scalar
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.dtypes import INT64, family, kind_of
+from craton.pandas.core.execute import resolved
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.refusals import Refusal
+
+
+def level_numbers(index: IndexSpec, levels: Any) -> list[int]:
+    """The numbers of the levels that names or numbers give, as pandas reads them."""
+    wanted = list(levels) if isinstance(levels, (tuple, list)) else [levels]
+    numbers = []
+    for level in wanted:
+        named = index.levels_named(level) if is_hashable(level) else []
+        if len(named) == 1:
+            numbers.append(named[0])
+        elif not named and isinstance(level, int) and not isinstance(level, bool) and abs(level) < len(index.names):
+            numbers.append(level % len(index.names))
+        else:
+            raise Unsupported(Refusal.INDEX_LEVEL, repr(level))
+    if len(set(numbers)) != len(numbers):
+        raise Unsupported(Refusal.INDEX_LEVEL_TWICE)
+    return numbers
+
+
+def without_labels(held: View) -> View:
+    """The same rows, labelled from 0."""
+    return replace(held, index=IndexSpec())
+
+
+def index_to_columns(
+    held: View, level: Any = None, names: Any = None, allow_duplicates: bool = False, column: Hashable = None
+) -> View:
+    """``reset_index``: levels become the first columns.
+
+    Parameters
+    ----------
+    level
+        Which levels; all if ``None``.
+    names
+        Names for the columns.
+    allow_duplicates
+        Whether a column may get the name of another.
+    column
+        What a Series' own column is called.
+    """
+    if isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+    # Of labels that are objects pandas asks what they are, as they become a column: all missing, they are floats.
+    held = resolved(held, lambda value: value in held.index.values and kind_of(value.dtype) == "b").numbered()
+    spec = held.index
+    chosen = list(range(len(spec.values))) if level is None else sorted(level_numbers(spec, level))
+    labels = held.labels
+    default = "index" if "index" not in labels else "level_0"
+    given = (
+        pd.MultiIndex.from_arrays([[]] * len(spec.names), names=spec.names)
+        if len(spec.names) > 1
+        else (pd.Index([], name=spec.names[0]))
+    )
+    try:
+        inserted = given._get_default_index_names(names, default)
+    except Exception as error:
+        raise Unsupported(Refusal.PARAMETER, f"names={names!r}") from error
+    for number in reversed(chosen):
+        if not allow_duplicates and inserted[number] in labels:
+            raise Unsupported(Refusal.INDEX_NAME_TAKEN)
+        labels = labels.insert(0, inserted[number])
+    values = (*(spec.values[i] for i in chosen), *held.values)
+    return replace(held, values=values, labels=labels, index=remaining(spec, chosen))
+
+
+def remaining(spec: IndexSpec, removed: Sequence[int]) -> IndexSpec:
+    """The index without some of its levels.
+
+    pandas looks up the numbers of the levels once more, and takes a level that has the number for its name, if one has.
+    """
+    if len(removed) == len(spec.values):
+        return IndexSpec()
+    dropped = [spec.names.index(i) if i in spec.names else i for i in removed]
+    left = [i for i in range(len(spec.values)) if i not in dropped]
+    return spec.picked(left) if spec.kind == "multi" else spec
+
+
+def drop_levels(held: View, level: Any = None) -> View:
+    """``reset_index(drop=True)``."""
+    if level is None or held.index.kind == "default":
+        if level is not None:
+            level_numbers(held.index, level)
+        return without_labels(held)
+    return replace(held, index=remaining(held.index, level_numbers(held.index, level)))
+
+
+def index_kind(values: Sequence[Value]) -> OneOf["range", "labels", "multi"]:
+    """The kind of an index of these columns: of one column of evenly spaced integers pandas makes a RangeIndex."""
+    if len(values) > 1:
+        return "multi"
+    dtype = values[0].dtype
+    if family(dtype) != "numpy" or dtype.kind != "i":
+        return "labels"
+    if dtype != INT64 or not values[0].definite:
+        raise Unsupported(Refusal.INDEX_EVENLY_SPACED, dtype)
+    return "range"
+
+
+def columns_to_index(held: View, keys: Any, drop: bool = True, append: bool = False) -> View:
+    """``set_index`` by labels of columns."""
+    labels = keys if isinstance(keys, list) else [keys]
+    if isinstance(held.labels, pd.MultiIndex) or not labels:
+        raise Unsupported(Refusal.INDEX_KEYS)
+    for label in labels:
+        if not (is_scalar(label) or isinstance(label, tuple)):
+            raise Unsupported(Refusal.INDEX_KEY_ARRAYS)
+    try:
+        positions = [held.position(label) for label in labels]
+    except KeyError as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    values: list[Value] = [held.values[i] for i in positions]
+    names: list[Hashable] = list(labels)
+    if append:
+        held.index.refuse_frequency()
+        held = held.numbered()
+        values = [*held.index.values, *values]
+        names = [*held.index.names, *names]
+    spec = IndexSpec(index_kind(values), tuple(values), tuple(names))
+    if drop:
+        held = held.take([i for i in range(len(held.values)) if i not in positions])
+    return replace(held, index=spec)
+
+
+def rearranged(held: View, method: str, *args: Any) -> View:
+    """The rows with their index levels dropped or in another order: what a method does to them is seen on one row.
+
+    Parameters
+    ----------
+    method
+        ``droplevel``, ``swaplevel`` or ``reorder_levels`` of a MultiIndex.
+    """
+    if held.index.kind != "multi":
+        raise Unsupported(Refusal.INDEX_ONE_LEVEL)
+    numbers = [[i] for i in range(len(held.index.names))]
+    levels = pd.MultiIndex.from_arrays(numbers, names=held.index.names)
+    result = stand_ins.ask(getattr(levels, method), *args, about=method, warned=True)
+    order = result[0] if isinstance(result, pd.MultiIndex) else (result[0],)
+    return replace(held, index=held.index.picked(order).renamed(result.names))
+
+
+def renamed_axes(held: View, empty: pd.DataFrame | pd.Series, *args: Any, **kwargs: Any) -> View:
+    """``rename_axis``: the new names are seen on an object without rows.
+
+    Parameters
+    ----------
+    empty
+        An object of the same class and labels of columns.
+    """
+    names = held.index.names
+    empty.index = (
+        pd.MultiIndex.from_arrays([[]] * len(names), names=names) if len(names) > 1 else pd.Index([], name=names[0])
+    )
+    result = stand_ins.ask(lambda: empty.rename_axis(*args, **kwargs), about="rename_axis", warned=True)
+    labels = result.columns if isinstance(result, pd.DataFrame) else held.labels
+    return replace(held, labels=labels, index=held.index.renamed(result.index.names))

@@ -1,0 +1,325 @@
+"""Choosing rows: by mask, by position, by label.
+
+Labels are resolved by pandas itself, on the row labels alone: a Series of positions over them is indexed with the user's
+key (:func:`by_label`), so every kind of key and index means what it means in pandas. The other columns stay in the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import is_bool_dtype, is_integer_dtype
+from pandas.core.common import is_bool_indexer
+from pandas.core.indexes.api import ensure_index
+
+from craton.errors import Unsupported
+from craton.pandas.core.align import aligned, attached
+from craton.pandas.core.axes import labels_of
+from craton.pandas.core.dtypes import kind_of
+from craton.pandas.core.execute import count_rows, index_columns, materialise
+from craton.pandas.core.lazy import view
+from craton.pandas.core.view import IndexSpec, View, condition
+from craton.plan.expr import Call, Expr, Values, WindowCall
+from craton.plan.operators import Join, Operator, RowNumber, Scan, Slice, schema
+from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
+
+POSITION = WindowCall("row_number", (), pl.UInt32())
+
+
+def row_labels(held: View) -> pd.Index:
+    """The row labels alone."""
+    return labels_of(held)
+
+
+def everything(key: Any) -> bool:
+    """Whether a key is ``:``."""
+    return isinstance(key, slice) and key.start is None and key.stop is None and key.step is None
+
+
+# -- masks -----------------------------------------------------------------------------------------------------------
+
+
+def masked(held: View, mask: Any) -> tuple[View, Expr]:
+    """A boolean mask as a predicate beside a view's rows.
+
+    Parameters
+    ----------
+    held
+        The rows.
+    mask
+        A boolean Series with the same labels, or as many booleans as there are rows.
+
+    Raises
+    ------
+    Unsupported
+        If the mask doesn't fit: pandas words the warning or error.
+    """
+    if isinstance(mask, pd.Series):
+        selector = view(mask)
+        try:
+            held, selector = aligned(held, selector)
+        except Unsupported:
+            arrays, labels = materialise(selector)
+            if len(labels) != count_rows(held) or not labels.equals(row_labels(held)):
+                raise
+            return beside(held, arrays[0])
+        return held, condition(selector.values[0])
+    if isinstance(mask, pd.Index) and not is_bool_dtype(mask.dtype):
+        raise Unsupported(Refusal.MASK_INDEX)
+    array = mask.array if isinstance(mask, pd.Index) else mask
+    return beside(held, array if hasattr(array, "dtype") else np.asarray(array, dtype=bool))
+
+
+def beside(held: View, array: Any) -> tuple[View, Expr]:
+    """An array of booleans beside a view's rows; missing is false."""
+    if not is_bool_dtype(array.dtype) or len(array) != count_rows(held):
+        raise Unsupported(Refusal.MASK_LENGTH)
+    if isinstance(array, pd.api.extensions.ExtensionArray):
+        array = array.to_numpy(dtype=bool, na_value=False)
+    held, (column,) = attached(held, [pl.Series("mask", np.array(array, dtype=bool))])
+    return held, column
+
+
+def is_mask(key: Any) -> bool:
+    """Whether a key is a list-like of booleans."""
+    if isinstance(key, pd.Series):
+        return bool(key.dtype == bool) or str(key.dtype) in ("boolean", "bool[pyarrow]")
+    if isinstance(key, (pd.MultiIndex, pd.DataFrame)):
+        return False
+    return bool(is_bool_indexer(key))
+
+
+# -- positions -------------------------------------------------------------------------------------------------------
+
+
+def sliced(held: View, start: int | None, stop: int | None) -> View:
+    """Rows by position, with the meaning of a Python slice of step 1."""
+    begin = 0 if start is None else start
+    if begin == 0 and stop is None:
+        return held
+    rows = held.rows
+    if rows is None and stop is not None and (begin < 0 or stop < 0):
+        rows = count_rows(held)
+    held = held.numbered()
+    if rows is not None:
+        begin, end, _ = slice(start, stop).indices(rows)
+        length = max(end - begin, 0)
+        return _slice(held, begin, length, length)
+    if stop is not None:
+        return _slice(held, begin, max(stop - begin, 0), None)
+    return _slice(held, begin, None if begin >= 0 else -begin, None)
+
+
+def bounds(key: slice) -> tuple[int | None, int | None]:
+    """Start and stop of a slice of positions.
+
+    Raises
+    ------
+    Unsupported
+        If they are no integers: pandas words the error.
+    """
+    for bound in (key.start, key.stop):
+        if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool)):
+            raise Unsupported(Refusal.BOUNDS_NOT_INTEGERS)
+    return (None if key.start is None else int(key.start), None if key.stop is None else int(key.stop))
+
+
+def by_slice(held: View, key: slice) -> View:
+    """``obj[start:stop:step]``: by position for integers, by label for others.
+
+    Raises
+    ------
+    TypeError and others
+        As pandas raises them.
+    """
+    plain = all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step))
+    floating = held.index.kind == "labels" and kind_of(held.index.values[0].dtype) == "f"
+    if not plain or floating:
+        found = row_labels(held)._convert_slice_indexer(key, kind="getitem")  # type: ignore[attr-defined]
+        return stepping(held, found)
+    return sliced(held, key.start, key.stop) if key.step in (None, 1) else stepping(held, key)
+
+
+def stepping(held: View, key: slice) -> View:
+    """Rows by a slice of positions with any step, by which a frequency of their labels is multiplied."""
+    chosen = taken(held, positions_of(held, key))
+    freq = chosen.index.freq
+    if freq is None or key.step is None:
+        return chosen
+    return replace(chosen, index=replace(chosen.index, freq=key.step * freq))
+
+
+def _slice(held: View, offset: int, length: int | None, rows: int | None) -> View:
+    return held.regular().moved(lambda base, _: Slice(base, offset, length), rows=rows)
+
+
+def taken(held: View, positions: np.ndarray[Any, Any], index: pd.Index | None = None) -> View:
+    """Rows by position, in the order of the positions, repeated ones too.
+
+    Parameters
+    ----------
+    held
+        The rows; all positions are among them and not negative.
+    positions
+        Integers.
+    index
+        Row labels of the result, if they are not those of the rows.
+    """
+    count = len(positions)
+    if index is None and count and positions[0] + count - 1 == positions[-1] and (np.diff(positions) == 1).all():
+        return sliced(held, int(positions[0]), int(positions[-1]) + 1)
+    held = held.numbered().regular()
+    if held.windowed:
+        held = held.sealed()
+    names = [_fresh(held, "__position__"), _fresh(held, "__number__")]
+    columns = {names[0]: pl.Series(np.array(positions, dtype="uint32"))}
+    spec = held.index
+    if index is not None:
+        pattern = "__label{}__"
+        while any(pattern.format(i) in schema(held.base) for i in range(index.nlevels)):
+            pattern += "_"
+        series, spec = index_columns(index, pattern)
+        columns |= {column.name: column for column in series}
+    left = Scan(MemorySource.of(pl.DataFrame(columns)), tuple(columns))
+
+    def rule(base: Operator, _: Any) -> Operator:
+        right = RowNumber(base, names[1])
+        return Join(left, right, "inner", (left.column(names[0]),), (right.column(names[1]),))
+
+    return replace(held, index=spec).moved(rule, rows=count)
+
+
+def _fresh(held: View, name: str) -> str:
+    while name in schema(held.base):
+        name += "_"
+    return name
+
+
+def positions_of(held: View, key: Any) -> np.ndarray[Any, Any]:
+    """The positions that an integer list or a stepping slice selects.
+
+    Raises
+    ------
+    Unsupported
+        If they are out of bounds, or no integers: pandas words the error.
+    """
+    rows = count_rows(held)
+    if isinstance(key, slice):
+        bounds = (key.start, key.stop, key.step)
+        if not all(
+            bound is None or (isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)) for bound in bounds
+        ):
+            raise Unsupported(Refusal.BOUNDS_NOT_INTEGERS)
+        if key.step == 0:
+            raise Unsupported(Refusal.STEP_ZERO)
+        return np.arange(*key.indices(rows))
+    array = np.asarray(key)
+    if array.ndim != 1 or (len(array) and not is_integer_dtype(array.dtype)):
+        raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
+    array = array.astype("int64")
+    if len(array) and (array.min() < -rows or array.max() >= rows):
+        raise Unsupported(Refusal.POSITIONS_OUT_OF_BOUNDS)
+    return np.where(array < 0, array + rows, array)
+
+
+def at_positions(positions: np.ndarray[Any, Any]) -> Expr:
+    """A predicate that holds on some positions."""
+    return Call("is_in", (POSITION, Values.of(pl.Series(np.asarray(positions, dtype="uint32")))), pl.Boolean())
+
+
+# -- labels ----------------------------------------------------------------------------------------------------------
+
+
+def by_label(held: View, key: Any) -> View | int:
+    """Rows by label: a view, or the position of the one row that a scalar key means.
+
+    Raises
+    ------
+    KeyError and others
+        As pandas raises them.
+    """
+    if held.index.kind == "default":
+        found = _by_default_label(held, key)
+        if found is not None:
+            return found
+    labels = row_labels(held)
+    numbers = pd.Series(np.arange(len(labels)), index=labels).loc[key]
+    if not isinstance(numbers, pd.Series):
+        return int(numbers)
+    if held.index.kind == "multi" or not isinstance(labels, type(numbers.index)):
+        return taken(held, numbers.to_numpy(), numbers.index)
+    return numbered_rows(held, numbers, len(labels))
+
+
+def numbered_rows(held: View, numbers: pd.Series, rows: int) -> View:
+    """Rows by their positions, whose labels pandas has chosen with them: it knows the frequency that is left."""
+    positions = numbers.to_numpy()
+    freq = held.index.freq and getattr(numbers.index, "freq", None)
+    if len(positions) == rows and (positions == np.arange(rows)).all():
+        return replace(held, index=replace(held.index, freq=freq))
+    chosen = taken(held, positions)
+    return replace(chosen, index=replace(chosen.index.renamed(numbers.index.names), freq=freq))
+
+
+def _by_default_label(held: View, key: Any) -> View | int | None:
+    """Labels of a RangeIndex from 0 that are positions; ``None`` if pandas should resolve the key."""
+    if isinstance(key, slice):
+        start, stop = key.start, key.stop
+        plain = all(bound is None or (type(bound) is int and bound >= 0) for bound in (start, stop))
+        if plain and key.step in (None, 1):
+            return sliced(held, start, None if stop is None else stop + 1)
+        return None
+    if type(key) is int and 0 <= key < count_rows(held):
+        return key
+    return None
+
+
+def label_predicate(held: View, key: Any) -> Expr:
+    """A predicate that holds on the rows that several labels mean.
+
+    Raises
+    ------
+    Unsupported
+        If a label is unknown, or one row is meant: pandas enlarges, or changes its arrays in place.
+    """
+    try:
+        numbers = pd.Series(np.arange(count_rows(held)), index=row_labels(held)).loc[key]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unsupported(Refusal.KEY_LABELS) from error
+    if not isinstance(numbers, pd.Series):
+        raise Unsupported(Refusal.ONE_ROW)
+    return at_positions(numbers.to_numpy())
+
+
+def labelled(held: View, index: pd.Index) -> View:
+    """The rows under other labels.
+
+    Parameters
+    ----------
+    held
+        The rows.
+    index
+        As long as there are rows.
+    """
+    if isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1:
+        return replace(held, index=IndexSpec("default", (), tuple(index.names)), rows=len(index))
+    series, spec = index_columns(index, "{}")
+    held, columns = attached(held, series)
+    values = tuple(replace(value, expr=expr) for value, expr in zip(spec.values, columns, strict=True))
+    return replace(held, index=replace(spec, values=values), rows=len(index))
+
+
+def relabelled(held: View, labels: Any) -> View:
+    """The rows under labels that the user gave."""
+    if not held.values:
+        raise Unsupported(Refusal.NO_COLUMNS)
+    index = ensure_index(labels)
+    rows = count_rows(held)
+    if len(index) != rows:
+        raise ValueError(f"Length mismatch: Expected axis has {rows} elements, new values have {len(index)} elements")
+    return labelled(held, index)

@@ -1,0 +1,361 @@
+"""Selection of rows and columns: loc, iloc, head, tail, query, drop, rename, filter and their kin."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_hashable, is_list_like, is_scalar
+from pandas.core import common
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.deprecations import in_place, without_copy
+from craton.pandas.core.execute import count_rows, resolved
+from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
+from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute
+from craton.pandas.core.lazy import lazy, refuse_flagged, replace_state, view
+from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
+from craton.pandas.computation.query import Evaluator, statements, variables
+from craton.pandas.reductions.reductions import arguments
+from craton.pandas.indexing.rows import (
+    by_slice,
+    is_mask,
+    masked,
+    numbered_rows,
+    positions_of,
+    relabelled,
+    row_labels,
+    sliced,
+    taken,
+)
+from craton.pandas.indexing.setting import assigned, set_by_label, set_by_position
+from craton.pandas.core.view import IndexSpec, View, name_index
+from craton.refusals import Refusal
+
+
+def _head(self: Any, n: Any = 5) -> Any:
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise Unsupported(Refusal.PARAMETER, f"n={n!r}")
+    return lazy(type(self), sliced(view(self), None, n), self)
+
+
+def _tail(self: Any, n: Any = 5) -> Any:
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise Unsupported(Refusal.PARAMETER, f"n={n!r}")
+    held = view(self)
+    return lazy(type(self), sliced(held, -n, None) if n else sliced(held, 0, 0), self)
+
+
+def _take(self: Any, indices: Any, axis: Any = 0, **kwargs: Any) -> Any:
+    if kwargs or axis not in (0, "index", "rows"):
+        raise Unsupported(Refusal.COLUMNS_BY_POSITION)
+    held = view(self)
+    if isinstance(indices, slice) or not is_list_like(indices):
+        raise Unsupported(Refusal.POSITIONS_NOT_LIST)
+    return lazy(type(self), taken(held, positions_of(held, indices)), self)
+
+
+def _sample(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "sample", args, kwargs)
+    if named.pop("axis", None) not in (None, 0, "index", "rows"):
+        raise Unsupported(Refusal.COLUMN_AXIS)
+    again = named.pop("ignore_index", False)
+    if named.get("weights") is not None:
+        raise Unsupported(Refusal.PARAMETER, "weights")
+    held = view(self)
+    positions = pd.Series(np.arange(count_rows(held))).sample(**named).to_numpy()
+    result = taken(held, positions)
+    return lazy(type(self), replace(result, index=IndexSpec()) if again else result, self)
+
+
+def _truncate(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "truncate", args, kwargs)
+    if named.pop("axis", None) not in (None, 0, "index", "rows"):
+        raise Unsupported(Refusal.COLUMN_AXIS)
+    without_copy(self, named)
+    held = view(self)
+    labels = row_labels(held)
+    kept = pd.Series(np.arange(len(labels)), index=labels).truncate(**named)
+    if held.index.kind == "multi":
+        return lazy(type(self), taken(held, kept.to_numpy()), self)
+    return lazy(type(self), numbered_rows(held, kept, len(labels)), self)
+
+
+def _with_variables(name: str) -> Any:
+    """Pandas' ``query`` or ``eval``, which finds the caller's variables by counting frames, so they are handed over."""
+    theirs = getattr(pd.DataFrame, name)
+
+    def called(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        named = dict(kwargs)
+        known = variables(named)
+        return theirs(obj, *args, **named, local_dict=known, global_dict={})
+
+    return called
+
+
+def _stays(obj: Any) -> bool:
+    return stays_in_pandas(obj) or inside_pandas()  # pandas' query calls eval
+
+
+def _query(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "query", args, kwargs)
+    expr = named.pop("expr")
+    evaluate = _evaluator(self, expr, named)
+    if len([line for line in expr.splitlines() if line.strip()]) != 1:  # pandas raises
+        raise Unsupported(Refusal.EXPRESSION_LINES)
+    (node,) = statements(expr.strip())
+    if isinstance(node, ast.Assign):
+        raise Unsupported(Refusal.EXPRESSION_ASSIGNS)
+    mask = evaluate.evaluated(node)
+    if not is_mask(mask):
+        raise Unsupported(Refusal.EXPRESSION_NO_MASK)
+    held, predicate = masked(view(self), mask)
+    inplace = in_place(self, named, "query")
+    return finished(self, held.filtered(predicate), inplace)
+
+
+def _eval(self: Any, *args: Any, **kwargs: Any) -> Any:
+    named = arguments(pd.DataFrame, "eval", args, kwargs)
+    expr = named.pop("expr")
+    evaluate = _evaluator(self, expr, named)
+    result: Any = self
+    for node in statements(expr):
+        if not isinstance(node, ast.Assign):
+            if named.get("inplace") is True:
+                raise Unsupported(Refusal.EXPRESSION_NO_TARGET)
+            in_place(self, named, "eval")
+            return evaluate.evaluated(node)
+        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+            raise Unsupported(Refusal.EXPRESSION_TARGET)
+        value, label = evaluate.evaluated(node.value), node.targets[0].id
+        held = view(result)
+        # In place it is set by ``loc``: what fits into the column's dtype takes it on.
+        kept = named.get("inplace") is True and label in held.labels
+        if kept and not (isinstance(value, pd.Series) and value.dtype == result[label].dtype):
+            raise Unsupported(Refusal.EXPRESSION_IN_PLACE)
+        try:
+            held = assigned(held, label, value)
+        except ValueError as error:  # pandas warns of what is in place before it raises
+            raise Unsupported(Refusal.EXPRESSION_VALUE) from error
+        result = lazy(type(self), held, self)
+        evaluate = Evaluator(result, evaluate.variables)
+    return finished(self, view(result), in_place(self, named, "eval"))
+
+
+def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
+    known = variables(named)
+    parser, engine = named.pop("parser", "pandas"), named.pop("engine", None)
+    if parser != "pandas" or engine not in (None, "python") or named.keys() - {"inplace"} or not isinstance(expr, str):
+        raise Unsupported(Refusal.PARAMETERS, "parser, engine and inplace")
+    return Evaluator(self, known)
+
+
+@facts(pd.DataFrame, "loc", "iloc")
+class FrameSelection:
+    """Methods of DataFrame."""
+
+    head = native(pd.DataFrame, "head")(_head)
+    tail = native(pd.DataFrame, "tail")(_tail)
+
+    @property
+    def loc(self: Any) -> Any:
+        """Access by label."""
+        return pd.DataFrame.loc.fget(self) if stays_in_pandas(self) else LocIndexer("loc", self)  # type: ignore[attr-defined]
+
+    @property
+    def iloc(self: Any) -> Any:
+        """Access by position."""
+        return pd.DataFrame.iloc.fget(self) if stays_in_pandas(self) else ILocIndexer("iloc", self)  # type: ignore[attr-defined]
+
+    @native(pd.DataFrame)
+    def assign(self: Any, **kwargs: Any) -> Any:
+        result = lazy(type(self), view(self), self)
+        for name, value in kwargs.items():
+            held = assigned(view(result), name, common.apply_if_callable(value, result))
+            result = lazy(type(self), held, self)
+        return result
+
+    @native(pd.DataFrame)
+    def drop(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.DataFrame, "drop", args, kwargs)
+        held = view(self)
+        columns = named.pop("columns", None)
+        if columns is None and named.pop("axis", 0) in (1, "columns"):
+            columns = named.pop("labels", None)
+        errors = named.pop("errors", "raise")
+        if named.keys() - {"inplace"} or columns is None:
+            raise Unsupported(Refusal.DROPPING_ROWS)
+        inplace = in_place(self, named, "drop")
+        kept = stand_ins.positions(held.labels).drop(columns=columns, errors=errors)
+        return finished(self, replace(held.take(kept.iloc[0].tolist()), labels=kept.columns), inplace)
+
+    @native(pd.DataFrame)
+    def rename(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.DataFrame, "rename", args, kwargs)
+        held = view(self)
+        columns = named.pop("columns", None)
+        if columns is None and named.get("axis") in (1, "columns"):
+            del named["axis"]
+            columns = named.pop("mapper", None)
+        errors = named.pop("errors", "ignore")
+        if named.keys() - {"inplace", "copy"} or columns is None:
+            raise Unsupported(Refusal.RENAMING_ROWS)
+        inplace = in_place(self, named, "rename")
+        without_copy(self, named)
+        labels = stand_ins.positions(held.labels).rename(columns=columns, errors=errors).columns
+        return finished(self, held.with_values(held.values, labels), inplace)
+
+    @native(pd.DataFrame)
+    def filter(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.DataFrame, "filter", args, kwargs)
+        if named.pop("axis", None) not in (None, 1, "columns"):
+            raise Unsupported(Refusal.ROWS_BY_LABEL)
+        rest = {key: value for key, value in named.items() if key != "arg"}
+        held = view(self)
+        arg = named.get("arg")
+        if "cond" in named or callable(arg) or not held.labels.is_unique:
+            raise Unsupported(Refusal.FILTER_ROWS)
+        return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
+
+    query = native(pd.DataFrame, "query", theirs=_with_variables("query"), like=pd.DataFrame.query, stays=_stays)(
+        _query
+    )
+    eval = native(pd.DataFrame, "eval", theirs=_with_variables("eval"), like=pd.DataFrame.eval, stays=_stays)(_eval)
+
+    @native(pd.DataFrame)
+    def select_dtypes(self: Any, include: Any = None, exclude: Any = None) -> Any:
+        held = resolved(view(self))
+        empty = stand_ins.columns([value.dtype for value in held.values])
+        return lazy(type(self), held.take(list(empty.select_dtypes(include, exclude).columns)), self)
+
+    @native(pd.DataFrame)
+    def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+        refuse_flagged(self)
+        named = arguments(pd.DataFrame, "set_axis", (labels, *args), kwargs)
+        axis = self._get_axis_number(named.get("axis", 0))
+        held = view(self)
+        if axis == 1:
+            result = held.with_values(held.values, stand_ins.positions(held.labels).set_axis(labels, axis=1).columns)
+        else:
+            result = relabelled(held, labels)
+        without_copy(self, named)
+        return lazy(type(self), result, self)
+
+    @native(pd.DataFrame)
+    def add_prefix(self: Any, prefix: Any, axis: Any = None) -> Any:
+        return _affixed(self, axis, lambda frame: frame.add_prefix(prefix))
+
+    @native(pd.DataFrame)
+    def add_suffix(self: Any, suffix: Any, axis: Any = None) -> Any:
+        return _affixed(self, axis, lambda frame: frame.add_suffix(suffix))
+
+    take = native(pd.DataFrame, "take")(_take)
+    sample = native(pd.DataFrame, "sample")(_sample)
+    truncate = native(pd.DataFrame, "truncate")(_truncate)
+
+
+def _affixed(self: Any, axis: Any, change: Any) -> Any:
+    if axis not in (None, 1, "columns"):
+        raise Unsupported(Refusal.ROW_AXIS)
+    held = view(self)
+    return lazy(type(self), held.with_values(held.values, change(stand_ins.positions(held.labels)).columns), self)
+
+
+@facts(pd.Series, "loc", "iloc")
+class SeriesSelection:
+    """Methods of Series."""
+
+    take = native(pd.Series, "take")(_take)
+    sample = native(pd.Series, "sample")(_sample)
+    truncate = native(pd.Series, "truncate")(_truncate)
+
+    @native(pd.Series)
+    def set_axis(self: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+        refuse_flagged(self)
+        named = arguments(pd.Series, "set_axis", (labels, *args), kwargs)
+        self._get_axis_number(named.get("axis", 0))
+        result = relabelled(view(self), labels)
+        without_copy(self, named)
+        return lazy(type(self), result, self)
+
+    head = native(pd.Series, "head")(_head)
+    tail = native(pd.Series, "tail")(_tail)
+
+    @property
+    def loc(self: Any) -> Any:
+        """Access by label."""
+        return pd.Series.loc.fget(self) if stays_in_pandas(self) else LocIndexer("loc", self)  # type: ignore[attr-defined]
+
+    @property
+    def iloc(self: Any) -> Any:
+        """Access by position."""
+        return pd.Series.iloc.fget(self) if stays_in_pandas(self) else ILocIndexer("iloc", self)  # type: ignore[attr-defined]
+
+    @native(pd.Series)
+    def __getitem__(self: Any, key: Any) -> Any:
+        if callable(key):
+            return self[common.apply_if_callable(key, self)]
+        held = view(self)
+        if isinstance(key, slice):
+            return lazy(type(self), by_slice(held, key), self)
+        if isinstance(key, tuple) or held.index.kind == "multi":
+            raise Unsupported(Refusal.KEY_OF_LEVELS)
+        if isinstance(key, (bool, np.bool_)):
+            raise Unsupported(Refusal.KEY_BOOL)
+        if getattr(key, "ndim", 1) > 1 or (isinstance(key, list) and any(isinstance(item, slice) for item in key)):
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+        if not is_hashable(key) and is_mask(key):
+            return filter_rows(self, key)
+        return LocIndexer("loc", self)[key]
+
+    @native(pd.Series)
+    def __setitem__(self: Any, key: Any, value: Any) -> None:
+        if not is_lazy(self):
+            with plain_pandas():
+                compute(key, value)
+                pd.Series.__setitem__(self, key, value)
+        elif isinstance(key, slice) and all(b is None or type(b) is int for b in (key.start, key.stop, key.step)):
+            replace_state(self, set_by_position(self, key, slice(None), value))
+        elif not is_hashable(key) and is_mask(key):
+            replace_state(self, set_by_label(self, key, slice(None), value))
+        else:
+            raise Unsupported(Refusal.ONE_ROW_SET)
+
+    @native(pd.Series)
+    def to_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.frame import DataFrame
+
+        named = arguments(pd.Series, "to_frame", args, kwargs)
+        held = view(self)
+        few = stand_ins.column(np.dtype(object))
+        few.name = self.name
+        return lazy(DataFrame, held.with_values(held.values, few.to_frame(**named).columns), self)
+
+    @native(pd.Series)
+    def rename(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.Series, "rename", args, kwargs)
+        index = named.pop("index", None)
+        if (
+            named.keys() - {"inplace", "copy"}
+            or callable(index)
+            or not is_hashable(index)
+            or not (is_scalar(index) or isinstance(index, tuple))
+        ):
+            raise Unsupported(Refusal.RENAMING_ROWS)
+        inplace = in_place(self, named, "rename")
+        without_copy(self, named)
+        held = view(self)
+        result = finished(self, held.with_values(held.values, name_index(index)), inplace)
+        return self if inplace else result  # as pandas has it, for a scalar
+
+
+def finished(obj: Any, result: View, inplace: bool = False) -> Any:
+    """The result of a method, or the object itself changed."""
+    if inplace:
+        replace_state(obj, result)
+        return None
+    return lazy(type(obj), result, obj)

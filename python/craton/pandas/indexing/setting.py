@@ -1,0 +1,304 @@
+"""Setting columns: what ``df[c] = value`` puts into the plan for each kind of value.
+
+Plans never change, so a frame that is assigned to only holds another view afterwards, and nothing that was taken from it
+before is touched: that is copy-on-write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import is_bool, is_iterator, is_scalar
+from pandas.core.frame import _reindex_for_setitem
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.align import aligned, attached, same_labels
+from craton.pandas.core.convert import from_array
+from craton.pandas.core.dtypes import DtypeObj, kind_of
+from craton.pandas.core.execute import count_rows
+from craton.pandas.core.lazy import view
+from craton.pandas.core.native import plain_pandas
+from craton.pandas.core.questions import happens
+from craton.pandas.indexing.rows import at_positions, everything, is_mask, label_predicate, masked, positions_of, row_labels
+from craton.pandas.core.view import Value, View
+from craton.plan.expr import Call, Expr, Literal, has_window
+from craton.plan.operators import Filter
+from craton.refusals import Refusal
+
+
+def constant(scalar: Any) -> Value:
+    """A scalar as a column, with the dtype that pandas infers for it.
+
+    Raises
+    ------
+    Unsupported
+        If the dtype has no physical form.
+    """
+    frame = pd.DataFrame(index=range(1))
+    stand_ins.ask(frame.__setitem__, "x", scalar)
+    return constant_of(frame["x"]._values, frame.dtypes.iloc[0])
+
+
+def constant_of(array: Any, dtype: DtypeObj) -> Value:
+    """The one element of an array as a column of a dtype.
+
+    Raises
+    ------
+    Unsupported
+        If the dtype has no physical form.
+    """
+    column, nulls, nans = from_array("x", array)
+    if nans:
+        column = column.fill_nan(None)
+        nulls = bool(column.null_count())
+    return Value(_literal(column), dtype, nulls=nulls)
+
+
+def _literal(column: pl.Series) -> Literal:
+    kind = column.dtype
+    value = column.item()
+    if isinstance(kind, (pl.Datetime, pl.Duration)) and value is not None:
+        ticks = column.to_physical().item()
+        zone = getattr(kind, "time_zone", None)
+        if isinstance(kind, pl.Duration):
+            value = pd.Timedelta(ticks, unit=kind.time_unit).as_unit(kind.time_unit)
+        elif zone is None:
+            value = pd.Timestamp(ticks, unit=kind.time_unit).as_unit(kind.time_unit)
+        else:
+            value = pd.Timestamp(ticks, unit=kind.time_unit, tz="UTC").as_unit(kind.time_unit).tz_convert(zone)
+    return Literal(value, kind)
+
+
+def column_for(held: View, value: Any) -> tuple[View, Value]:
+    """A value that is assigned to a column of a view, over one base with it.
+
+    Parameters
+    ----------
+    held
+        The view.
+    value
+        A Series with any labels, a scalar, or a list-like with one item a row.
+
+    Raises
+    ------
+    Unsupported
+        If pandas must do it.
+    ValueError and others
+        As pandas raises them, for values that don't fit.
+    """
+    if is_scalar(value):
+        return held, constant(value)
+    if isinstance(value, pd.DataFrame) or is_iterator(value) or isinstance(value, (dict, set)):
+        raise Unsupported(Refusal.COLUMN_FROM, type(value).__name__)
+    if isinstance(value, pd.Series):
+        try:
+            held, other = aligned(held, view(value))
+            return held, other.values[0]
+        except Unsupported:
+            if not count_rows(held):
+                raise
+            labels = row_labels(held)
+            with plain_pandas():
+                array = _reindex_for_setitem(value, labels)[0] if len(labels) else None
+            if array is None:
+                raise
+            return beside(held, array)
+    rows = count_rows(held)
+    if not rows:
+        raise Unsupported(Refusal.NO_ROWS)
+    frame = pd.DataFrame(index=range(rows))
+    with plain_pandas():
+        frame["x"] = value
+    return beside(held, frame["x"]._values)
+
+
+def beside(held: View, array: Any) -> tuple[View, Value]:
+    """A copy of an array beside a view's rows, as a column."""
+    series, nulls, nans = from_array("x", array)
+    held, (column,) = attached(held, [series])
+    return held, Value(column, array.dtype, nulls, nans)
+
+
+def with_column(held: View, label: Hashable, value: Value) -> View:
+    """The view with a column set: in its place, or added at the end."""
+    found = held.positions(label)
+    if len(found) > 1:
+        raise Unsupported(Refusal.COLUMNS_OF_ONE_LABEL, repr(label))
+    if found:
+        values = list(held.values)
+        values[found[0]] = value
+        return held.with_values(values)
+    return held.with_values((*held.values, value), _extended(held.labels, label))
+
+
+def _extended(labels: pd.Index, label: Hashable) -> pd.Index:
+    """Labels with one more, of the dtype that pandas gives them."""
+    frame = stand_ins.without_rows(labels)
+    frame[label] = 0
+    return frame.columns
+
+
+def assigned(held: View, label: Any, value: Any) -> View:
+    """``df[label] = value`` for one column.
+
+    Raises
+    ------
+    Unsupported
+        If pandas must do it.
+    """
+    if isinstance(held.labels, pd.MultiIndex) or not (is_scalar(label) or isinstance(label, tuple)):
+        raise Unsupported(Refusal.COLUMN_SET_LABEL)
+    if not held.values and held.index.kind == "default":
+        raise Unsupported(Refusal.NO_COLUMNS)
+    if getattr(value, "ndim", 1) > 1 or len(held.positions(label)) > 1:
+        raise Unsupported(Refusal.COLUMNS_SET)
+    held, column = column_for(held, value)
+    return with_column(held, label, column)
+
+
+# -- loc and iloc ----------------------------------------------------------------------------------------------------
+
+
+def set_by_label(obj: Any, rows: Any, columns: Any, value: Any) -> View:
+    """``obj.loc[rows, columns] = value``.
+
+    Raises
+    ------
+    Unsupported
+        If pandas must do it, with its errors and enlargements.
+    """
+    held = view(obj)
+    predicate: Expr | None = None
+    if is_mask(rows):
+        held, predicate = masked(held, rows)
+    elif not everything(rows):
+        if is_scalar(rows) or isinstance(rows, tuple) or held.index.kind == "multi":
+            raise Unsupported(Refusal.ONE_ROW_SET)
+        predicate = label_predicate(held, rows)
+    if isinstance(obj, pd.Series):
+        return set_where(obj, held, [0], predicate, value)
+    try:
+        chosen = stand_ins.positions(held.labels).loc[:, columns]
+    except KeyError:
+        if not is_scalar(columns):
+            raise Unsupported(Refusal.NEW_COLUMNS) from None
+        return _new_column(held, predicate, columns, value)
+    positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
+    return set_where(obj, held, positions, predicate, value)
+
+
+def set_by_position(obj: Any, rows: Any, columns: Any, value: Any) -> View:
+    """``obj.iloc[rows, columns] = value``.
+
+    Raises
+    ------
+    Unsupported
+        If pandas must do it.
+    """
+    held = view(obj)
+    predicate: Expr | None = None
+    if isinstance(value, pd.Series):
+        raise Unsupported(Refusal.SET_BY_POSITION)
+    if is_mask(rows) and not isinstance(rows, pd.Series):
+        held, predicate = masked(held, rows)
+    elif not everything(rows):
+        if not isinstance(rows, (slice, list, np.ndarray)):
+            raise Unsupported(Refusal.ONE_ROW_SET)
+        predicate = at_positions(positions_of(held, rows))
+    if isinstance(obj, pd.Series):
+        return set_where(obj, held, [0], predicate, value)
+    chosen = stand_ins.ask(stand_ins.positions(held.labels).iloc.__getitem__, (slice(None), columns))
+    positions = chosen.iloc[0].tolist() if isinstance(chosen, pd.DataFrame) else [int(chosen.iloc[0])]
+    return set_where(obj, held, positions, predicate, value)
+
+
+def set_where(obj: Any, held: View, positions: list[int], predicate: Expr | None, value: Any) -> View:
+    """The view with a value in some columns, where a predicate over the base holds (everywhere if there is none)."""
+    values = list(held.values)
+    if isinstance(value, pd.Series):
+        held, new = _series_where(held, predicate, value)
+        for i in positions:
+            if new.dtype != held.values[i].dtype or not new.definite or not held.values[i].definite:
+                raise Unsupported(Refusal.SET_DTYPE)
+            values = list(held.values) if i == positions[0] else values
+            values[i] = _where(predicate, new, held.values[i])
+        return held.with_values(values)
+    if not is_scalar(value):
+        raise Unsupported(Refusal.SET_TYPE, type(value).__name__)
+    for i in positions:
+        if not values[i].definite:
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
+        values[i] = _scalar_where(held, predicate, value, values[i], isinstance(obj, pd.Series))
+    return held.with_values(values)
+
+
+def _scalar_where(held: View, predicate: Expr | None, scalar: Any, old: Value, single: bool) -> Value:
+    """A scalar in some rows of a column; pandas sets it in a stand-in, which gives the dtype."""
+    before = stand_ins.column(old.dtype, 2)
+    after: Any = before.copy() if single else before.to_frame("c")
+    target = after if single else after.loc
+    key: Any = slice(None) if predicate is None else [True, False]
+    stand_ins.ask(target.__setitem__, key if single else (key, "c"), scalar)
+    column = after if single else after["c"]
+    if column.dtype != old.dtype:
+        if column.dtype != np.dtype("float64") or kind_of(old.dtype) not in "iu" or predicate is None:
+            raise Unsupported(Refusal.SET_DTYPE_CHANGES, f"{old.dtype} becomes {column.dtype}")
+        if not happens(held, predicate):
+            raise Unsupported(Refusal.SET_NO_ROWS)  # how the rows were given decides whether it changes
+        old = Value(Call("cast", (old.expr,), pl.Float64()), column.dtype, old.nulls)
+    return _where(predicate, constant_of(column._values[:1], old.dtype), old)
+
+
+def _where(predicate: Expr | None, new: Value, old: Value) -> Value:
+    if predicate is None:
+        return new
+    if new.physical != old.physical:
+        raise Unsupported(Refusal.SET_PHYSICAL)
+    expr = Call("when", (predicate, new.expr, old.expr), old.physical)
+    return Value(expr, old.dtype, new.nulls or old.nulls, new.nans or old.nans)
+
+
+def _series_where(held: View, predicate: Expr | None, value: pd.Series) -> tuple[View, Value]:
+    """A Series whose labels are those of the rows, or of exactly the rows that are set."""
+    if held.index.kind not in ("default", "range"):
+        raise Unsupported(Refusal.SET_LABELS_REPEAT)
+    other = view(value)
+    try:
+        held, other = aligned(held, other)
+        return held, other.values[0]
+    except Unsupported:
+        if predicate is None or not isinstance(other.base, Filter):
+            raise
+    chosen = held.filtered(predicate)
+    if chosen.base != other.base or not same_labels(chosen.index, other.index):
+        raise Unsupported(Refusal.SET_ROWS_DIFFER)
+    if has_window(other.values[0].expr):
+        raise Unsupported(Refusal.SET_CHOSEN_ROWS)
+    assert isinstance(chosen.base, Filter)
+    return replace(held.numbered(), base=chosen.base.input), other.values[0]
+
+
+def _new_column(held: View, predicate: Expr | None, label: Hashable, value: Any) -> View:
+    """A column that is set in some rows and missing in the others."""
+    if is_bool(label) or label in held.labels:  # pandas does not find a boolean when asked, but where it sets
+        raise Unsupported(Refusal.COLUMN_SET_LABEL)
+    if not count_rows(held):
+        raise Unsupported(Refusal.NO_ROWS)
+    if predicate is None:
+        return assigned(held, label, value)
+    if not is_scalar(value):
+        raise Unsupported(Refusal.NEW_COLUMN_FOR_ROWS)
+    frame = pd.DataFrame({0: [0, 0]})
+    stand_ins.ask(frame.loc.__setitem__, ([True, False], "x"), value)
+    series, _, nans = from_array("x", frame["x"]._values)
+    if nans:
+        series = series.fill_nan(None)
+    kind = series.dtype
+    expr = Call("when", (predicate, _literal(series[:1]), _literal(series[1:])), kind)
+    return with_column(held, label, Value(expr, frame["x"].dtype, nulls=True))

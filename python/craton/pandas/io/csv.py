@@ -1,0 +1,459 @@
+"""``read_csv``: delimited text as a streaming scan, with the dtypes that pandas infers from the whole file.
+
+pandas reads the first rows: that gives names, labels, index and every error about parameters. A check of the bytes
+(:mod:`craton.pandas.io.csv_text`) and a query over the text (:mod:`craton.pandas.io.csv_inference`) then tell the dtypes.
+What the kernel would cut or parse differently, and files so small that a plan is not worth it, pandas reads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable, Mapping
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton import filters
+from craton.config import options as settings
+from craton.errors import Unsupported
+from craton.lower.held import Held
+from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
+from craton.pandas.io.csv_text import check_blank_lines, check_text, compression_of, open_text
+from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
+from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
+from craton.pandas.frame import DataFrame
+from craton.pandas.core.lazy import lazy
+from craton.pandas.io.locations import Location, locate
+from craton.pandas.core.native import names_files, native_function, plain_pandas
+from craton.pandas.core.remembered import remembered
+from craton.pandas.core.stored import unchanged
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.plan.expr import Call, Expr, Literal, Values, options
+from craton.plan.operators import Scan
+from craton.plan.sources import FileSource
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+#: A row is taken to have so many bytes when a file's rows are compared with ``craton.options.small_rows``.
+ROW_BYTES = 100
+_SAMPLE_ROWS = 200
+_PLANNED = {
+    "sep", "delimiter", "header", "names", "index_col", "usecols", "dtype", "skiprows", "na_values", "keep_default_na",
+    "parse_dates", "low_memory", "storage_options",
+}  # fmt: skip
+#: Parameters at these values change nothing that is planned here.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "engine": (None, "c"),
+    "compression": ("infer",),
+    "encoding": (None, "utf-8", "utf8"),
+    "skip_blank_lines": (True,),
+    "na_filter": (True,),
+    "memory_map": (True, False),
+    "cache_dates": (True, False),
+    "quotechar": ('"',),
+    "quoting": (0,),
+    "doublequote": (True,),
+    "decimal": (".",),
+    "on_bad_lines": ("error",),
+    "encoding_errors": ("strict",),
+    "skipinitialspace": (False,),
+    "skipfooter": (0,),
+    "dayfirst": (False,),
+    "iterator": (False,),
+}
+_NONE_BY_DEFAULT = {name for name, parameter in signature(pd.read_csv).parameters.items() if parameter.default is None}
+_NA = sorted(pd._libs.parsers.STR_NA_VALUES)  # type: ignore[attr-defined]
+
+
+@native_function(pd.read_csv, elsewhere=names_files)
+def read_csv(filepath_or_buffer: Any, **given: Any) -> Any:
+    """See :func:`pandas.read_csv`."""
+    return _read(filepath_or_buffer, given, ",", pd.read_csv)
+
+
+@native_function(pd.read_table, elsewhere=names_files)
+def read_table(filepath_or_buffer: Any, **given: Any) -> Any:
+    """See :func:`pandas.read_table`."""
+    return _read(filepath_or_buffer, given, "\t", pd.read_table)
+
+
+def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
+    no_default = pd.api.extensions.no_default
+    given = {name: value for name, value in given.items() if value is not no_default}
+    odd = [name for name, value in given.items() if name not in _PLANNED and not _is_neutral(name, value)]
+    odd += [
+        name
+        for name, value in given.items()
+        if name in _PLANNED and value is None and name != "header" and name not in _NONE_BY_DEFAULT
+    ]
+    if odd:
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(odd)))
+    location = locate(path, given.get("storage_options"))
+    if location.filesystem is not None or not isinstance(location.path, str):
+        raise Unsupported(Refusal.FILE_NOT_LOCAL)
+    local = location.path
+    try:
+        size = os.path.getsize(local)
+    except OSError as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if size < settings.small_rows * ROW_BYTES:
+        with plain_pandas():
+            return DataFrame(base(path, **given))
+    layout = _Layout.of(local, given, separator)
+    return lazy(DataFrame, layout.view(lambda: base(path, **given)))
+
+
+def _is_neutral(name: str, value: Any) -> bool:
+    """Whether a parameter has a value that changes nothing; ``None`` is one where pandas has it for the default."""
+    if value is None and name in _NONE_BY_DEFAULT:
+        return True
+    if not isinstance(value, (str, int, bool, type(None))):
+        return False
+    return any(value is one or value == one for one in _NEUTRAL.get(name, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a file is laid out, and what pandas made of its first rows.
+
+    Parameters
+    ----------
+    text
+        The scan of all fields as text.
+    held
+        The file.
+    raw
+        The first rows, all fields, as text.
+    sample
+        The first rows as the user asked for them.
+    fields
+        The field of each column of the sample; ``levels`` of each index level.
+    wanted
+        The dtypes that the user named, by field.
+    dates
+        The fields that are parsed as dates.
+    low_memory
+        Whether pandas infers dtypes chunk by chunk.
+    """
+
+    text: TextScan
+    held: Held
+    raw: pd.DataFrame
+    sample: pd.DataFrame
+    fields: tuple[int, ...]
+    levels: tuple[int, ...]
+    wanted: Mapping[int, DtypeObj]
+    dates: frozenset[int]
+    low_memory: bool
+
+    @classmethod
+    def of(cls, path: str, given: dict[str, Any], separator: str) -> _Layout:
+        """Let pandas read the first rows.
+
+        Raises
+        ------
+        Unsupported
+            If pandas must read all: odd parameters, rows, or errors.
+        """
+        separator = _separator(given, separator)
+        if given.get("usecols") is not None and not isinstance(given.get("index_col"), (str, type(None))):
+            raise Unsupported(Refusal.CSV_NUMBERED_INDEX)
+        held = Location(path).hold([path])
+        compression = compression_of(path)
+        preamble = _preamble(path, given)
+        shape: dict[str, Any] = {name: given[name] for name in ("header", "names", "skiprows") if name in given}
+        plain: dict[str, Any] = {**shape, "sep": separator, "compression": compression, "nrows": _SAMPLE_ROWS}
+        with plain_pandas(), filters.raised():
+            try:
+                raw = pd.read_csv(path, **plain, dtype="object", na_filter=False)
+                rest = {name: value for name, value in given.items() if name not in ("sep", "delimiter")}
+                sample = pd.read_csv(path, **rest, sep=separator, nrows=_SAMPLE_ROWS)
+            except Exception as error:
+                raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+        if not isinstance(raw.index, pd.RangeIndex) or not len(sample) or isinstance(raw.columns, pd.MultiIndex):
+            raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
+        missing = _missing(given)
+        quotes = remembered(("text", path, held.versions, separator), lambda: check_text(path, separator)).quotes
+        named: dict[str, Any] = {
+            "separator": separator,
+            "skip_lines": preamble,
+            "null_values": missing,
+            "quote_char": '"' if quotes else None,
+        }
+        if given.get("usecols") is not None:
+            named["truncate_ragged_lines"] = True
+        if quotes and "" not in missing:
+            raise Unsupported(Refusal.CSV_EMPTY_FIELDS)
+        text = TextScan(path, held.versions, raw.shape[1], options(**named), quotes)
+        fields, levels = _fields(raw.columns, sample, given)
+        dates = _dates(given.get("parse_dates"), raw.columns, sample, fields, levels)
+        wanted = _wanted(given.get("dtype"), raw.columns, (*fields, *levels))
+        return cls(text, held, raw, sample, fields, levels, wanted, dates, bool(given.get("low_memory", True)))
+
+    def view(self, reopen: Any) -> View:
+        """The view that scans the file."""
+        every = (*self.levels, *self.fields)
+        dtypes = [*(level.dtype for level in _levels(self.sample.index)), *self.sample.dtypes][-len(every) :]
+        guesses = [
+            "O" if field in self.dates else _guess(self.wanted.get(field, dtype))
+            for field, dtype in zip(every, dtypes, strict=True)
+        ]
+        facts, blank = facts_of(self.text, every, guesses)
+        if blank:
+            remembered((self.text.path, self.text.version, "blank"), lambda: check_blank_lines(self.text.path))
+        rows = next(iter(facts.values())).rows
+        columns = {field: self._column(field, facts[field], dtype) for field, dtype in zip(every, dtypes, strict=True)}
+        physicals = [columns[field].physical if field in columns else pl.String() for field in range(self.text.fields)]
+        source = FileSource(
+            tuple((field_name(i), dtype) for i, dtype in enumerate(physicals)),
+            "csv",
+            (self.text.path,),
+            self.held.versions,
+            self.text.options,
+            rows=rows,
+            reopen=reopen,
+            held=self.held,
+        )
+        unchanged(source)
+        base = Scan(source, tuple(name for name, _ in source.columns))
+        values = {field: column.value(base, field, self.text.quotes) for field, column in columns.items()}
+        names = tuple(self.sample.index.names)
+        index = IndexSpec("default", (), names)
+        if self.levels:
+            kind = "multi" if len(self.levels) > 1 else "labels"
+            index = IndexSpec(kind, tuple(values[field] for field in self.levels), names)  # type: ignore[arg-type]
+        return View(base, tuple(values[field] for field in self.fields), self.sample.columns, index, rows)
+
+    def _column(self, field: int, facts: Facts, sampled: DtypeObj) -> _Column:
+        if field in self.dates:
+            return self._date(field, facts, sampled)
+        if field in self.wanted:
+            return _as_asked(self.wanted[field], facts)
+        column = _inferred(facts)
+        if column is None:
+            if pd.Series(["x"]).dtype != STR:
+                raise Unsupported(Refusal.TEXT_STORAGE)
+            column = _Column(pl.String(), STR, not facts.complete)
+            absent = facts.rows - facts.present
+            size = chunk_rows(self.text.fields)
+            last = facts.rows % size or size
+            unsure = facts.texts < facts.present or absent >= min(size, last, facts.rows)
+            if self.low_memory and unsure and not texts_everywhere(self.text, field):
+                raise Unsupported(Refusal.CSV_CUT)
+        if field in self.levels and column.dtype == BOOL:
+            raise Unsupported(Refusal.CSV_BOOLEAN_LABELS)
+        return column
+
+    def _date(self, field: int, facts: Facts, sampled: DtypeObj) -> _Column:
+        if field in self.wanted:
+            raise Unsupported(Refusal.CSV_DATE_DTYPE)
+        values = self.raw.iloc[:, field]
+        form = date_format_of([value for value in values if value not in _NA])
+        if str(sampled) != "datetime64[us]" or not dates_everywhere(self.text, field, form):
+            raise Unsupported(Refusal.DATES_NOT_ISO)
+        return _Column(pl.String(), sampled, not facts.complete, form)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column as the kernel parses it, and as pandas gives it.
+
+    Parameters
+    ----------
+    physical
+        What the kernel parses.
+    dtype
+        The pandas dtype.
+    nulls
+        Whether values are missing.
+    form
+        The format of dates.
+    """
+
+    physical: pl.DataType
+    dtype: DtypeObj
+    nulls: bool
+    form: str | None = None
+
+    def value(self, base: Scan, field: int, quotes: bool) -> Value:
+        """The value over a scan."""
+        expr: Expr = base.column(field_name(field))
+        target = physical(self.dtype)
+        if self.physical == pl.String() and quotes:
+            present = Call("ne", (expr, Literal("", pl.String())), pl.Boolean())
+            expr = Call("when", (present, expr, Literal(None, pl.String())), pl.String())
+        if self.form is not None:
+            expr = Call("dt_parse", (expr,), target, options(format=DATE_FORMATS[self.form]))
+        elif target == pl.Boolean():
+            expr = Call("is_in", (expr, Values.of(pl.Series(["True", "true", "TRUE"]))), target)
+        elif self.physical != target:
+            expr = Call("cast", (expr,), target)
+        return Value(expr, self.dtype, self.nulls)
+
+
+def _separator(given: dict[str, Any], default: str) -> str:
+    separator = given.get("sep")
+    if separator is None:
+        separator = given.get("delimiter") or ("sep" not in given and default)
+    if not isinstance(separator, str) or len(separator) != 1 or ord(separator) > 127 or separator in '"\r\n \\':
+        raise Unsupported(Refusal.CSV_SEPARATOR, repr(separator))
+    return separator
+
+
+def _preamble(path: str, given: dict[str, Any]) -> int:
+    """The number of lines before the first row."""
+    skipped, header = given.get("skiprows") or 0, given.get("header", "infer")
+    if header == "infer":
+        header = 0 if given.get("names") is None else None
+    for number in (skipped, header):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0):
+            raise Unsupported(Refusal.PARAMETERS, "header and skiprows")
+    lines = int(skipped) + (0 if header is None else int(header) + 1)
+    with open_text(path) as file:
+        head = file.read(1 << 20)
+    first = head.split(b"\n", lines)[:lines]
+    if len(first) < lines or any(line.count(b'"') % 2 or not line.strip() for line in first):
+        raise Unsupported(Refusal.CSV_HEADER)
+    return lines
+
+
+def _missing(given: dict[str, Any]) -> tuple[str, ...]:
+    """The texts that mean a missing value."""
+    extra = given.get("na_values")
+    if extra is None:
+        extra = []
+    elif isinstance(extra, str):
+        extra = [extra]
+    elif not isinstance(extra, (list, tuple, set, frozenset)):
+        raise Unsupported(Refusal.PARAMETER, "na_values")
+    if not all(isinstance(text, str) and not _numeric(text) for text in extra):
+        raise Unsupported(Refusal.CSV_MISSING_NUMBERS)
+    default = _NA if given.get("keep_default_na", True) else []
+    found = {*default, *extra}
+    if "" not in found:
+        raise Unsupported(Refusal.CSV_EMPTY_FIELDS)
+    return tuple(sorted(found))
+
+
+def _numeric(text: str) -> bool:
+    return re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|\s*[+-]?inf(inity)?\s*", text, re.I) is not None
+
+
+def _levels(index: pd.Index) -> list[pd.Index]:
+    return [index.get_level_values(i) for i in range(index.nlevels)]
+
+
+def _fields(labels: pd.Index, sample: pd.DataFrame, given: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The fields of the sample's columns and index levels."""
+    if not labels.is_unique or not sample.columns.is_unique or isinstance(sample.columns, pd.MultiIndex):
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
+    fields = labels.get_indexer(sample.columns)
+    if (fields < 0).any():
+        raise Unsupported(Refusal.CSV_UNNAMED_COLUMNS)
+    asked = given.get("index_col")
+    if asked is None or asked is False:
+        if asked is False or not isinstance(sample.index, pd.RangeIndex):
+            raise Unsupported(Refusal.CSV_UNNAMED_INDEX)
+        return tuple(map(int, fields)), ()
+    keys = list(asked) if isinstance(asked, (list, tuple)) else [asked]
+    levels = []
+    for key in keys:
+        if isinstance(key, str) and key in labels:
+            levels.append(int(labels.get_loc(key)))
+        elif isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(labels):
+            levels.append(key)
+        else:
+            raise Unsupported(Refusal.PARAMETER, "index_col")
+    if len(levels) != sample.index.nlevels or set(levels) & set(fields):
+        raise Unsupported(Refusal.PARAMETER, "index_col")
+    return tuple(map(int, fields)), tuple(levels)
+
+
+def _dates(
+    asked: Any, labels: pd.Index, sample: pd.DataFrame, fields: tuple[int, ...], levels: tuple[int, ...]
+) -> frozenset[int]:
+    if asked is None or asked is False:
+        return frozenset()
+    if asked is True:
+        return frozenset(levels)
+    if not isinstance(asked, (list, tuple)):
+        raise Unsupported(Refusal.PARAMETER, "parse_dates")
+    found = set()
+    for key in asked:
+        if not isinstance(key, str) or key not in labels:
+            raise Unsupported(Refusal.PARAMETER, "parse_dates")
+        found.add(int(labels.get_loc(key)))
+    if not found <= {*fields, *levels}:
+        raise Unsupported(Refusal.CSV_DATE_UNREAD)
+    return frozenset(found)
+
+
+def _wanted(asked: Any, labels: pd.Index, fields: tuple[int, ...]) -> dict[int, DtypeObj]:
+    if asked is None:
+        return {}
+    if not isinstance(asked, dict):
+        try:
+            every: DtypeObj = pd.api.types.pandas_dtype(asked)
+        except TypeError as error:
+            raise Unsupported(Refusal.DTYPE_UNKNOWN) from error
+        return {field: every for field in fields}  # noqa: C420 - mypy finds no key type in fromkeys
+    if type(asked) is not dict:
+        raise Unsupported(Refusal.CSV_DTYPE_DEFAULT)
+    found: dict[int, DtypeObj] = {}
+    for label, dtype in asked.items():
+        if not isinstance(label, Hashable) or label not in labels:
+            raise Unsupported(Refusal.CSV_DTYPE_COLUMN)
+        try:
+            found[int(labels.get_loc(label))] = pd.api.types.pandas_dtype(dtype)
+        except TypeError as error:
+            raise Unsupported(Refusal.DTYPE_UNKNOWN) from error
+    return {field: dtype for field, dtype in found.items() if field in fields}
+
+
+def _guess(dtype: DtypeObj) -> str:
+    if isinstance(dtype, pd.StringDtype):
+        return "O"
+    kind = dtype.kind
+    return {"u": "i"}.get(kind, kind) if kind in "iufb" else "O"
+
+
+def _inferred(facts: Facts) -> _Column | None:
+    """The column that pandas infers, if it is not one of text."""
+    if facts.odd:
+        raise Unsupported(Refusal.CSV_NUMBERS)
+    if facts.numbers == facts.present:
+        if facts.integers == facts.present and facts.complete:
+            return _Column(pl.Int64(), INT64, False)
+        return _Column(pl.Float64(), FLOAT64, not facts.complete)
+    if facts.booleans == facts.present:
+        if facts.complete:
+            return _Column(pl.String(), BOOL, False)
+        raise Unsupported(Refusal.MISSING_BOOLEANS)
+    return None
+
+
+def _as_asked(dtype: DtypeObj, facts: Facts) -> _Column:
+    """The column in a dtype that the user named."""
+    if isinstance(dtype, pd.StringDtype):
+        return _Column(pl.String(), dtype, not facts.complete)
+    if facts.odd:
+        raise Unsupported(Refusal.CSV_NUMBERS)
+    masked = isinstance(dtype, pd.api.extensions.ExtensionDtype)
+    plain = getattr(dtype, "numpy_dtype", dtype)
+    if not isinstance(plain, np.dtype) or isinstance(dtype, pd.ArrowDtype):
+        raise Unsupported(Refusal.CSV_DTYPE, dtype)
+    if plain.kind in "iu":
+        bounds = np.iinfo(plain)
+        inside = facts.low is None or (facts.low >= bounds.min and (facts.high or 0) <= bounds.max)
+        if facts.integers != facts.present or not inside or not (facts.complete or masked):
+            raise Unsupported(Refusal.NUMBERS_TEXT, dtype)
+        return _Column(pl.Int64(), dtype, not facts.complete)
+    if plain.kind == "f" and facts.numbers == facts.present:
+        return _Column(pl.Float64(), dtype, not facts.complete)
+    if plain.kind == "b" and facts.booleans == facts.present and (facts.complete or masked):
+        return _Column(pl.String(), dtype, not facts.complete)
+    raise Unsupported(Refusal.CSV_DTYPE, dtype)

@@ -1,0 +1,133 @@
+"""``read_feather``: Arrow IPC files as scans. Row and null counts come from the metadata; nothing else is read."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton import filters
+from craton.errors import Unsupported
+from craton.pandas.frame import DataFrame
+from craton.pandas.io.ipc_footer import Malformed, counts
+from craton.pandas.io.kernel_types import held_by_kernel
+from craton.pandas.core.lazy import lazy
+from craton.pandas.io.locations import HttpFiles, Location, locate
+from craton.pandas.core.native import names_files, native_function
+from craton.pandas.core.stored import (
+    categorical_value,
+    named_backend,
+    physical_schema,
+    stored_value,
+    stored_view,
+    template_of,
+    unchanged,
+)
+from craton.pandas.core.view import Value
+from craton.plan.operators import Scan
+from craton.plan.sources import FileSource
+from craton.refusals import Refusal
+
+
+@native_function(pd.read_feather, elsewhere=names_files)
+def read_feather(
+    path: Any,
+    columns: Any = None,
+    use_threads: Any = True,
+    storage_options: Any = None,
+    dtype_backend: Any = pd.api.extensions.no_default,
+) -> Any:
+    """See :func:`pandas.read_feather`."""
+    location = locate(path, storage_options)
+    if not isinstance(location.path, str):
+        raise Unsupported(Refusal.FILE_LIST)
+    backend = named_backend(dtype_backend)
+    named = {} if backend is None else {"dtype_backend": backend}
+    held = location.hold([location.path])
+    schema, rows, nulls = _metadata(location)
+    held_by_kernel(schema)
+
+    def read(table: pa.Table) -> pd.DataFrame:
+        sink = io.BytesIO()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        sink.seek(0)
+        return pd.read_feather(sink, columns=columns, **named)
+
+    template = template_of(schema, read)
+
+    def reopen() -> Any:
+        return pd.read_feather(path, columns=columns, **named)
+
+    names = location.scannable([location.path])
+    through = location.filesystem if location.filesystem is not None and location.store is None else None
+    if location.filesystem is None and any(pa.types.is_dictionary(field.type) for field in schema):
+        from pyarrow.fs import LocalFileSystem
+
+        through = LocalFileSystem()  # the kernel does not take the -1 that pandas writes below a missing category
+    if through is None:
+        stores = dict(location.store) if location.store else None
+        physicals = physical_schema(pl.scan_ipc(list(names), glob=False, storage_options=stores))
+    else:
+        stores = None
+        empty = pl.from_arrow(schema.empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        physicals = dict(zip(schema.names, empty.dtypes, strict=True))
+    source = FileSource(
+        tuple(physicals.items()),
+        "ipc",
+        names,
+        held.versions,
+        rows=rows,
+        reopen=reopen if location.filesystem is None else None,
+        storage_options=stores,
+        filesystem=through,
+        held=held,
+    )
+    base = Scan(source, tuple(physicals))
+    values: dict[str, Value] = {}
+    for name, dtype in template.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype):
+            values[name] = _dictionary(base, name, location, schema, bool(nulls[name]))
+        else:
+            values[name] = stored_value(base, name, dtype, nulls[name])
+    unchanged(source)
+    return lazy(DataFrame, stored_view(base, values, template, rows))
+
+
+def _opened(location: Location) -> Any:
+    if location.filesystem is None:
+        return open(location.path, "rb")
+    if isinstance(location.filesystem, HttpFiles) or not hasattr(location.filesystem, "open_input_file"):
+        return location.filesystem.open(location.path)
+    return location.filesystem.open_input_file(location.path)
+
+
+def _metadata(location: Location) -> tuple[pa.Schema, int, dict[str, int]]:
+    try:
+        with _opened(location) as file:
+            schema = pa.ipc.open_file(file).schema
+            rows, nulls = counts(file, len(schema))
+    except Unsupported:
+        raise
+    except (OSError, pa.ArrowException, Malformed) as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if len(set(schema.names)) != len(schema.names):
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
+    return schema, rows, dict(zip(schema.names, nulls, strict=True))
+
+
+def _dictionary(base: Scan, name: str, location: Location, schema: pa.Schema, missing: bool) -> Value:
+    """A dictionary column, with the categories of the first batch: the file format has one dictionary a column."""
+    with _opened(location) as file:
+        options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name)])
+        reader = pa.ipc.open_file(file, options=options)
+        if not reader.num_record_batches:
+            raise Unsupported(Refusal.FILE_DICTIONARY)
+        first = reader.get_batch(0).column(0)
+    with filters.ignored():
+        dtype = first.slice(0, 0).to_pandas().dtype
+    return categorical_value(base, name, first.dictionary, dtype, missing)

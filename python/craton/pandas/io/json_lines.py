@@ -1,0 +1,436 @@
+"""``read_json(lines=True)``: one flat JSON object a line, as a streaming scan with the dtypes that pandas infers.
+
+pandas reads the first lines: that tells the dtypes to expect. pyarrow's strict parser then goes through the whole file
+once, and the kernel's once: every key is known and stands once in an object, no key's values are of two kinds, and the
+kernel reads every line. What pandas makes of such columns is known; a file with anything else pandas reads.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from itertools import islice
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton import filters
+from craton.config import options as settings
+from craton.errors import Unsupported
+from craton.lower.json_lines import literal, scan_json_lines, scan_number_texts, scan_numbers
+from craton.pandas.io.csv import ROW_BYTES
+from craton.pandas.io.csv_inference import collect
+from craton.pandas.io.csv_text import compression_of, open_text
+from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
+from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
+from craton.pandas.frame import DataFrame
+from craton.pandas.core.lazy import lazy
+from craton.pandas.io.locations import Location, locate
+from craton.pandas.core.native import names_files, native_function, plain_pandas
+from craton.pandas.core.remembered import remembered
+from craton.pandas.core.stored import unchanged
+from craton.pandas.core.view import Value, View
+from craton.plan.expr import Call, options
+from craton.plan.operators import Scan
+from craton.plan.sources import FileSource
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+_SAMPLE_ROWS = 200
+_BLOCK = 4 << 20
+#: Keys that only later lines have, whose order is looked for.
+_MOST_LATE = 50
+#: Parameters at these values are planned.
+_PLANNED: dict[str, tuple[Any, ...]] = {
+    "lines": (True,),
+    "orient": (None, "records", "columns"),
+    "typ": ("frame",),
+    "dtype": (None, True),
+    "convert_axes": (None, True),
+    "precise_float": (False,),
+    "date_unit": (None,),
+    "encoding": (None, "utf-8", "utf8"),
+    "encoding_errors": (None, "strict"),
+    "chunksize": (None,),
+    "nrows": (None,),
+    "compression": ("infer",),
+    "storage_options": (None,),
+    "engine": ("ujson",),
+}
+#: What a column's values are, as each parser calls it. A column of nothing but null is read as one of numbers.
+_ARROW = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_(), "null": pa.null()}
+_KERNEL: dict[str, pl.DataType] = {
+    "int": pl.Int64(),
+    "float": pl.Float64(),
+    "str": pl.String(),
+    "bool": pl.Boolean(),
+    "null": pl.Float64(),
+}
+_INFERRED = {pl.Int64(): "int", pl.Float64(): "float", pl.String(): "str", pl.Boolean(): "bool", pl.Null(): "null"}
+#: Numbers up to this are no dates to pandas: the first year.
+_LEAST_STAMP = 31_536_000
+_MISSING_STAMP = -(2**63)
+#: A text with such a letter is no number in any spelling.
+_NO_NUMBER = "[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]"
+_LINE_START = re.compile(rb"\n[^{]")
+
+
+@native_function(pd.read_json, elsewhere=names_files)
+def read_json(path_or_buf: Any, **given: Any) -> Any:
+    """See :func:`pandas.read_json`."""
+    no_default = pd.api.extensions.no_default
+    given = {name: value for name, value in given.items() if value is not no_default}
+    odd = [
+        name
+        for name, value in given.items()
+        if not any(type(value) is type(one) and value == one for one in _PLANNED.get(name, ()))
+    ]
+    if odd or "lines" not in given:
+        raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(odd)) or 'lines, left out'}")
+    location = locate(path_or_buf)
+    if location.filesystem is not None or not isinstance(location.path, str):
+        raise Unsupported(Refusal.FILE_NOT_LOCAL)
+    path = location.path
+    if compression_of(path) is not None:
+        raise Unsupported(Refusal.FILE_COMPRESSION)
+    try:
+        size = os.path.getsize(path)
+    except OSError as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if size < settings.small_rows * ROW_BYTES:
+        with plain_pandas():
+            return DataFrame(pd.read_json(path_or_buf, **given))
+    return lazy(DataFrame, _view(path, lambda: pd.read_json(path_or_buf, **given)))
+
+
+def _view(path: str, reopen: Any) -> View:
+    held = Location(path).hold([path])
+    records, sample = _sample(path)
+    escapes = remembered(("json text", path, held.versions), lambda: _check_text(path))
+    lines = _established(path, held.versions, records, escapes)
+    labels = _labels([name for name, _ in lines.kinds])
+    parsed = tuple(name for name, kind in lines.kinds if kind == "float")
+    if any(json.dumps(name) != f'"{name}"' or "/" in name for name in parsed):
+        raise Unsupported(Refusal.JSON_ESCAPES)
+    facts = remembered((lines, "facts"), lambda: _facts(lines, escapes))
+    source = FileSource(
+        tuple((name, _KERNEL[kind]) for name, kind in lines.kinds),
+        "ndjson",
+        (path,),
+        held.versions,
+        options(parsed=parsed),
+        rows=facts.rows,
+        reopen=reopen,
+        held=held,
+    )
+    base = Scan(source, tuple(name for name, _ in source.columns))
+    values = tuple(_value(base, lines, facts, name, kind, records, sample) for name, kind in lines.kinds)
+    unchanged(source)
+    return View(base, values, labels, rows=facts.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """A file of flat objects.
+
+    Parameters
+    ----------
+    path, version
+        The file and what tells that it changed.
+    kinds
+        Every key that there is, in order of first appearance, and what its values are.
+    """
+
+    path: str
+    version: Any
+    kinds: tuple[tuple[str, str], ...]
+
+    def frame(self) -> pl.LazyFrame:
+        """A scan in which any value of another kind is an error."""
+        return scan_json_lines(self.path, {name: _KERNEL[kind] for name, kind in self.kinds}, (), ())
+
+    def text(self, field: str) -> pl.Expr:
+        """The text under a key."""
+        return pl.col(field)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a file.
+
+    Parameters
+    ----------
+    rows
+        Its lines.
+    present
+        The values under each key that are not null.
+    texts
+        The keys of text of which a value is certainly no number.
+    """
+
+    rows: int
+    present: dict[str, int]
+    texts: frozenset[str]
+
+
+def _sample(path: str) -> tuple[list[dict[str, Any]], pd.DataFrame]:
+    """The first objects, and what pandas makes of them.
+
+    Raises
+    ------
+    Unsupported
+        If pandas raises or warns, or a line is no object.
+    """
+    with plain_pandas(), filters.raised():
+        try:
+            with open(path, encoding="utf-8", newline="") as file:
+                text = ",".join(islice(file, _SAMPLE_ROWS))
+            records = pd.io.json.ujson_loads(f"[{text}]")
+            sample = pd.read_json(path, lines=True, nrows=_SAMPLE_ROWS)
+        except Exception as error:
+            raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if not records or not all(type(record) is dict for record in records) or len(sample) != len(records):
+        raise Unsupported(Refusal.JSON_NOT_OBJECTS)
+    return records, sample
+
+
+def _check_text(path: str) -> bool:
+    """Look at every byte: each line is to begin with a brace.
+
+    Returns
+    -------
+    bool
+        Whether there are characters that are written as escapes.
+
+    Raises
+    ------
+    Unsupported
+        If a line begins otherwise (an empty one too), or the text is not UTF-8.
+    """
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    tail, escapes = b"\n", False
+    with open_text(path) as file:
+        while block := file.read(_BLOCK):
+            try:
+                if not block.isascii() or decoder.getstate()[0]:
+                    decoder.decode(block)
+            except UnicodeDecodeError as error:
+                raise Unsupported(Refusal.CSV_NOT_UTF8) from error
+            data = tail + block
+            if _LINE_START.search(data):
+                raise Unsupported(Refusal.JSON_NOT_OBJECTS)
+            escapes = escapes or b"\\u" in data
+            tail = data[-1:]
+    if decoder.getstate()[0]:
+        raise Unsupported(Refusal.CSV_CUT_CHARACTER)
+    return escapes
+
+
+def _established(path: str, version: Any, records: list[dict[str, Any]], escapes: bool) -> _Lines:
+    """The keys, and what their values are throughout the file.
+
+    Raises
+    ------
+    Unsupported
+        If the values of a key are of several kinds, or nested, or pandas reads the file otherwise.
+    """
+    expected = tuple((name, _kind(name, records)) for name in dict.fromkeys(name for one in records for name in one))
+
+    def established() -> _Lines:
+        found = _Lines(path, version, expected)
+        try:
+            _check_strictly(found)
+        except pa.ArrowInvalid:
+            found = _Lines(path, version, _inferred(path, [name for name, _ in expected], escapes))
+            try:
+                _check_strictly(found)
+            except pa.ArrowInvalid as error:
+                raise Unsupported(Refusal.JSON_NOT_FLAT, error) from error
+        return found
+
+    return remembered(("json kinds", path, version, expected), established)  # type: ignore[no-any-return]
+
+
+def _kind(name: str, records: list[dict[str, Any]]) -> str:
+    found = {type(record[name]).__name__ for record in records if record.get(name) is not None}
+    if found <= {"int"} or found == {"int", "float"}:
+        found = {"float"} if "float" in found else found
+    if len(found) > 1 or not found <= _ARROW.keys():
+        raise Unsupported(Refusal.JSON_NESTED_KEY, repr(name))
+    return found.pop() if found else "null"
+
+
+def _inferred(path: str, known: list[str], escapes: bool) -> tuple[tuple[str, str], ...]:
+    """The keys and kinds that the kernel finds in all lines."""
+    try:
+        schema = pl.scan_ndjson(literal(path), infer_schema_length=None).collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if any(dtype.is_nested() or dtype not in _INFERRED for dtype in schema.values()):
+        raise Unsupported(Refusal.JSON_NESTED)
+    names = [*known, *_in_order(path, [name for name in schema if name not in known], escapes)]
+    return tuple((name, _INFERRED[schema[name]]) for name in names)
+
+
+def _in_order(path: str, names: list[str], escapes: bool) -> list[str]:
+    """Keys by their first appearance.
+
+    Raises
+    ------
+    Unsupported
+        If a key may be written in several ways, or there are very many.
+    """
+    if len(names) < 2:
+        return names
+    if escapes or len(names) > _MOST_LATE or any(json.dumps(name) != f'"{name}"' or "/" in name for name in names):
+        raise Unsupported(Refusal.JSON_LATE_KEYS)
+    scan = pl.scan_lines(literal(path), name="line").with_row_index("row")
+    firsts = [
+        pl.col("row").filter(pl.col("line").str.contains(rf'"{pl.escape_regex(name)}"[ \t\r]*:')).min().alias(str(i))
+        for i, name in enumerate(names)
+    ]
+    rows = sorted(
+        {row for row in collect(scan.select(firsts), f"finding the keys in {path}").row(0) if row is not None}
+    )
+    lines = collect(scan.filter(pl.col("row").is_in(rows)).sort("row").select("line"), f"finding the keys in {path}")
+    found = dict.fromkeys(key for line in lines.to_series() for key in json.loads(line))
+    ordered = [key for key in found if key in names]
+    if len(ordered) != len(names):
+        raise Unsupported(Refusal.JSON_KEY_SPELLINGS)
+    return ordered
+
+
+def _check_strictly(lines: _Lines) -> None:
+    """Have pyarrow read the file; it takes no other keys, no key twice, and no value of another kind."""
+    import pyarrow.json as pj
+
+    schema = pa.schema([(name, _ARROW[kind]) for name, kind in lines.kinds])
+    with pj.open_json(
+        lines.path,
+        read_options=pj.ReadOptions(block_size=_BLOCK),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+    ) as batches:
+        for _ in batches:
+            pass
+
+
+def _facts(lines: _Lines, escapes: bool) -> _Facts:
+    """Have the kernel read the file, and count.
+
+    Raises
+    ------
+    Unsupported
+        If the kernel can't read it, or reads a number otherwise.
+    """
+    what = f"finding the types in {lines.path}"
+    measures = [pl.len().alias("rows")]
+    for name, kind in lines.kinds:
+        column = pl.col(name)
+        measures.append(column.count().alias(f"present {name}"))
+        if kind == "float":
+            measures.append(column.abs().max().alias(f"size {name}"))
+        if kind == "str":
+            measures.append(column.str.contains(_NO_NUMBER).any().alias(f"text {name}"))
+    row = collect(lines.frame().select(measures), what).row(0, named=True)
+    parsed = [name for name, kind in lines.kinds if kind == "float"]
+    if any((row[f"size {name}"] or 0) >= 9e18 for name in parsed):
+        raise Unsupported(Refusal.JSON_BIG_NUMBERS)
+    present = {name: row[f"present {name}"] for name, _ in lines.kinds}
+    if escapes and parsed:  # a key may be written in another way
+        found = collect(scan_number_texts(lines.path, parsed).select(pl.all().count()), what).row(0, named=True)
+        if any(found[name] != present[name] for name in parsed):
+            raise Unsupported(Refusal.JSON_ESCAPES)
+    texts = frozenset(name for name, kind in lines.kinds if kind == "str" and row[f"text {name}"])
+    return _Facts(row["rows"], present, texts)
+
+
+def _labels(names: list[str]) -> pd.Index:
+    """The column labels: pandas takes names that look like numbers or dates for such."""
+    if not names:
+        raise Unsupported(Refusal.JSON_NO_KEYS)
+    line = json.dumps(dict.fromkeys(names)) + "\n"
+    with plain_pandas(), filters.raised():
+        try:
+            labels = pd.read_json(io.StringIO(line), lines=True).columns
+        except Exception as error:
+            raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if len(labels) != len(names) or not labels.is_unique:
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
+    return labels
+
+
+def _value(
+    base: Scan,
+    lines: _Lines,
+    facts: _Facts,
+    name: str,
+    kind: str,
+    records: list[dict[str, Any]],
+    sample: pd.DataFrame,
+) -> Value:
+    """A column as pandas gives it."""
+    column = base.column(name)
+    complete = facts.present[name] == facts.rows
+    seen = [record[name] for record in records if record.get(name) is not None]
+    positions = list(dict.fromkeys(key for record in records for key in record))
+    sampled: DtypeObj | None = sample.dtypes.iloc[positions.index(name)] if seen else None
+    if kind == "str":
+        if _dated(name) and sampled != STR:
+            form = date_format_of(seen)
+            if str(sampled) != "datetime64[us]" or not dates_everywhere(lines, name, form):
+                raise Unsupported(Refusal.DATES_NOT_ISO)
+            assert sampled is not None
+            parsed = Call("dt_parse", (column,), physical(sampled), options(format=DATE_FORMATS[form]))
+            return Value(parsed, sampled, nulls=not complete)
+        if pd.Series(["x"]).dtype != STR or (sampled != STR and name not in facts.texts):
+            raise Unsupported(Refusal.JSON_TEXT_NUMBERS)
+        return Value(column, STR, nulls=not complete)
+    if kind == "bool":
+        if not complete or _dated(name):
+            raise Unsupported(Refusal.MISSING_BOOLEANS)
+        return Value(column, BOOL, nulls=False)
+    if _dated(name) and not any(_MISSING_STAMP < value <= _LEAST_STAMP for value in seen):
+        raise Unsupported(Refusal.JSON_DATES)
+    if kind == "int" and complete:
+        return Value(column, INT64, nulls=False)
+    if kind == "int":
+        return Value(Call("cast", (column,), pl.Float64()), FLOAT64)
+    if kind == "float" and complete and sampled == INT64 and _whole(lines, name):
+        return Value(Call("cast", (column,), pl.Int64()), INT64, nulls=False)
+    return Value(column, FLOAT64, nulls=not complete)
+
+
+def _dated(name: str) -> bool:
+    """Whether pandas tries to read a column of this name as dates."""
+    lower = name.lower()
+    return (
+        lower.endswith(("_at", "_time")) or lower in ("modified", "date", "datetime") or lower.startswith("timestamp")
+    )
+
+
+def _whole(lines: _Lines, name: str) -> bool:
+    """Whether all numbers of a column are whole, which makes them integers.
+
+    Raises
+    ------
+    Unsupported
+        If they are so large that this is not certain.
+    """
+
+    def compute() -> tuple[bool, float]:
+        column = pl.col(name)
+        found = scan_numbers(lines.path, [name]).select(
+            (column == column.round()).all().alias("whole"), column.abs().max()
+        )
+        return collect(found, f"finding the types in {lines.path}").row(0)
+
+    whole, size = remembered((lines, "whole", name), compute)
+    if whole and size >= 2.0**53:
+        raise Unsupported(Refusal.JSON_LARGE)
+    return bool(whole)

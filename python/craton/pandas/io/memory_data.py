@@ -1,0 +1,130 @@
+"""Arrow and Polars data that is in memory already, as frames and series that scan it where it lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton.config import options
+from craton.errors import Unsupported
+from craton.kernel.run import collected
+from craton.pandas.core.lazy import lazy
+from craton.pandas.core.native import inside_pandas
+from craton.pandas.core.stored import categorical_value, stored_value, stored_view, template_of
+from craton.pandas.core.view import Value, View, name_index
+from craton.plan.operators import Scan
+from craton.plan.sources import MemorySource
+from craton.refusals import Refusal
+
+
+def from_arrow(data: Any) -> Any:
+    """A DataFrame over Arrow data with columns, a Series over a single array; nothing is copied that need not be.
+
+    Parameters
+    ----------
+    data
+        Anything that exports Arrow data through the PyCapsule protocol: a pyarrow Table, RecordBatch, Array or
+        ChunkedArray, a Polars DataFrame or Series, a DuckDB relation.
+
+    Returns
+    -------
+    DataFrame or Series
+        What ``pandas.DataFrame.from_arrow`` and ``pandas.Series.from_arrow`` give.
+
+    Examples
+    --------
+    >>> import craton.pandas as pd
+    >>> import pyarrow as pa
+    >>> pd.from_arrow(pa.table({"a": [1, 2]}))["a"].sum()
+    np.int64(3)
+    """
+    from craton.pandas.frame import DataFrame
+    from craton.pandas.series import Series
+
+    if isinstance(data, (pa.Array, pa.ChunkedArray, pl.Series)) and not isinstance(data, pa.StructArray):
+        return Series.from_arrow(data)
+    return DataFrame.from_arrow(data)
+
+
+def from_polars(data: Any) -> Any:
+    """A DataFrame over a Polars DataFrame or LazyFrame, a Series over a Polars Series.
+
+    Parameters
+    ----------
+    data
+        A LazyFrame is collected first.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if isinstance(data, pl.LazyFrame):
+        data = collected(data)
+    if not isinstance(data, (pl.DataFrame, pl.Series)):
+        raise TypeError(f"from_polars takes a Polars DataFrame, LazyFrame or Series, got {type(data).__name__}")
+    return from_arrow(data)
+
+
+def converted(base: type, data: Any) -> tuple[Any, bool]:
+    """Data for ``from_arrow`` of a class as a table or an array, and whether pandas reads it: if it is small, or no such data."""
+    if base is pd.DataFrame:
+        if isinstance(data, pl.DataFrame):
+            data = data.to_arrow()
+        known, read = pa.Table, pa.table
+    else:
+        known, read = (pa.Array, pa.ChunkedArray), pa.chunked_array
+    if not isinstance(data, known):
+        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+            return data, True  # pandas raises
+        data = read(data)
+    return data, stays_small(len(data))
+
+
+def planned_data(cls: type, data: Any) -> Any:
+    """A lazy frame over a table, a lazy column over an array."""
+    if isinstance(data, pa.Table):
+        return lazy(cls, view_of_arrow(data))
+    held = view_of_arrow(pa.table({"col": data}))
+    name = getattr(data, "_name", None)
+    return lazy(cls, View(held.base, held.values, name_index(name), held.index, held.rows))
+
+
+def stays_small(rows: int) -> bool:
+    """Whether so much data in memory stays in pandas."""
+    return inside_pandas() or (options.small_rows > 0 and rows <= options.small_rows)
+
+
+def view_of_arrow(table: pa.Table) -> View:
+    """A view that scans an Arrow table, not copied where the kernel's layout is Arrow's.
+
+    Raises
+    ------
+    Unsupported
+        If a column has no physical form.
+    """
+    if len(set(table.column_names)) != table.num_columns or not table.num_columns:
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
+    template = template_of(table.schema, pd.DataFrame.from_arrow)
+    try:
+        frame = pl.from_arrow(table)
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise Unsupported(Refusal.TABLE_KERNEL, error) from error
+    assert isinstance(frame, pl.DataFrame)
+    frame.columns = table.column_names  # the kernel names a column without a name itself
+    base = Scan(MemorySource.of(frame), tuple(frame.columns))
+    values: dict[str, Value] = {}
+    for name, dtype in template.dtypes.items():
+        column = table.column(name)
+        if isinstance(dtype, pd.CategoricalDtype):
+            if column.num_chunks == 0:
+                raise Unsupported(Refusal.FILE_DICTIONARY)
+            found = column.unify_dictionaries().chunk(0)
+            dtype = found.slice(0, 0).to_pandas().dtype
+            values[name] = categorical_value(base, name, found.dictionary, dtype, column.null_count > 0)
+        else:
+            values[name] = stored_value(base, name, dtype, column.null_count)
+    return stored_view(base, values, template, table.num_rows)

@@ -1,0 +1,293 @@
+"""``read_parquet``: Parquet files as scans, with the columns, dtypes, index and row order that pandas would give.
+
+Only footers are read here, and the dictionaries of categorical columns. What pandas makes of the file (column order,
+dtypes, index) is found by letting pandas read an empty file of the same schema; what remains open is whether an integer
+column has missing values, and the footers' null counts tell that.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from pandas._config import using_string_dtype
+from pandas.io._util import arrow_table_to_pandas
+
+from craton.errors import Unsupported
+from craton.lower.scans import parquet_options
+from craton.pandas.io.footers import Footer, local_footer, text_bytes
+from craton.pandas.frame import DataFrame
+from craton.pandas.io.kernel_types import held_by_kernel, read_by_kernel
+from craton.pandas.core.lazy import lazy
+from craton.pandas.io.locations import HttpFiles, Location, locate
+from craton.pandas.core.native import names_files, native_function
+from craton.pandas.io.parquet_engine import as_pyarrow
+from craton.pandas.io.parquet_filters import Filtered, predicate
+from craton.pandas.io.partitions import hive_schema, partition_value, some_folder_matches
+from craton.pandas.core.remembered import remembered
+from craton.pandas.core.stored import (
+    categorical_value,
+    named_backend,
+    physical_schema,
+    stored_value,
+    stored_view,
+    template_of,
+    unchanged,
+)
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.plan import build
+from craton.plan.expr import options
+from craton.plan.operators import Operator, Scan
+from craton.plan.sources import FileSource
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+#: Options of pandas that decide dtypes.
+_OPTIONS = ("mode.string_storage",)
+#: The ``dtype_backend`` that pandas takes.
+_BACKENDS = (None, "numpy_nullable", "pyarrow")
+#: Types that a Parquet file gives back as they were written, beside decimals and most timestamps.
+_KEPT_TYPES = frozenset(
+    [
+        pa.bool_(),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float32(), pa.float64()),
+        *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()),
+        pa.date32(),
+    ]
+)
+#: Names that pyarrow's datasets give to columns of their own.
+_DATASET_NAMES = frozenset(["__fragment_index", "__batch_index", "__last_in_fragment", "__filename"])
+_KNOWN = {"filters", "storage_options"}
+#: Parameters whose default is None; to pyarrow, None may mean something.
+_NOTHING = _KNOWN | {"filesystem", "to_pandas_kwargs"}
+
+
+@native_function(pd.read_parquet, elsewhere=names_files)
+def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns: Any = None, **kwargs: Any) -> Any:
+    """See :func:`pandas.read_parquet`. A list of paths and a glob pattern are taken too."""
+    backend = kwargs.pop("dtype_backend", pd.api.extensions.no_default)
+    given = {name: value for name, value in kwargs.items() if name not in _NOTHING or value is not None}
+    if not given.keys() <= _KNOWN:
+        raise Unsupported(Refusal.PARQUET_READ, sorted(given))
+    with as_pyarrow(engine):
+        location = locate(path, given.get("storage_options"), patterns=True)
+        held, attrs = scan_parquet(location, columns, given.get("filters"), named_backend(backend))
+        frame = lazy(DataFrame, held)
+        if attrs:
+            frame.attrs = attrs
+    return frame
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the footers of some files tell.
+
+    ``schema`` is that of the dataset with the metadata of the first file, ``dataset`` the pyarrow dataset with the
+    values of hive partitions, if there is one.
+    """
+
+    files: tuple[str, ...]
+    footers: list[Footer]
+    schema: pa.Schema
+    partitions: tuple[str, ...]
+    dataset: Any
+
+
+def scan_parquet(location: Location, columns: Any, filters: Any, backend: Any) -> tuple[View, dict[str, Any]]:
+    """The view that scans Parquet files, and the frame's ``attrs``."""
+    stored = _stored(location)
+    held_by_kernel(stored.schema)
+    for written in {footer.written for footer in stored.footers}:
+        read_by_kernel(written)
+
+    def read(table: pa.Table) -> pd.DataFrame:
+        return read_without_rows(table, columns, backend)
+
+    decided_by = (stored.schema.serialize().to_pybytes(), repr(columns), backend, using_string_dtype())
+    template = remembered(
+        ("template", *decided_by, *map(pd.get_option, _OPTIONS)), lambda: template_of(stored.schema, read)
+    )
+    rows = sum(footer.rows for footer in stored.footers)
+    base = Scan(source := _source(location, stored, rows, columns, filters), tuple(name for name, _ in source.columns))
+    missing = _null_counts(stored.footers)
+    kept: Operator = base
+    if filters is not None:  # which rows are left decides on dtypes
+        files = stored.files if location.filesystem is None else ()
+        kept = build.filter(base, predicate(Filtered(base, stored.schema, files), filters))
+        missing = {name: 0 if count == 0 else None for name, count in missing.items()}
+        if any(name in stored.partitions for name in template.dtypes):
+            some_folder_matches(stored.dataset, filters)
+    values: dict[str, Value] = {}
+    for name, dtype in template.dtypes.items():
+        if name in stored.partitions:
+            values[name] = partition_value(base, name, dtype, stored.dataset)
+        elif isinstance(dtype, pd.CategoricalDtype):
+            values[name] = _dictionary_value(base, name, location, stored)
+        else:
+            values[name] = stored_value(kept, name, dtype, missing.get(name))
+    unchanged(source)
+    view = stored_view(base, values, template, rows)
+    if filters is not None:
+        if template.ranges is not None and view.index != IndexSpec():
+            raise Unsupported(Refusal.FILTER_LABELS)
+        stored_dtypes = [dtype for name, dtype in template.dtypes.items() if name not in stored.partitions]
+        if any(isinstance(dtype, pd.CategoricalDtype) for dtype in stored_dtypes):
+            raise Unsupported(Refusal.FILTER_CATEGORIES)
+        index = view.index if view.index.values else IndexSpec("default", (), (None,))
+        view = View(kept, view.values, view.labels, index, None)
+    attrs: dict[str, Any] = {}
+    if stored.schema.metadata and b"PANDAS_ATTRS" in stored.schema.metadata:
+        attrs = json.loads(stored.schema.metadata[b"PANDAS_ATTRS"])
+    return view, attrs
+
+
+def read_without_rows(table: pa.Table, columns: Any, backend: Any) -> pd.DataFrame:
+    """What pandas reads from a Parquet file of a table without rows."""
+    named = {} if backend is None else {"dtype_backend": backend}
+    if columns is None and backend in _BACKENDS and _reads_as_is(table.schema):
+        return arrow_table_to_pandas(table, **named)
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    sink.seek(0)
+    return pd.read_parquet(sink, columns=columns, **named)
+
+
+def _reads_as_is(schema: pa.Schema) -> bool:
+    """Whether pyarrow reads this very schema from a Parquet file that it writes of it.
+
+    Then pandas makes the same of an empty table as of such a file without rows, which need not be written and read. Types
+    that a file may change (seconds become milliseconds), nested, dictionary and extension types are not among these, nor
+    is a table with the ``attrs`` of a frame, which pandas takes from the file.
+    """
+    names = set(schema.names)
+    return (
+        pd.get_option("io.parquet.engine") != "fastparquet"
+        and len(names) == len(schema)
+        and names.isdisjoint(_DATASET_NAMES)
+        and b"PANDAS_ATTRS" not in (schema.metadata or {})
+        and all(_field_is_kept(field) for field in schema)
+    )
+
+
+def _field_is_kept(field: pa.Field) -> bool:
+    """Whether a Parquet file gives back a column's type; pyarrow notes the name of an extension type in a field's metadata."""
+    kind = field.type
+    return (field.metadata is None or field.metadata.keys() <= {b"PARQUET:field_id"}) and (
+        kind in _KEPT_TYPES or (pa.types.is_timestamp(kind) and kind.unit != "s") or pa.types.is_decimal128(kind)
+    )
+
+
+def _stored(location: Location) -> _Stored:
+    import pyarrow.parquet as pq
+
+    try:
+        if isinstance(location.filesystem, HttpFiles):
+            footer = Footer.of(pq.read_metadata(location.filesystem.open(location.path)))
+            return _Stored((location.path,), [footer], footer.schema, (), None)
+        if location.filesystem is None and isinstance(location.path, str) and os.path.isfile(location.path):
+            footer = local_footer(location.path)
+            return _Stored((location.path,), [footer], footer.schema, (), None)
+        dataset = pq.ParquetDataset(location.path, filesystem=location.filesystem)
+        files = tuple(dataset.files)
+        footers = [
+            local_footer(name)
+            if location.filesystem is None
+            else Footer.of(pq.read_metadata(name, filesystem=location.filesystem))
+            for name in files
+        ]
+        found = dataset.schema
+        first = dataset.fragments[0].physical_schema if files else found
+    except Unsupported:
+        raise
+    except Exception as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
+    if not files:
+        raise Unsupported(Refusal.FILE_NONE)
+    if any(not footer.schema.equals(first, check_metadata=False) for footer in footers[1:]):
+        raise Unsupported(Refusal.FILE_SCHEMAS)
+    partitions = tuple(name for name in found.names if name not in first.names)
+    return _Stored(files, footers, pa.schema(list(found), metadata=first.metadata), partitions, dataset)
+
+
+def _source(location: Location, stored: _Stored, rows: int, columns: Any, filters: Any) -> FileSource:
+    paths = location.scannable(stored.files)
+    named: dict[str, Any] = {}
+    if stored.partitions:
+        folders = hive_schema(paths, stored.schema, stored.partitions)
+        named = {"hive_partitioning": True, "hive_schema": folders}
+    through = location.filesystem if location.filesystem is not None and location.store is None else None
+    if through is not None:
+        if stored.partitions:
+            raise Unsupported(Refusal.PARTITION_FILES)
+        empty = pl.from_arrow(stored.schema.empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        physicals = dict(zip(stored.schema.names, empty.dtypes, strict=True))
+    else:
+        stores = None if location.store is None else dict(location.store)
+        physicals = physical_schema(
+            pl.scan_parquet(list(paths), glob=False, storage_options=stores, **parquet_options(options(**named)))
+        )
+    held = location.hold(stored.files)
+    for footer, version in zip(stored.footers, held.versions, strict=True):
+        if footer.version not in (None, version):
+            raise Unsupported(Refusal.FILE_LOST)
+
+    def reopen() -> Any:
+        return pd.read_parquet(location.path, columns=columns, filters=filters)
+
+    return FileSource(
+        tuple(physicals.items()),
+        "parquet",
+        paths,
+        held.versions,
+        options(**named),
+        rows=rows,
+        text_bytes=text_bytes(stored.footers, physicals),
+        complete=frozenset(
+            name for name in physicals if all(footer.missing.get(name) == 0 for footer in stored.footers)
+        ),
+        reopen=reopen if location.filesystem is None else None,
+        storage_options=None if not location.store else dict(location.store),
+        filesystem=through,
+        held=held,
+    )
+
+
+def _dictionary_value(base: Scan, name: str, location: Location, stored: _Stored) -> Value:
+    """A column that the writer's schema calls a dictionary, as a categorical with the categories that pandas finds."""
+    import pyarrow.parquet as pq
+
+    if location.filesystem is not None:
+        raise Unsupported(Refusal.FILE_REMOTE_DICTIONARY)
+    parts: list[pa.DictionaryArray] = []
+    missing = False
+    for path in stored.files:
+        file = pq.ParquetFile(path)
+        for group in range(file.num_row_groups):
+            for chunk in file.read_row_group(group, columns=[name], use_threads=False).column(0).chunks:
+                missing = missing or chunk.null_count > 0
+                codes = pa.nulls(1, chunk.indices.type) if len(chunk) else chunk.indices
+                parts.append(pa.DictionaryArray.from_arrays(codes, chunk.dictionary, ordered=chunk.type.ordered))
+    kind = stored.schema.field(name).type
+    dtype = pa.chunked_array(parts, type=kind).to_pandas().dtype
+    categories = pa.array(dtype.categories)
+    return categorical_value(base, name, categories, dtype, missing)
+
+
+def _null_counts(footers: Sequence[Footer]) -> dict[str, int | None]:
+    """Missing values of each column over all files; ``None`` where a row group does not tell."""
+    counts: dict[str, int | None] = {}
+    for footer in footers:
+        for name, missing in footer.missing.items():
+            known = counts.setdefault(name, 0)
+            counts[name] = None if known is None or missing is None else known + missing
+    return counts

@@ -1,0 +1,223 @@
+"""``to_parquet`` and ``to_feather``: streamed, with the schema and the metadata that pandas would write."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton.config import options
+from craton.errors import Unsupported
+from craton.pandas.core.execute import count_rows, make_index
+from craton.pandas.core.sharing import asked, sunk
+from craton.pandas.core.view import IndexSpec, View
+from craton.pandas.io.written import Rows, arrow_batch, batches_of, rows_of, rows_over, write_batches
+from craton.plan import build
+from craton.plan.size import row_bytes
+from craton.refusals import Refusal
+
+#: Rows of a record batch, and of a row group where pyarrow writes.
+BATCH_ROWS = 1 << 17
+#: Rows of a row group where the kernel writes; the fewest that it is told to write; of the memory limit, the part of a row group.
+KERNEL_GROUP, _LEAST_GROUP, _HELD_GROUPS = 1 << 18, 1 << 10, 40
+_COMPRESSIONS = {"snappy", "gzip", "brotli", "lz4", "zstd", None}
+_OLDEST = pl.CompatLevel.oldest()
+#: Compressions whose names mean the same to the kernel's writer, which is faster.
+_KERNEL = {"snappy": "snappy", "gzip": "gzip", "zstd": "zstd", None: "uncompressed"}
+
+
+def write_parquet(
+    frame: Any, path: Any, compression: Any, index: bool | None, partitions: list[str] | None, group: int | None
+) -> None:
+    """Write a frame as a Parquet file, or as a folder of them.
+
+    Parameters
+    ----------
+    path
+        Where the file goes; a folder, if there are partitions. Or a file that is open for writing.
+    group
+        Rows of a row group.
+
+    Raises
+    ------
+    Unsupported
+        Before anything is written.
+    """
+    import pyarrow.parquet as pq
+
+    if not isinstance(compression, (str, type(None))) or compression not in _COMPRESSIONS:
+        raise Unsupported(Refusal.PARAMETER, f"compression={compression!r}")
+    if group is not None and (type(group) is not int or group < 1):
+        raise Unsupported(Refusal.PARAMETER, f"row_group_size={group!r}")
+    rows, schema = _schema(frame, index)
+    if frame.attrs:
+        schema = schema.with_metadata({**schema.metadata, b"PANDAS_ATTRS": json.dumps(frame.attrs).encode()})
+    if partitions:
+        _write_folder(rows, schema, path, compression, partitions, group)
+    elif isinstance(path, str) and compression in _KERNEL and _same_types(rows, schema):
+        metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+        named: dict[str, Any] = {"compression": _KERNEL[compression], "row_group_size": group or _group_rows(rows)}
+        renamed = dict(zip(rows.names, schema.names, strict=True))
+        casts = [pl.col(name).alias(renamed[name]) for name in rows.names]
+        sunk(
+            rows.plan,
+            lambda lowered: lowered.select(casts).sink_parquet(
+                path, arrow_schema=schema, metadata=metadata, lazy=True, **named
+            ),
+        )
+    else:
+        with pq.ParquetWriter(path, schema, compression=compression or "none") as writer:
+            write_batches(
+                rows,
+                lambda batch: writer.write_table(arrow_batch(rows, batch, schema), row_group_size=group or BATCH_ROWS),
+                group or BATCH_ROWS,
+            )
+
+
+def _group_rows(rows: Rows) -> int | None:
+    """Rows of a row group, of which the kernel holds some, where rows are long and memory is short; None for its own choice."""
+    most = options.memory_limit // _HELD_GROUPS // max(row_bytes(rows.plan), 1)
+    return None if most >= KERNEL_GROUP else max(most, _LEAST_GROUP)
+
+
+def _write_folder(
+    rows: Rows, schema: pa.Schema, folder: str, compression: Any, partitions: list[str], group: int | None
+) -> None:
+    import pyarrow.dataset as ds
+
+    if unknown := [name for name in partitions if name not in schema.names]:
+        raise Unsupported(Refusal.WRITE_PARTITIONS, unknown)
+    form = ds.ParquetFileFormat()
+    parts = (part for batch in batches_of(rows, BATCH_ROWS) for part in arrow_batch(rows, batch, schema).to_batches())
+    try:
+        ds.write_dataset(
+            pa.RecordBatchReader.from_batches(schema, parts),
+            folder,
+            format=form,
+            file_options=form.make_write_options(compression=compression or "none"),
+            partitioning=ds.partitioning(pa.schema([schema.field(name) for name in partitions]), flavor="hive"),
+            basename_template=f"{uuid.uuid4().hex}-{{i}}.parquet",
+            existing_data_behavior="overwrite_or_ignore",
+            preserve_order=True,
+            **({} if group is None else {"max_rows_per_group": group}),
+        )
+    finally:
+        parts.close()
+
+
+def write_feather(frame: Any, path: Any, compression: str | None, size: int | None) -> None:
+    """Write a frame as an Arrow IPC file.
+
+    Raises
+    ------
+    Unsupported
+        Before anything is written.
+    """
+    rows, schema = _schema(frame, None)
+    codec = "lz4" if compression is None else compression
+    if codec not in ("lz4", "zstd", "uncompressed"):
+        raise Unsupported(Refusal.PARAMETER, f"compression={compression!r}")
+    if size is not None and (type(size) is not int or size < 1):
+        raise Unsupported(Refusal.PARAMETER, f"chunksize={size!r}")
+    options = pa.ipc.IpcWriteOptions(compression=None if codec == "uncompressed" else codec)
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
+        write_batches(
+            rows,
+            lambda batch: writer.write_table(arrow_batch(rows, batch, schema), size or BATCH_ROWS // 2),
+            BATCH_ROWS,
+        )
+
+
+def _same_types(rows: Rows, schema: pa.Schema) -> bool:
+    """Whether the kernel's columns are of the schema's types: its writer converts none."""
+    kernel = [
+        pl.Series([], dtype=rows.plan.column(name).dtype).to_arrow(compat_level=_OLDEST).type for name in rows.names
+    ]
+    return [field.type for field in schema] == kernel
+
+
+def _schema(frame: Any, index: bool | None) -> tuple[Rows, pa.Schema]:
+    """What is written, and the Arrow schema that pandas gives it, with pandas' metadata."""
+    rows = rows_of(frame, index=index is not False)
+    held = rows.view
+    spec = held.index
+    stored: pd.RangeIndex | None = None  # labels that are metadata and no column
+    if spec.kind == "range":
+        labels = _labels(held) if index is None else None
+        if isinstance(labels, pd.RangeIndex):
+            stored = labels
+            rows = rows_over(replace(held, index=IndexSpec("default", (), spec.names)))
+        else:
+            rows = rows_over(replace(held, index=replace(spec, kind="labels")))
+    elif spec.kind == "default" and index:
+        numbered = held.numbered()
+        rows = rows_over(replace(numbered, index=replace(numbered.index, kind="labels")))
+    elif spec.kind == "default" and index is None and (held.rows is not None or spec.names[0] is not None):
+        stored = pd.RangeIndex(count_rows(held), name=spec.names[0])
+    template = rows.template
+    preserved: bool | None = index
+    if rows.view.index.kind == "default":
+        preserved = index if index is False else None  # with the kind and name of the column labels
+    elif index is None:
+        preserved = True
+    try:
+        schema = pa.Schema.from_pandas(template, preserve_index=preserved)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
+    if len(schema) != len(rows.values):
+        raise Unsupported(Refusal.WRITE_SCHEMA)
+    order = _positions(schema, rows)
+    schema = pa.schema([schema.field(i) for i in order], metadata=schema.metadata)
+    metadata = dict(schema.metadata or {})
+    described = json.loads(metadata[b"pandas"])
+    if preserved is None:
+        described["index_columns"] = [] if stored is None else [_range(stored)]
+    if frame.attrs:
+        described["attributes"] = frame.attrs
+    try:
+        metadata[b"pandas"] = json.dumps(described).encode()
+    except (TypeError, ValueError) as error:
+        raise Unsupported(Refusal.WRITE_ATTRS) from error
+    rows, schema = _columns_first(rows, schema.with_metadata(metadata))
+    return rows, schema
+
+
+def _positions(schema: pa.Schema, rows: Rows) -> list[int]:
+    """Where the index levels and columns of the rows stand in a schema, which has the columns first."""
+    levels, columns = len(rows.view.index.values), len(rows.view.values)
+    return [*range(columns, columns + levels), *range(columns)]
+
+
+def _columns_first(rows: Rows, schema: pa.Schema) -> tuple[Rows, pa.Schema]:
+    """The same with the index levels behind the columns, as pandas writes them."""
+    count = len(rows.view.index.values)
+    if not count:
+        return rows, schema
+    names = (*rows.names[count:], *rows.names[:count])
+    fields = [schema.field(i) for i in (*range(count, len(schema)), *range(count))]
+    plan = build.project(rows.plan, tuple((name, rows.plan.column(name)) for name in names))
+    every = (*rows.view.values, *rows.view.index.values)
+    view = replace(rows.view, values=every, index=IndexSpec(), labels=pd.Index(names, dtype=object))
+    return Rows(view, names, plan), pa.schema(fields, metadata=schema.metadata)
+
+
+def _labels(view: View) -> pd.Index:
+    (value,) = view.index.values
+    (frame,) = asked([build.project(view.base, (("labels", value.expr),))], ordered=True)
+    return make_index(view.index, [np.asarray(frame.get_column("labels").to_numpy())], frame.height)
+
+
+def _range(labels: pd.RangeIndex) -> dict[str, Any]:
+    return {
+        "kind": "range",
+        "name": None if labels.name is None else str(labels.name),
+        "start": labels.start,
+        "stop": labels.stop,
+        "step": labels.step,
+    }

@@ -1,0 +1,276 @@
+"""``to_csv`` and ``to_json(lines=True)``: streamed, with exactly the text that pandas writes.
+
+pandas formats a CSV chunk by chunk (how a date looks depends on the other dates of its chunk), so the rows are cut where
+pandas cuts them. The kernel formats what it formats as pandas does; the other columns pandas formats itself, a chunk of
+one column at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.core.indexes.base import get_values_for_csv
+from pandas.io.common import get_handle
+
+from craton import filters
+from craton.errors import Unsupported
+from craton.pandas.core.convert import to_array
+from craton.pandas.core.dtypes import DtypeObj, family, is_float, kind_of
+from craton.pandas.core.lazy import view
+from craton.pandas.io.written import Rows, frame_of, rows_of, write_batches
+from craton.refusals import Refusal
+
+#: Cells of a chunk in which pandas writes CSV, and rows of one in which JSON lines are written here.
+_CHUNK_CELLS = 100_000
+_JSON_ROWS = 50_000
+#: Separators that occur in no number, date or boolean.
+_PLAIN_SEPARATORS = frozenset(",;\t|")
+_FORMATS = {
+    "na_rep",
+    "float_format",
+    "date_format",
+    "quoting",
+    "quotechar",
+    "lineterminator",
+    "doublequote",
+    "escapechar",
+    "decimal",
+}
+_OPTIONS = _FORMATS | {
+    "sep",
+    "columns",
+    "header",
+    "index",
+    "index_label",
+    "mode",
+    "encoding",
+    "compression",
+    "chunksize",
+    "errors",
+}
+
+
+def write_csv(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
+    """Write a frame as delimited text; return it if ``path`` is ``None``.
+
+    Raises
+    ------
+    Unsupported
+        Before anything is written.
+    """
+    if unknown := given.keys() - _OPTIONS:
+        raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(unknown)))
+    if given.get("mode", "w") != "w":
+        raise Unsupported(Refusal.PARAMETER, f"mode={given['mode']!r}")
+    size = given.get("chunksize")
+    if size is not None and (type(size) is not int or size < 1):
+        raise Unsupported(Refusal.PARAMETER, f"chunksize={size!r}")
+    if path is None and given.get("compression") not in (None, "infer"):
+        raise Unsupported(Refusal.WRITE_COMPRESSED_TEXT)
+    columns = given.get("columns")
+    if columns is not None:
+        if (
+            not isinstance(columns, list)
+            or not frame.columns.is_unique
+            or any(one not in frame.columns for one in columns)
+        ):
+            raise Unsupported(Refusal.WRITE_COLUMNS)
+        frame = frame[columns]
+    index = given.get("index", True)
+    if not isinstance(index, bool):
+        raise Unsupported(Refusal.PARAMETER, "index, which is no bool")
+    rows = rows_of(frame, index=index)
+    options = {key: value for key, value in given.items() if key in _FORMATS or key in ("sep", "index", "encoding")}
+    try:
+        head = rows.template.to_csv(
+            None, **{k: v for k, v in given.items() if k not in ("columns", "compression", "chunksize")}
+        )
+    except Exception as error:
+        raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
+    width = len(rows.view.values)
+    size = size or _CHUNK_CELLS // width or 1
+    text = _Text(rows, options) if _plain(rows, options) else None
+    start = 0
+
+    def write_to(write: Callable[[str], Any]) -> None:
+        def chunk(batch: pl.DataFrame) -> None:
+            nonlocal start
+            if text is not None:
+                write(text.chunk(batch, start))
+            else:
+                part = frame_of(rows, batch, start)
+                write(part.to_csv(None, header=False, chunksize=len(part), **options))
+            start += batch.height
+
+        write(head)
+        write_batches(rows, chunk, size)
+
+    return _written(path, write_to, given)
+
+
+def write_json_lines(frame: Any, path: Any, given: dict[str, Any]) -> str | None:
+    """Write a frame as one JSON object a line; return the text if ``path`` is ``None``.
+
+    Raises
+    ------
+    Unsupported
+        Before anything is written.
+    """
+    rows = rows_of(frame, index=False)
+    if any(kind_of(value.dtype) in "mM" for value in view(frame).index.values):
+        raise Unsupported(Refusal.WRITE_DATES_AS_LABELS)
+    options = {key: value for key, value in given.items() if key not in ("compression", "mode", "storage_options")}
+    try:
+        rows.template.to_json(None, **options)
+    except Exception as error:
+        raise Unsupported(Refusal.WRITE_FOR_PANDAS, error) from error
+    written = 0
+
+    def write_to(write: Callable[[str], Any]) -> None:
+        def chunk(batch: pl.DataFrame) -> None:
+            nonlocal written
+            with filters.ignored():  # the template has warned
+                write(frame_of(rows, batch, written).to_json(None, **options))
+            written += batch.height
+
+        write_batches(rows, chunk, _JSON_ROWS)
+        if not written:
+            with filters.ignored():
+                write(rows.template.to_json(None, **options))
+
+    return _written(path, write_to, given)
+
+
+def _written(path: Any, write_to: Callable[[Callable[[str], Any]], None], given: dict[str, Any]) -> str | None:
+    if path is None:
+        parts: list[str] = []
+        write_to(parts.append)
+        return "".join(parts)
+    named = {key: given[key] for key in ("encoding", "errors", "compression") if key in given}
+    named.setdefault("compression", "infer")
+    with get_handle(path, "w", **named) as handles:
+        write_to(handles.handle.write)
+    return None
+
+
+def _plain(rows: Rows, options: dict[str, Any]) -> bool:
+    """Whether the text is put together here: of pandas' default dialect, with more than one field a row."""
+    defaults = {
+        "float_format": (None,),
+        "quoting": (None, csv.QUOTE_MINIMAL),
+        "quotechar": ('"',),
+        "doublequote": (True,),
+        "escapechar": (None,),
+        "decimal": (".",),
+        "lineterminator": (None, "\n"),
+    }
+    if os.linesep != "\n" or any(options.get(key, known[0]) not in known for key, known in defaults.items()):
+        return False
+    missing = options.get("na_rep", "")
+    if options.get("sep", ",") not in _PLAIN_SEPARATORS or not isinstance(missing, str):
+        return False
+    fields = len(rows.values) + (options.get("index", True) and rows.view.index.kind == "default")
+    return fields > 1
+
+
+class _Text:
+    """Chunks of rows as lines of text."""
+
+    def __init__(self, rows: Rows, options: dict[str, Any]) -> None:
+        self._rows = rows
+        self._separator: str = options.get("sep", ",")
+        missing = options.get("na_rep", "")
+        quoted = _quoted_characters(self._separator)
+        special = set(missing) & set(quoted)
+        self._missing = '"' + missing.replace('"', '""') + '"' if special else missing
+        self._numbered = bool(options.get("index", True)) and rows.view.index.kind == "default"
+        self._special = f"[{''.join(pl.escape_regex(character) for character in quoted)}]"
+        self._formats = {
+            "na_rep": missing,
+            "float_format": None,
+            "date_format": options.get("date_format"),
+            "quoting": csv.QUOTE_MINIMAL,
+            "decimal": ".",
+        }
+
+    def chunk(self, batch: pl.DataFrame, start: int) -> str:
+        """The lines of a batch whose first row is the ``start``-th of all."""
+        columns = [
+            self._column(batch.get_column(name), value.dtype)
+            for name, value in zip(self._rows.names, self._rows.values, strict=True)
+        ]
+        if self._numbered:
+            columns.insert(0, pl.Series(np.arange(start, start + batch.height)).cast(pl.String))
+        frame = pl.DataFrame([column.rename(str(i)) for i, column in enumerate(columns)])
+        return frame.write_csv(
+            include_header=False, separator=self._separator, null_value=self._missing, quote_style="never"
+        )
+
+    def _column(self, column: pl.Series, dtype: DtypeObj) -> pl.Series:
+        if column.dtype.is_integer() and not isinstance(dtype, pd.CategoricalDtype):
+            return column.cast(pl.String)
+        if column.dtype == pl.Boolean():
+            return column.cast(pl.Int8).replace_strict([0, 1], ["False", "True"], return_dtype=pl.String)
+        if column.dtype == pl.String() and not isinstance(dtype, pd.CategoricalDtype):
+            return self._quoted(column)
+        if is_float(dtype) and column.dtype == pl.Float64():  # narrower ones NumPy writes by rules of their own
+            return _floats(column)
+        if isinstance(column.dtype, pl.Datetime) and self._formats["date_format"] is None and family(dtype) == "numpy":
+            dates = _dates(column) if column.dtype.time_zone is None else None
+            if dates is not None:
+                return dates
+        values = get_values_for_csv(pd.Series(to_array(column, dtype), copy=False).array, **self._formats)
+        texts = pl.Series([str(value) for value in np.asarray(values, dtype=object)], dtype=pl.String)
+        if column.null_count():
+            texts = pl.select(pl.when(~column.is_null()).then(texts)).to_series()
+        return self._quoted(texts)
+
+    def _quoted(self, column: pl.Series) -> pl.Series:
+        special = column.str.contains(self._special)
+        if not special.any():
+            return column
+        quoted = '"' + column.str.replace_all('"', '""', literal=True) + '"'
+        return pl.select(pl.when(special).then(quoted).otherwise(column)).to_series()
+
+
+@lru_cache
+def _quoted_characters(separator: str) -> str:
+    """The characters for which Python quotes a field: a lone carriage return is one of them in some versions only."""
+
+    def quotes(character: str) -> bool:
+        text = io.StringIO()
+        csv.writer(text, delimiter=separator, lineterminator="\n").writerow([f"x{character}", "x"])
+        return text.getvalue().startswith('"')
+
+    return "".join(filter(quotes, (separator, '"', "\n", "\r")))
+
+
+def _floats(column: pl.Series) -> pl.Series:
+    """Numbers as Python writes them: with an exponent below 1e-4 and from 1e16 on."""
+    texts = column.cast(pl.String)
+    size = column.abs()
+    odd = (size >= 1e16) & size.is_finite() | (size < 1e-4) & (column != 0)
+    if odd.any():
+        rows = odd.fill_null(False).arg_true()
+        texts = texts.scatter(rows, pl.Series(column.gather(rows).to_numpy().astype(str).tolist(), dtype=pl.String))
+    return texts
+
+
+def _dates(column: pl.Series) -> pl.Series | None:
+    """Dates of four-digit years, if all are whole days or all are whole seconds and not all days."""
+    present = column.drop_nulls()
+    if not len(present) or present.dt.year().min() < 1000 or present.dt.year().max() > 9999:  # type: ignore[operator]
+        return None
+    if (present == present.dt.truncate("1d")).all():
+        return column.dt.strftime("%Y-%m-%d")
+    if (present == present.dt.truncate("1s")).all():
+        return column.dt.strftime("%Y-%m-%d %H:%M:%S")
+    return None

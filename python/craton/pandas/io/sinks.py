@@ -1,0 +1,172 @@
+"""Arrow data in, files out: from_arrow; to_parquet, to_csv, to_feather, to_json.
+
+Every file that is written to a local path is published by rename (:mod:`craton.pandas.io.publish`), whoever writes it: a
+plan that is streamed into it, or pandas, for small frames and where a call falls back.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from craton.errors import Unsupported
+from craton.pandas.core.native import Native, inside_pandas, native, plain_pandas, stays_in_pandas
+from craton.refusals import Reason, Refusal
+
+
+def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate the native implementation of a method that writes to the path that is its first argument.
+
+    Parameters
+    ----------
+    base
+        The pandas class that has the method.
+    name
+        The method's name.
+    """
+    signature = inspect.signature(getattr(base, name))
+    first = list(signature.parameters)[1]
+
+    def around(entry: Native, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if inside_pandas() or not _fits(signature, (self, *args), kwargs):
+            return entry.theirs(self, *args, **kwargs)
+        args = (kwargs.pop(first), *args) if not args and first in kwargs else args or (None,)
+        path, *rest = args
+
+        def write(target: Any, reason: Reason | None = None) -> Any:
+            if stays_in_pandas(self):
+                with plain_pandas():
+                    return entry.theirs(self, target, *rest, **kwargs)
+            return entry.run(self, (target, *rest), kwargs, reason)
+
+        if kwargs.get("mode", "w") != "w":
+            return write(path)
+        from craton.pandas.io.publish import published, published_folder
+
+        if kwargs.get("partition_cols"):
+            with published_folder(path) as written:
+                return write(written)
+        with published(path) as written:
+            in_place = written is path and isinstance(path, (str, os.PathLike))
+            return write(written, Reason(Refusal.WRITE_NOT_FILE) if in_place else None)
+
+    return native(base, name, around=around)
+
+
+def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _local(path: Any) -> str:
+    """A path that a writer can open itself.
+
+    Raises
+    ------
+    Unsupported
+        For anything else.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise Unsupported(Refusal.WRITE_NOT_PATH)
+    name = os.fspath(path)
+    if not isinstance(name, str) or "://" in name:
+        raise Unsupported(Refusal.WRITE_NOT_LOCAL)
+    return name
+
+
+def _from_arrow(base: Any) -> Any:
+    """``from_arrow`` of a class; what does it is imported when it is first called."""
+    plain = base.from_arrow
+
+    def theirs(cls: type, data: Any) -> Any:
+        return cls(plain(data))
+
+    def planned(cls: type, data: Any) -> Any:
+        from craton.pandas.io.memory_data import planned_data
+
+        return planned_data(cls, data)
+
+    def around(entry: Native, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from craton.pandas.io.memory_data import converted
+
+        if len(args) + len(kwargs) != 1 or (kwargs and "data" not in kwargs):
+            return plain(*args, **kwargs)  # raises
+        data, small = converted(base, kwargs.get("data", *args))
+        return theirs(cls, data) if small else entry.run(cls, (data,), {})
+
+    return native(base, "from_arrow", theirs=theirs, like=plain.__func__, around=around)(planned)
+
+
+class FrameSinks:
+    """Methods of DataFrame."""
+
+    from_arrow: Any = classmethod(_from_arrow(pd.DataFrame))
+
+    @_sink(pd.DataFrame, "to_parquet")
+    def to_parquet(
+        self: Any,
+        path: Any = None,
+        *,
+        engine: Any = pd.api.extensions.no_default,
+        compression: Any = "snappy",
+        index: bool | None = None,
+        partition_cols: Any = None,
+        storage_options: Any = None,
+        filesystem: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        group = kwargs.pop("row_group_size", None)
+        if storage_options or filesystem is not None or kwargs:
+            raise Unsupported(Refusal.PARAMETERS, "storage_options, filesystem and those of the engine")
+        if partition_cols is not None and not (isinstance(partition_cols, list) and partition_cols):
+            raise Unsupported(Refusal.PARAMETER, "partition_cols")
+        from craton.pandas.io.parquet_engine import as_pyarrow
+        from craton.pandas.io.sink_arrow import write_parquet
+
+        with as_pyarrow(engine):
+            write_parquet(self, _local(path), compression, index, partition_cols, group)
+
+    @_sink(pd.DataFrame, "to_feather")
+    def to_feather(self: Any, path: Any, **kwargs: Any) -> None:
+        compression, size = kwargs.pop("compression", None), kwargs.pop("chunksize", None)
+        if kwargs:
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(kwargs)))
+        from craton.pandas.io.sink_arrow import write_feather
+
+        write_feather(self, _local(path), compression, size)
+
+    @_sink(pd.DataFrame, "to_csv")
+    def to_csv(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        from craton.pandas.io.sink_text import write_csv
+
+        return write_csv(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
+
+    @_sink(pd.DataFrame, "to_json")
+    def to_json(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        if not kwargs.get("lines") or kwargs.get("orient") != "records" or kwargs.get("mode", "w") != "w":
+            raise Unsupported(Refusal.WRITE_JSON)
+        if kwargs.get("storage_options"):
+            raise Unsupported(Refusal.PARAMETER, "storage_options")
+        from craton.pandas.io.sink_text import write_json_lines
+
+        return write_json_lines(self, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)
+
+
+class SeriesSinks:
+    """Methods of Series."""
+
+    from_arrow: Any = classmethod(_from_arrow(pd.Series))
+
+    @_sink(pd.Series, "to_csv")
+    def to_csv(self: Any, path_or_buf: Any = None, **kwargs: Any) -> str | None:
+        from craton.pandas.io.sink_text import write_csv
+
+        frame = self.to_frame() if self.name is not None else self.to_frame(0)
+        return write_csv(frame, path_or_buf if path_or_buf is None else _local(path_or_buf), kwargs)

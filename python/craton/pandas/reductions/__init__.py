@@ -1,0 +1,1 @@
+"""Columns to single values, and counts of values."""

@@ -1,0 +1,294 @@
+"""Distinct values: ``value_counts``, ``unique``, ``mode``, and whether values repeat or rise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import is_list_like
+from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.dtypes import DtypeObj, family, tells_zeros_apart
+from craton.pandas.core.execute import resolved, scalar
+from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.native import native, native_property, plain_pandas
+from craton.pandas.reductions.reductions import arguments
+from craton.pandas.core.sharing import answer
+from craton.pandas.reductions.statistics import compute, prepared
+from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, name_index
+from craton.plan import build
+from craton.plan.expr import Call, Expr, WindowCall
+from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
+from craton.refusals import Refusal
+
+COUNT = AggregateCall("len", (), pl.Int64())
+
+
+def _plain(value: Value) -> Value:
+    """A column that can be a key, with missing values as null."""
+    if isinstance(value.dtype, pd.CategoricalDtype) or family(value.dtype) == "object":
+        raise Unsupported(Refusal.OPERATION, f"counts of {value.dtype}")
+    if tells_zeros_apart(value.dtype):
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
+    return prepared(value)
+
+
+def _counted(held: View, values: list[Value], names: list[str], dropna: bool) -> Operator:
+    """One row a combination of values, by first appearance, with how many rows have it."""
+    columns = tuple((name, value.expr) for name, value in zip(names, values, strict=True))
+    base: Operator = build.project(held.base, columns)
+    if dropna:
+        for name, value in zip(names, values, strict=True):
+            if value.nulls:
+                present = Call("not", (Call("is_null", (base.column(name),), pl.Boolean()),), pl.Boolean())
+                base = build.filter(base, present)
+    keys = tuple((name, base.column(name)) for name in names)
+    return build.aggregate(base, keys, (("count", COUNT),), sort=False)
+
+
+def _by_count(counts: Operator, held: View, index: IndexSpec, dtype: DtypeObj, named: dict[str, Any]) -> View:
+    if named.get("sort", True):
+        counts = build.sort(counts, (SortKey(counts.column("count"), descending=not named.get("ascending", False)),))
+    number = counts.column("count")
+    value = Value(number, dtype, nulls=False)
+    name = "count"
+    if named.get("normalize", False):
+        total = WindowCall("sum", (number,), pl.Int64())
+        value = Value(Call("truediv", (number, total), pl.Float64()), np.dtype("float64"), nulls=False)
+        name = "proportion"
+    return View(counts, (value,), name_index(name), index)
+
+
+def _flags(named: dict[str, Any]) -> None:
+    for key in ("normalize", "sort", "ascending", "dropna"):
+        if not isinstance(named.get(key, True), bool):
+            raise Unsupported(Refusal.PARAMETER, f"{key}={named[key]!r}")
+
+
+class FrameCounting:
+    """Methods of DataFrame."""
+
+    @native(pd.DataFrame)
+    def value_counts(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.DataFrame, "value_counts", args, kwargs)
+        _flags(named)
+        held = view(self)
+        subset = named.pop("subset", None)
+        labels = held.labels.tolist() if subset is None else subset if is_list_like(subset) else [subset]
+        odd = subset is not None and is_list_like(subset) and type(subset) is not list
+        if isinstance(held.labels, pd.MultiIndex) or odd or not len(labels):
+            raise Unsupported(Refusal.COUNTED_COLUMNS)
+        held = resolved(held)
+        for label in labels:
+            if label is not None and label in held.index.names:
+                raise Unsupported(Refusal.GROUP_KEY_AMBIGUOUS, repr(label))
+        positions = [held.position(label) if label in held.labels else _unknown() for label in labels]
+        values = [_plain(held.values[i]) for i in positions]
+        if named.get("normalize") and not named.get("sort", True):
+            raise Unsupported(Refusal.SHARES_UNSORTED)
+        names = [f"key{i}" for i in range(len(values))]
+        counts = _counted(held, values, names, named.get("dropna", True))
+        levels = tuple(value.at(name) for value, name in zip(values, names, strict=True))
+        dropna = named.get("dropna", True)
+        sources = tuple(
+            LevelSource(held.base, value.clean.expr, False, False)
+            if dropna
+            else LevelSource(counts, counts.column(name), False, True)
+            for value, name in zip(values, names, strict=True)
+        )
+        if len(values) == 1:  # pandas makes a MultiIndex of the one column's labels
+            sources = (LevelSource(counts, counts.column(names[0]), True, False),)
+        kind: Any = "multi" if len(levels) > 1 or (subset is None or is_list_like(subset)) else "labels"
+        from craton.pandas.series import Series
+
+        return lazy(
+            Series,
+            _by_count(
+                counts,
+                held,
+                IndexSpec(kind, levels, tuple(held.labels[i] for i in positions), sources=sources),
+                np.dtype("int64"),
+                named,
+            ),
+        )
+
+
+def _unknown() -> int:
+    raise Unsupported(Refusal.COLUMN_UNKNOWN)
+
+
+class SeriesCounting:
+    """Methods of Series."""
+
+    @native(pd.Series)
+    def value_counts(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(pd.Series, "value_counts", args, kwargs)
+        _flags(named)
+        if named.get("bins") is not None:
+            raise Unsupported(Refusal.PARAMETER, "bins")
+        held = resolved(view(self))
+        value = _plain(held.values[0])
+        dropna = named.get("dropna", True)
+        if family(value.dtype) in ("masked", "arrow") and (named.get("normalize") or (not dropna and value.nulls)):
+            raise Unsupported(Refusal.SHARES_NULLABLE)
+        dtype = stand_ins.ask(stand_ins.column(value.dtype, 1).value_counts).dtype
+        counts = _counted(held, [value], ["value"], dropna)
+        index = IndexSpec("labels", (value.at("value"),), (self.name,))
+        return lazy(type(self), _by_count(counts, held, index, dtype, named))
+
+    @native(pd.Series)
+    def unique(self: Any) -> Any:
+        few = distinct(self)
+        with plain_pandas():
+            return pd.Series.unique(few)
+
+    @native(pd.Series)
+    def mode(self: Any, dropna: Any = True) -> Any:
+        if not isinstance(dropna, bool):
+            raise Unsupported(Refusal.PARAMETER, f"dropna={dropna!r}")
+        held = resolved(view(self))
+        value = _plain(held.values[0])
+        if not dropna and value.nulls:
+            raise Unsupported(Refusal.MISSING_MODE)
+        counts = _counted(held, [value], ["value"], dropna)
+        most = WindowCall("max", (counts.column("count"),), pl.Int64())
+        flagged = build.project(
+            counts,
+            (
+                ("value", counts.column("value")),
+                ("most", Call("eq", (counts.column("count"), most), pl.Boolean())),
+            ),
+        )
+        commonest = build.filter(flagged, flagged.column("most"))
+        base = build.sort(commonest, (SortKey(commonest.column("value")),))
+        return lazy(type(self), View(base, (value.at("value"),), held.labels), self)
+
+    @native(pd.Series)
+    def argmin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _position(self, "argmin", args, kwargs)
+
+    @native(pd.Series)
+    def argmax(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _position(self, "argmax", args, kwargs)
+
+    @native(pd.Series)
+    def idxmin(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _label(self, _position(self, "idxmin", args, kwargs))
+
+    @native(pd.Series)
+    def idxmax(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _label(self, _position(self, "idxmax", args, kwargs))
+
+    @native(pd.Series)
+    def first_valid_index(self: Any) -> Any:
+        return _label_of_valid(self, "arg_first")
+
+    @native(pd.Series)
+    def last_valid_index(self: Any) -> Any:
+        return _label_of_valid(self, "arg_last")
+
+    @native_property(pd.Series)
+    def is_unique(self: Any) -> Any:
+        held = view(self)
+        if not held.values[0].definite:
+            held = resolved(held)
+        distinct_values, rows = compute(
+            held, [("nunique", held.values[0], {"dropna": False}), ("size", held.values[0], {})]
+        )
+        return distinct_values == rows
+
+    @native_property(pd.Series)
+    def hasnans(self: Any) -> Any:
+        value = resolved(view(self)).values[0]
+        present, rows = compute(view(self), [("count", value, {}), ("size", value, {})])
+        if family(value.dtype) != "numpy":
+            raise Unsupported(Refusal.DTYPE, value.dtype)
+        return bool(present < rows)
+
+    @native_property(pd.Series)
+    def is_monotonic_increasing(self: Any) -> Any:
+        return _monotonic(self, "ge")
+
+    @native_property(pd.Series)
+    def is_monotonic_decreasing(self: Any) -> Any:
+        return _monotonic(self, "le")
+
+
+def distinct(obj: Any) -> Any:
+    """A Series of the same dtype with each value once, by first appearance."""
+    held = resolved(view(obj))
+    value = held.values[0]
+    if family(value.dtype) == "object":
+        raise Unsupported(Refusal.OBJECTS)
+    if tells_zeros_apart(value.dtype):
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
+    value = prepared(value)
+    base = Distinct(build.project(held.base, (("value", value.expr),)), ("value",), "first")
+    few = lazy(type(obj), View(base, (value.at("value"),), held.labels), obj)
+    _ = few._mgr
+    return few
+
+
+def _label_of_valid(self: Any, function: str) -> Any:
+    """The label of the first or last row with a value; ``None`` if there is none."""
+    held = resolved(view(self))
+    place = scalar(held, AggregateCall(function, (held.values[0].clean.expr,), pl.Int64()))
+    return None if place is None else self.index[int(place)]
+
+
+def _position(self: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    named = arguments(pd.Series, name, args, kwargs)
+    if named.pop("axis", 0) not in (0, None, "index") or not isinstance(named.pop("skipna", True), bool) or named:
+        raise Unsupported(Refusal.PARAMETERS, "axis and skipna")
+    held = resolved(view(self))
+    value = prepared(held.values[0])
+    if family(value.dtype) not in ("numpy", "masked") or not (
+        value.physical.is_numeric() or value.physical.is_temporal()
+    ):
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    call = AggregateCall(f"arg_{name[-3:]}", (value.expr,), pl.Int64())
+    nulls = AggregateCall("null_count", (value.expr,), pl.Int64())
+    plan = build.aggregate(held.base, (), (("position", call), ("nulls", nulls)))
+    row = answer([plan], ordered=True)[0]
+    found = row["position"].item()
+    if found is None or (row["nulls"].item() and not arguments(pd.Series, name, args, kwargs).get("skipna", True)):
+        raise Unsupported(Refusal.NO_VALUE)
+    return maybe_unbox_numpy_scalar(np.int64(found))
+
+
+def _label(self: Any, position: int) -> Any:
+    few = self.iloc[position : position + 1]
+    _ = few._mgr
+    label = few.index[0]
+    held = view(self)
+    if held.index.kind != "range" or type(label) is not int:
+        return label
+    # Labels that are evenly spaced are a RangeIndex, whose labels are Python's integers; a single one always is.
+    (value,) = held.index.values
+    least, most, rows = compute(held, [("min", value, {}), ("max", value, {}), ("size", value, {})])
+    if rows > 1 and (most - least) % (rows - 1):
+        return maybe_unbox_numpy_scalar(np.int64(label))
+    return self.index[position]
+
+
+def _monotonic(self: Any, name: str) -> bool:
+    held = resolved(view(self))
+    value = prepared(held.values[0])
+    if family(value.dtype) not in ("numpy", "str") or isinstance(value.dtype, pd.CategoricalDtype):
+        raise Unsupported(Refusal.DTYPE, value.dtype)
+    before = WindowCall("shift", (value.expr,), value.physical)
+    rising: Expr = Call(name, (value.expr, before), pl.Boolean())
+    base = build.project(held.base, (("rising", rising), ("missing", Call("is_null", (value.expr,), pl.Boolean()))))
+    calls = (
+        ("rising", AggregateCall("all", (base.column("rising"),), pl.Boolean())),
+        ("missing", AggregateCall("any", (base.column("missing"),), pl.Boolean())),
+        ("rows", COUNT),
+    )
+    row = answer([build.aggregate(base, (), calls)])[0]
+    if row["missing"].item() and row["rows"].item() < 2:
+        raise Unsupported(Refusal.MISSING_ALONE)
+    return bool(row["rising"].item()) and not bool(row["missing"].item())

@@ -1,0 +1,366 @@
+"""Reductions of one column to a scalar: which aggregates they need, and the exact scalar that pandas would return.
+
+The engine computes plain aggregates that skip missing values. What pandas returns around them (NaN, NA or NaT for
+columns without values, the class of the scalar, ``skipna`` and ``min_count``) is asked of pandas itself on a stand-in: a
+column of the same dtype with the same shape of emptiness. So corner cases and errors are pandas' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from craton.errors import Unsupported
+from craton.lower.results import results
+from craton.pandas.core import stand_ins
+from craton.pandas.core.convert import to_array
+from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical, tells_zeros_apart, with_missing
+from craton.pandas.core.execute import null_count
+from craton.pandas.core.sharing import answer
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Literal, options
+from craton.plan.functions.aggregates import product_of
+from craton.plan.operators import AggregateCall, Operator
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+LENGTH = AggregateCall("len", (), pl.Int64())
+
+Fetch = Callable[[AggregateCall], pl.Series]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A reduction as aggregates, and how their results become pandas' scalar.
+
+    Parameters
+    ----------
+    calls
+        What the engine computes.
+    finish
+        Takes a function from an aggregate to its one-row result.
+    likeness
+        Takes the same; returns the stand-in whose reduction has the result's dtype in a DataFrame's reduction.
+    """
+
+    calls: tuple[AggregateCall, ...]
+    finish: Callable[[Fetch], Any]
+    likeness: Callable[[Fetch], pd.Series]
+
+
+def prepared(value: Value) -> Value:
+    """A column with missing values as null and in the physical dtype of its pandas dtype."""
+    value = value.clean
+    wanted = physical(value.dtype)
+    if value.physical != wanted:
+        value = replace(value, expr=Call("cast", (value.expr,), wanted))
+    return value
+
+
+def aggregate(function: str, arg: Expr, dtype: pl.DataType, **named: Any) -> AggregateCall:
+    """An aggregate of one expression."""
+    return AggregateCall(function, (arg,), dtype, options(**named))
+
+
+def ask(series: pd.Series | pd.DataFrame, name: str, named: dict[str, Any]) -> Any:
+    """What pandas returns for a stand-in; it is the result."""
+    return stand_ins.result(getattr(series, name), **named)
+
+
+def _class_of(dtype: DtypeObj, name: str, rows: int) -> type:
+    return stand_ins.asked(  # type: ignore[no-any-return]
+        "class", (dtype, name, rows), lambda: type(ask(stand_ins.column(dtype, rows), name, {}))
+    )
+
+
+def typed(dtype: DtypeObj, name: str, raw: Any) -> Any:
+    """A number from the engine in the class that pandas gives it; of nullable numbers, NaN is missing."""
+    if raw != raw and family(dtype) == "masked":
+        return pd.NA
+    rows = {"skew": 3, "kurt": 4}.get(name, 2)
+    return _class_of(dtype, name, rows)(raw)
+
+
+def statistic(name: str, value: Value, **named: Any) -> Statistic:
+    """A reduction of a column.
+
+    Parameters
+    ----------
+    name
+        The method of Series.
+    value
+        The column; its dtype must be definite.
+    named
+        The method's options that are not at their defaults.
+
+    Raises
+    ------
+    Unsupported
+        If the engine has no exact form of it.
+    """
+    if not value.definite:
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
+    builder = _BUILDERS.get(name)
+    if builder is None:
+        raise Unsupported(Refusal.OPERATION, name)
+    if name not in ("count", "size", "nunique", "quantile"):
+        _refuse_bad(name, value.dtype, named)
+    return builder(name, prepared(_as_arrow_computes(name, value)), named)
+
+
+#: What Arrow computes of 32-bit floats in 64 bits, and gives so.
+_DOUBLES = frozenset(["sum", "prod", "mean", "var", "std", "sem", "median", "skew", "kurt", "quantile"])
+
+
+def _as_arrow_computes(name: str, value: Value) -> Value:
+    """A column as its statistic is computed: Arrow's 32-bit floats as 64-bit ones."""
+    if name not in _DOUBLES or family(value.dtype) != "arrow" or value.physical != pl.Float32():
+        return value
+    return Value(Call("cast", (value.expr,), pl.Float64()), pd.ArrowDtype(pa.float64()), value.nulls, value.nans)
+
+
+def _refuse_bad(name: str, dtype: DtypeObj, named: dict[str, Any]) -> None:
+    """Refuse what pandas refuses, so that pandas words the error."""
+    stand_ins.asked("reduction", (dtype, name, named), lambda: ask(stand_ins.column(dtype, 2), name, named), name)
+
+
+def _guarded(
+    name: str,
+    value: Value,
+    named: dict[str, Any],
+    calls: Sequence[AggregateCall],
+    finish: Callable[[Fetch, int], Any],
+    least: int = 1,
+) -> Statistic:
+    """A statistic whose corner cases are asked of pandas: no rows, no values, too few, missing ones that count."""
+    skipna = named.get("skipna", True)
+    least = max(least, named.get("min_count", 0) or 0)
+    count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
+
+    def done(fetch: Fetch) -> Any:
+        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        if present == 0 or (present < rows and not skipna):
+            return ask(stand_ins.column(value.dtype, 0, 1 if rows else 0), name, named)
+        if present < least:
+            if (name in ("var", "std", "sem") and family(value.dtype) == "masked") or name == "sem":
+                raise Unsupported(Refusal.OPERATION, f"{name} of fewer values than ddof")
+            return ask(stand_ins.column(value.dtype, min(present, 32), int(present < rows)), name, named)
+        return finish(fetch, present)
+
+    def likeness(fetch: Fetch) -> pd.Series:
+        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        return stand_ins.column(value.dtype, min(present, 4), int(present < rows))
+
+    return Statistic((LENGTH, count, *calls), done, likeness)
+
+
+def _sum(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    kind = kind_of(value.dtype)
+    if kind not in "biuf":
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    dtype = value.physical if kind == "f" else pl.UInt64() if kind == "u" else pl.Int64()
+    if family(value.dtype) == "arrow" and kind != "f" and name == "prod":
+        raise Unsupported(Refusal.ARROW_PRODUCT)
+    call = aggregate("sum" if name == "sum" else product_of(dtype), value.expr, dtype)
+    return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
+
+
+def _mean(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    if kind_of(value.dtype) not in "biuf":
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
+    call = aggregate(name, value.expr, dtype)
+    return _guarded(name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()))
+
+
+def _median(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    """The median; Arrow computes it as a quantile, which skips NaN as it skips missing values."""
+    if not holds_nan(value.dtype):
+        return _mean(name, value, named)
+    if not named.get("skipna", True):
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype} that counts missing values")
+    return _mean(name, replace(value, nans=True).clean, named)
+
+
+def _extreme(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    if isinstance(value.dtype, pd.CategoricalDtype):
+        raise Unsupported(Refusal.OPERATION, f"{name} of categories")
+    call = aggregate(name, value.expr, value.physical)
+
+    def finish(fetch: Fetch, _: int) -> Any:
+        return pd.Series(to_array(fetch(call), value.dtype), copy=False).iloc[0]
+
+    return _guarded(name, value, named, [call], finish)
+
+
+def _moment(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    if kind_of(value.dtype) not in "biuf":
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    ddof = named.get("ddof", 1)
+    if isinstance(ddof, bool) or not isinstance(ddof, int) or ddof < 0:
+        raise Unsupported(Refusal.PARAMETER, f"ddof={ddof!r}")
+    dtype = value.physical if value.physical == pl.Float32() else pl.Float64()
+    call = aggregate(name, value.expr, dtype, ddof=ddof)
+    return _guarded(
+        name, value, named, [call], lambda fetch, _: typed(value.dtype, name, fetch(call).item()), least=ddof + 1
+    )
+
+
+def _count(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    call = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
+    return Statistic((call,), lambda fetch: np.int64(fetch(call).item()), _like(value))
+
+
+def _size(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    return Statistic((LENGTH,), lambda fetch: int(fetch(LENGTH).item()), _like(value))
+
+
+def _like(value: Value) -> Callable[[Fetch], pd.Series]:
+    return lambda _: stand_ins.column(value.dtype, 2, 0)
+
+
+def _nunique(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    if tells_zeros_apart(value.dtype):
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
+    call = aggregate("n_unique", value.expr, pl.Int64())
+    if named.get("dropna", True) or not value.nulls:
+        return Statistic((call,), lambda fetch: int(fetch(call).item()), _like(value))
+    nulls = aggregate("null_count", value.expr, pl.Int64())
+    return Statistic((call, nulls), lambda fetch: int(fetch(call).item()) + (fetch(nulls).item() > 0), _like(value))
+
+
+def _any_all(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    kind = kind_of(value.dtype)
+    if kind not in "biuf":
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    if not named.get("skipna", True) and value.nulls:
+        raise Unsupported(Refusal.OPERATION, f"{name} that counts missing values")
+    expr = value.expr
+    if kind != "b":
+        expr = Call("ne", (expr, Literal(0, value.physical)), pl.Boolean())
+    call = aggregate(name, expr, pl.Boolean())
+    return Statistic((call,), lambda fetch: typed(value.dtype, name, fetch(call).item()), _like(value))
+
+
+def _quantile(name: str, value: Value, named: dict[str, Any]) -> Statistic:
+    """Some quantiles as a Series; pandas interpolates between the two values that the engine finds beside each."""
+    shares, how = named["q"], named["interpolation"]
+    if kind_of(value.dtype) not in "iufMm" or isinstance(value.dtype, pd.ArrowDtype) or how not in _INTERPOLATIONS:
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    count = aggregate("count", value.expr, pl.Int64()) if value.nulls else LENGTH
+    call = aggregate("order_statistics", value.expr, pl.List(value.physical), q=shares)
+
+    def finish(fetch: Fetch) -> Any:
+        rows, present = int(fetch(LENGTH).item()), int(fetch(count).item())
+        if present == 0:
+            nothing = stand_ins.column(value.dtype, 0, int(rows > 0)).to_frame(0)
+            return nothing.quantile(list(shares), interpolation=how)[0].reset_index(drop=True)
+        around = fetch(call).explode()
+        parts = []
+        for i, share in enumerate(shares):
+            position = (present - 1) * share
+            both = around[2 * i : 2 * i + 2]
+            if how == "nearest":
+                both = both[[int(np.around(position) - np.floor(position))] * 2]
+            if present < rows:
+                both = both.extend_constant(None, 1)
+            beside = pd.Series(to_array(both, value.dtype), copy=False).to_frame(0)
+            parts.append(beside.quantile([position - np.floor(position)], interpolation=how)[0])
+        return pd.concat(parts, ignore_index=True)
+
+    return Statistic((LENGTH, count, call), finish, _like(value))
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+_BUILDERS: dict[str, Callable[[str, Value, dict[str, Any]], Statistic]] = {
+    "sum": _sum,
+    "prod": _sum,
+    "mean": _mean,
+    "median": _median,
+    "min": _extreme,
+    "max": _extreme,
+    "var": _moment,
+    "std": _moment,
+    "sem": _moment,
+    "count": _count,
+    "size": _size,
+    "nunique": _nunique,
+    "quantile": _quantile,
+    "any": _any_all,
+    "all": _any_all,
+}
+
+
+def compute(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> list[Any]:
+    """Run reductions of columns over one base, all in one pass.
+
+    Parameters
+    ----------
+    held
+        The view whose base the columns are over.
+    wanted
+        The method's name, the column, the options.
+
+    Returns
+    -------
+    list
+        The scalars.
+    """
+    found, fetch = _run(held, wanted)
+    return [one.finish(fetch) for one in found]
+
+
+def compute_columns(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> list[pd.Series]:
+    """As :func:`compute`, each result as the one row that a DataFrame's reduction has in its column."""
+    found, fetch = _run(held, wanted)
+    columns = []
+    for one, (name, _, named) in zip(found, wanted, strict=True):
+        like = ask(one.likeness(fetch).to_frame(), name, named)
+        columns.append(_one_row(one.finish(fetch), like.dtype))
+    return columns
+
+
+def _one_row(scalar: Any, dtype: DtypeObj) -> pd.Series:
+    if isinstance(dtype, pd.ArrowDtype) and isinstance(scalar, float):  # NaN is a number here
+        row = pa.chunked_array([pa.array([scalar], type=dtype.pyarrow_dtype, from_pandas=False)])
+        return pd.Series(pd.arrays.ArrowExtensionArray(row))  # type: ignore[attr-defined]
+    return pd.Series([scalar], dtype=dtype)
+
+
+def _run(held: View, wanted: Sequence[tuple[str, Value, dict[str, Any]]]) -> tuple[list[Statistic], Fetch]:
+    decided: dict[tuple[Operator, str], int] = {}
+    candidates: list[list[Statistic]] = []
+    for name, value, named in wanted:
+        if value.source is None:
+            candidates.append([statistic(name, value, **named)])
+            continue
+        # The dtype depends on missing values in the source: be ready for both.
+        plain = replace(value, source=None)
+        dtypes = (value.dtype, with_missing(value.dtype))
+        candidates.append([statistic(name, replace(plain, dtype=dtype), **named) for dtype in dtypes])
+        decided.setdefault(value.source, len(decided))
+    calls = dict.fromkeys(call for both in candidates for one in both for call in one.calls)
+    known = {call: results.value(held.base, call) for call in calls}
+    missing = {call: f"s{i}" for i, call in enumerate(call for call, series in known.items() if series is None)}
+    plans: list[Operator] = []
+    if missing:
+        plans.append(build.aggregate(held.base, (), tuple((name, call) for call, name in missing.items())))
+    plans += [null_count(source) for source in decided]
+    frames = answer(plans) if plans else []
+    for call, name in missing.items():
+        known[call] = frames[0].get_column(name)
+        results.note(held.base, call, frames[0].get_column(name))
+    chosen = []
+    for (_, value, _), both in zip(wanted, candidates, strict=True):
+        promoted = value.source is not None and frames[bool(missing) + decided[value.source]].item() > 0
+        chosen.append(both[-1 if promoted else 0])
+    return chosen, known.__getitem__  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""Whole tables: merge, concat, sort, pivot, melt, duplicates."""

@@ -1,0 +1,375 @@
+"""``concat``: frames one below the other, or side by side where their rows are provably the same.
+
+Below each other, every part is projected to the columns and dtypes of the result, and a union puts them together. The
+dtypes are pandas' common ones; they do not depend on the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.core.common import consensus_name_attr
+from pandas.core.dtypes.cast import ensure_dtype_can_hold_na, find_common_type
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.align import aligned
+from craton.pandas.core.axes import labels_of
+from craton.pandas.core.dtypes import DtypeObj, family, physical
+from craton.pandas.core.execute import resolved
+from craton.pandas.core.questions import happens
+from craton.pandas.reshape.sorting import in_order
+from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
+from craton.plan import build
+from craton.plan.expr import Call, Column, Literal
+from craton.plan.operators import Operator, Scan, Union
+from craton.plan.sources import MemorySource
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One object of a concat: its view, and whether it is a Series."""
+
+    view: View
+    series: bool
+    name: Hashable = None
+
+
+def stack(
+    parts: Sequence[Part], join: str, sort: Any, ignore_index: bool, keys: Sequence[Hashable] | None, names: Any
+) -> View:
+    """The parts one below the other (``axis=0``).
+
+    Parameters
+    ----------
+    join, sort, ignore_index, keys, names
+        As :func:`pandas.concat`.
+
+    Raises
+    ------
+    Unsupported
+        If the result's labels or dtypes are not known without the data, or have no physical form.
+    """
+    given = views = [resolved(part.view) for part in parts]
+    if len({part.series for part in parts}) > 1:
+        raise Unsupported(Refusal.CONCAT_MIXED)
+    if parts[0].series:
+        labels = name_index(consensus_name_attr(parts))
+        positions = [[0]] * len(parts)
+    else:
+        labels, positions = _columns(views, join, sort)
+    if not ignore_index:
+        for view in views:
+            view.index.refuse_frequency()
+        views = [view.numbered() for view in views]
+    dtypes = [
+        _common([view.values[at[i]].dtype if at[i] >= 0 else None for view, at in zip(views, positions, strict=True)])
+        for i in range(len(labels))
+    ]
+    index, index_dtypes = (IndexSpec(), []) if ignore_index else _index(views, given)
+    key_values: list[Value] | None = None
+    if keys is not None:
+        equal = len({view.rows for view in views} - {None}) < 2  # as far as is known without the labels
+        several = equal and any(view.index.names != index.names for view in views)
+        index, key_values = _keyed(index, keys, names, several)
+    plan_names = column_names([*index_labels(index), *labels])
+    bases = []
+    seen: list[list[Value]] = []
+    for number, (view, at) in enumerate(zip(views, positions, strict=True)):
+        values = [key_values[number]] if key_values is not None else []
+        if not ignore_index:
+            values += [as_dtype(view, v, d) for v, d in zip(view.index.values, index_dtypes, strict=True)]
+        for i, dtype in enumerate(dtypes):
+            values.append(as_dtype(view, view.values[at[i]], dtype) if at[i] >= 0 else _absent(dtype))
+        seen.append(values)
+        bases.append(build.project(view.base, tuple(zip(plan_names, (v.expr for v in values), strict=True))))
+    merged = [_stacked(name, column) for name, column in zip(plan_names, zip(*seen, strict=True), strict=True)]
+    count = len(plan_names) - len(labels)
+    rows = [view.rows for view in views]
+    total = sum(n for n in rows if n is not None) if None not in rows else None
+    base = Union(tuple(bases))
+    index = replace(index, values=tuple(merged[:count]))
+    index = _levelled(index, base, given, keys) if index.kind == "multi" else index
+    return View(base, tuple(merged[count:]), labels, index, total)
+
+
+def _stacked(name: str, column: Sequence[Value]) -> Value:
+    """The column of a union of which ``column`` are the parts."""
+    nulls, nans = any(value.nulls for value in column), any(value.nans for value in column)
+    return Value(Column(name, column[0].physical), column[0].dtype, nulls, nans)
+
+
+def _columns(views: Sequence[View], join: str, sort: Any) -> tuple[pd.Index, list[list[int]]]:
+    """The labels of the result, and for each part where they stand in it (-1: nowhere)."""
+    first = views[0].labels
+    if any(len(view.labels) == 0 for view in views):
+        raise Unsupported(Refusal.NO_COLUMNS)
+    if any(isinstance(view.labels, pd.MultiIndex) for view in views):
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+    same = all(view.labels.equals(first) for view in views)
+    if not same and not all(view.labels.is_unique for view in views):
+        raise Unsupported(Refusal.CONCAT_LABELS)
+    options = {} if sort is None else {"sort": sort}
+    empties = [stand_ins.without_rows(view.labels) for view in views]
+    labels = stand_ins.ask(pd.concat, empties, about="concat", warned=True, join=join, **options).columns
+    if len(labels) == 0:
+        raise Unsupported(Refusal.CONCAT_NO_COMMON)
+    if same and not first.is_unique:
+        if not labels.equals(first):
+            raise Unsupported(Refusal.CONCAT_SORTED)
+        return labels, [list(range(len(first)))] * len(views)
+    return labels, [view.labels.get_indexer(labels).tolist() for view in views]
+
+
+def _common(dtypes: Sequence[DtypeObj | None]) -> DtypeObj:
+    """The dtype of a column whose parts have these dtypes; ``None`` where a part lacks it."""
+    present = [dtype for dtype in dtypes if dtype is not None]
+    result = present[0] if all(dtype == present[0] for dtype in present) else find_common_type(present)
+    if len(present) < len(dtypes):
+        result = ensure_dtype_can_hold_na(result)
+    if isinstance(result, np.dtype) and result.kind == "O":
+        raise Unsupported(Refusal.OBJECT_COLUMNS, present)
+    return result
+
+
+def as_dtype(held: View, value: Value, dtype: DtypeObj) -> Value:
+    """Convert a column of a view to a common dtype.
+
+    Raises
+    ------
+    Unsupported
+        If the conversion is not a plain cast, or if a point or span of time leaves the range of a finer unit: pandas raises the error.
+    """
+    if value.dtype == dtype:
+        if family(dtype) == "category" and not value.dtype.categories.equals(dtype.categories):  # type: ignore[union-attr]
+            raise Unsupported(Refusal.CONCAT_CATEGORIES)
+        if value.physical == physical(dtype):
+            return replace(value, dtype=dtype)
+    target = physical(dtype)
+    numeric = value.dtype.kind in "iuf" and dtype.kind in "iuf" and "arrow" not in (family(value.dtype), family(dtype))
+    plain = isinstance(value.dtype, np.dtype) and isinstance(dtype, np.dtype)
+    naive = plain and value.dtype.kind == dtype.kind and dtype.kind in "mM"
+    if not numeric and not naive:
+        raise Unsupported(Refusal.DTYPE_IN_COLUMN, f"{value.dtype} as {dtype}")
+    clean = value.clean if family(dtype) == "masked" else value
+    if clean.physical == target:
+        return replace(clean, dtype=dtype)
+    if naive and _leaves_range(held, clean, target):
+        raise Unsupported(Refusal.TIMES_OUT_OF_UNIT)
+    return replace(clean, expr=Call("cast", (clean.expr,), target), dtype=dtype)
+
+
+#: Ticks of each unit in a millisecond.
+_TICKS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+
+
+def _leaves_range(held: View, value: Value, target: Any) -> bool:
+    """Whether any point or span of time is out of the range of another unit."""
+    source: Any = value.physical
+    ratio = _TICKS[target.time_unit] // _TICKS[source.time_unit]
+    if ratio <= 1:
+        return False
+    ticks = Call("cast", (value.expr,), pl.Int64())
+    most = (2**63 - 1) // ratio
+    above = Call("gt", (ticks, Literal(most, pl.Int64())), pl.Boolean())
+    below = Call("lt", (ticks, Literal(-most, pl.Int64())), pl.Boolean())
+    return happens(held, Call("or", (above, below), pl.Boolean()))
+
+
+def _absent(dtype: DtypeObj) -> Value:
+    """A column that a part doesn't have."""
+    return Value(Literal(None, physical(dtype)), dtype, nulls=True)
+
+
+def _index(views: Sequence[View], given: Sequence[View]) -> tuple[IndexSpec, list[DtypeObj]]:
+    """The kind and names of the row labels, and the dtype of each level; the values come from the parts, numbered and as given."""
+    specs = [view.index for view in views]
+    count = len(specs[0].values)
+    dtypes = [value.dtype for value in specs[0].values]
+    for spec in specs:
+        if len(spec.values) != count or (spec.kind == "multi") != (specs[0].kind == "multi"):
+            raise Unsupported(Refusal.CONCAT_LEVELS)
+        if [value.dtype for value in spec.values] != dtypes:
+            raise Unsupported(Refusal.CONCAT_INDEX_DTYPES)
+    first = specs[0].names
+    if specs[0].kind == "multi" and any(name != name for name in first):
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # pandas loses names that are NaN, or not
+    ranges = specs[0].kind in ("default", "range")
+    if ranges and any(spec.names != first for spec in specs) and any(spec.kind != "default" for spec in specs[1:]):
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)  # a RangeIndex keeps its name before an Index of integers
+    names = tuple(first[i] if all(_same(spec.names[i], first[i]) for spec in specs) else None for i in range(count))
+    range_still = all(spec.kind == "range" for spec in specs) and not _begins_again(given)
+    kind = "multi" if specs[0].kind == "multi" else "range" if range_still else "labels"
+    return IndexSpec(kind, specs[0].values, names), dtypes  # type: ignore[arg-type]
+
+
+def _begins_again(views: Sequence[View]) -> bool:
+    """Whether a part that counts from zero is known to follow rows: then no RangeIndex is left, whatever rows are chosen later."""
+    before = False
+    for view in views:
+        if before and view.index.kind == "default" and (view.rows or 0) > 1:
+            return True
+        before = before or (view.rows or 0) > 0
+    return False
+
+
+def _same(one: Hashable, other: Hashable) -> bool:
+    try:
+        return bool(one is other or one == other)
+    except (TypeError, ValueError):
+        return False
+
+
+def _keyed(index: IndexSpec, keys: Sequence[Hashable], names: Any, several: bool) -> tuple[IndexSpec, list[Value]]:
+    """The row labels with a level of keys before them, and each part's key."""
+    level = pd.Index(list(keys))
+    if level.dtype.kind not in "iT" and not isinstance(level.dtype, pd.StringDtype):
+        raise Unsupported(Refusal.CONCAT_KEY_TYPES)
+    if any(isinstance(key, tuple) for key in keys) or level.hasnans:
+        raise Unsupported(Refusal.CONCAT_KEY_TUPLES)
+    given = list(names) if names is not None else [None]
+    own = list(index.names)
+    if len(given) == 1 + len(own):
+        every = given
+    elif several:
+        raise Unsupported(Refusal.CONCAT_KEYS_INDEX_NAMES)
+    elif len(given) == 1:
+        every = [*given, *own]
+    else:
+        raise Unsupported(Refusal.CONCAT_NAMES_COUNT)
+    literals = _literals(level)
+    key_values = [Value(Literal(key, literals.dtype), level.dtype, nulls=False) for key in literals]
+    return IndexSpec("multi", (key_values[0], *index.values), tuple(every)), key_values
+
+
+def _literals(keys: pd.Index) -> pl.Series:
+    """Keys of a concat, texts or integers, as a column."""
+    return pl.Series([key if isinstance(key, str) else int(key) for key in keys], dtype=physical(keys.dtype))
+
+
+def _levelled(index: IndexSpec, base: Operator, views: Sequence[View], keys: Sequence[Hashable] | None) -> IndexSpec:
+    """The row labels with the levels that pandas gives a MultiIndex made of several parts.
+
+    Keys keep their order. Equal labels of all parts keep theirs, and so do equal levels that the parts have already; labels and
+    levels of parts that differ are sorted. Where it takes the labels to know that, they are computed.
+    """
+    nested = views[0].index.kind == "multi"
+    if not _in_order(views) if nested else keys is not None and _repeated(views):
+        rows = [pd.Series(0, index=labels_of(view)) for view in views]
+        levels = pd.concat(rows, keys=keys).index.levels  # type: ignore[attr-defined]
+        return replace(index, levels=tuple(levels))
+    if nested:
+        sources = [
+            _sorted_level([view.with_levels().index.sources[i] for view in views])
+            for i in range(len(views[0].index.values))
+        ]
+    else:
+        sources = [LevelSource(base, value.expr, True, False) for value in index.values[1:]]
+    if keys is None:
+        return replace(index, sources=tuple(sources))
+    several = pd.Index(list(keys)).unique()
+    names = Scan(MemorySource.of(pl.DataFrame({"key": _literals(several)})), ("key",))
+    first = LevelSource(names, names.column("key"), bool(several.is_monotonic_increasing), False)
+    return replace(index, sources=(first, *sources))
+
+
+def _sorted_level(sources: Sequence[LevelSource]) -> LevelSource:
+    """The labels of several levels as those of one, sorted."""
+    parts = [build.project(source.base, (("label", source.expr),)) for source in sources]
+    parts += [source.besides for source in sources if source.besides is not None]
+    base = Union(tuple(parts))
+    return LevelSource(base, base.column("label"), True, False)
+
+
+def _repeated(views: Sequence[View]) -> bool:
+    """Whether all parts have the same labels, which are not in order."""
+    if any(view.index.kind == "default" for view in views) or len({view.rows for view in views} - {None}) > 1:
+        return False
+    first = labels_of(views[0])
+    return not first.is_monotonic_increasing and all(first.equals(labels_of(view)) for view in views[1:])
+
+
+def _in_order(views: Sequence[View]) -> bool:
+    """Whether all levels of the parts are sorted, have no missing label, and are not in memory."""
+    return not any(
+        view.index.levels
+        or not in_order(view.index)
+        or any(map(view.index.has_missing_label, range(len(view.index.values))))
+        for view in views
+    )
+
+
+def beside(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] | None) -> View:
+    """The parts side by side (``axis=1``), whose rows and row labels are the same.
+
+    Raises
+    ------
+    Unsupported
+        If they are not provably the same: then pandas must align them.
+    """
+    if keys is not None and not all(part.series for part in parts):
+        raise Unsupported(Refusal.CONCAT_KEYS_SIDE_BY_SIDE)
+    result = parts[0].view
+    for part in parts[1:]:
+        whole, other = aligned(result, part.view)
+        result = whole.with_values((*whole.values, *other.values), result.labels.append(other.labels))
+    if len({view.index.names for view in (part.view for part in parts)}) > 1:
+        raise Unsupported(Refusal.CONCAT_INDEX_NAMES)
+    return replace(result, labels=_side_labels(parts, ignore_index, keys))
+
+
+def _side_labels(parts: Sequence[Part], ignore_index: bool, keys: Sequence[Hashable] | None) -> pd.Index:
+    if ignore_index:
+        return pd.RangeIndex(sum(len(part.view.values) for part in parts))
+    if keys is not None:
+        return pd.Index(list(keys))
+    if all(part.series for part in parts):
+        if all(part.name is None for part in parts):
+            return pd.RangeIndex(len(parts))
+        names: list[Hashable] = []
+        for part in parts:
+            names.append(part.name if part.name is not None else sum(isinstance(n, int) for n in names))
+        if any(part.name is None for part in parts) or any(isinstance(name, tuple) for name in names):
+            raise Unsupported(Refusal.CONCAT_SERIES_UNNAMED)
+        return pd.Index(names)
+    indexes = []
+    for part in parts:
+        if part.series and (part.name is None or isinstance(part.name, tuple)):
+            raise Unsupported(Refusal.CONCAT_SERIES_BESIDE_FRAMES)
+        if isinstance(part.view.labels, pd.MultiIndex):
+            raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+        indexes.append(pd.Index([part.name]) if part.series else part.view.labels)
+    return indexes[0].append(indexes[1:])
+
+
+def clean_parts(objs: Any, keys: Any) -> tuple[list[Any], list[Hashable] | None]:
+    """The objects and keys of a concat, without ``None``.
+
+    Raises
+    ------
+    Unsupported
+        If there are none, or something else than frames and series: pandas words the error.
+    """
+    if isinstance(objs, Mapping):
+        keys = list(objs) if keys is None else list(keys)
+        items = [objs[key] for key in keys]
+    elif isinstance(objs, (pd.Series, pd.DataFrame, str)):
+        raise Unsupported(Refusal.CONCAT_NOT_LIST)
+    else:
+        items = list(objs)
+        if isinstance(keys, pd.Index) and (type(keys) is not pd.Index or keys.name is not None):
+            raise Unsupported(Refusal.CONCAT_KEYS_CLASS)
+        keys = list(keys) if keys is not None else None
+    if keys is not None and len(keys) != len(items):
+        raise Unsupported(Refusal.CONCAT_KEYS_COUNT)
+    kept = [i for i, item in enumerate(items) if item is not None]
+    if not kept or not all(isinstance(items[i], (pd.Series, pd.DataFrame)) for i in kept):
+        raise Unsupported(Refusal.CONCAT_TYPES)
+    return [items[i] for i in kept], [keys[i] for i in kept] if keys is not None else None

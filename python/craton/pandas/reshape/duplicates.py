@@ -1,0 +1,66 @@
+"""``duplicated`` and ``drop_duplicates``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.core.dtypes import BOOL
+from craton.pandas.core.execute import has_rows
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.plan.expr import Call, Column, WindowCall
+from craton.plan.operators import Distinct
+from craton.refusals import Refusal
+
+_WINDOWS = {"first": "is_first_distinct", "last": "is_last_distinct"}
+
+
+def subset_of(held: View, subset: Any) -> list[Value]:
+    """The columns that decide, as pandas reads ``subset``."""
+    if subset is None:
+        return list(held.values)
+    if isinstance(held.labels, pd.MultiIndex) or isinstance(subset, pd.Series):
+        raise Unsupported(Refusal.DUPLICATE_LABELS)
+    if not np.iterable(subset) or isinstance(subset, str) or (isinstance(subset, tuple) and subset in held.labels):
+        subset = (subset,)
+    found = [held.positions(label) for label in subset]
+    if not found or not all(found):
+        raise Unsupported(Refusal.COLUMN_UNKNOWN)
+    return [held.values[i] for i in sorted({i for positions in found for i in positions})]
+
+
+def _check(keep: Any) -> None:
+    if keep not in ("first", "last", False) or keep is True or (isinstance(keep, int) and keep is not False):
+        raise Unsupported(Refusal.PARAMETER, f"keep={keep!r}")
+
+
+def distinct_rows(held: View, keys: Sequence[Value], keep: Any = "first", ignore_index: bool = False) -> View:
+    """The rows that are not ``duplicated``."""
+    _check(keep)
+    if not keys:
+        raise Unsupported(Refusal.NO_COLUMNS)
+    if ignore_index and held.index != IndexSpec() and not has_rows(held):
+        raise Unsupported(Refusal.NO_ROWS_LABELS_KEPT)
+    held = replace(held, index=IndexSpec()) if ignore_index else held.numbered().regular()
+    held = replace(held, index=replace(held.index, freq=None))
+    held, columns = held.sealed_with([key.clean.expr for key in keys])
+    names = tuple(column.name for column in columns if isinstance(column, Column))
+    return held.moved(lambda base, _: Distinct(base, names, "none" if keep is False else keep))
+
+
+def duplicated_rows(held: View, keys: Sequence[Value], keep: Any = "first") -> Value:
+    """A boolean column: whether a row's keys are those of another (earlier, later, any) row."""
+    _check(keep)
+    if not keys:
+        raise Unsupported(Refusal.NO_COLUMNS)
+    args = tuple(key.clean.expr for key in keys)
+    if keep is False:
+        return Value(WindowCall("is_duplicated", args, pl.Boolean()), BOOL, nulls=False)
+    first = WindowCall(_WINDOWS[keep], args, pl.Boolean())
+    return Value(Call("not", (first,), pl.Boolean()), BOOL, nulls=False)

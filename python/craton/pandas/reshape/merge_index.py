@@ -1,0 +1,108 @@
+"""Joins on row labels: which of them a plan can do exactly, and which labels the result has.
+
+Index joins go through ``Index.join`` in pandas, whose order and labels depend on the data in a few places; these are
+left to pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from craton.errors import Unsupported
+from craton.pandas.core.dtypes import is_float
+from craton.pandas.core.execute import has_rows
+from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, Keys
+from craton.pandas.core.sharing import asked
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.plan import build
+from craton.plan.expr import Call, roots, substitute
+from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a join, with every column a bare column of ``view.base``, named apart from the other side's."""
+
+    view: View
+    keys: tuple[KeyRef, ...]
+    marker: str | None
+
+    def key(self, i: int) -> Value:
+        """The i-th key's column."""
+        return self.keys[i].value(self.view)
+
+
+def coalesced(left: Value, right: Value, kind: JoinHow) -> Value:
+    """A key column of a right or outer join: the left's where there is one, else the right's."""
+    if left.dtype != right.dtype or not left.definite or not right.definite:
+        raise Unsupported(Refusal.MERGE_KEY_FILLED)
+    if kind == "right" and not is_float(left.dtype):
+        return right
+    expr = Call("coalesce", (left.clean.expr, right.clean.expr), left.physical)
+    return Value(expr, left.dtype, left.clean.nulls or right.clean.nulls)
+
+
+def check_labels(
+    left: View, right: View, keys: Keys, kind: JoinHow, pairs: Sequence[KeyPair], sort: bool, anti: bool
+) -> None:
+    """Refuse index joins whose row labels or order pandas decides by the data.
+
+    Raises
+    ------
+    Unsupported
+        If it would.
+    """
+    ours, theirs = left.index, right.index
+    ours.refuse_frequency()
+    theirs.refuse_frequency()
+    if keys.labels_from != "both":
+        side, other = (ours, theirs) if keys.labels_from == "left" else (theirs, ours)
+        if kind == "outer" or (kind in ("left", "right") and kind != keys.labels_from):
+            raise Unsupported(Refusal.MERGE_INDEX_MISSING)
+        if kind == "inner" and _types(side) != _types(other) and not has_rows(left if side is ours else right):
+            raise Unsupported(Refusal.MERGE_INNER_EMPTY)
+        return
+    if any(pair.left.dtype != pair.right.dtype or not pair.left.definite or not pair.right.definite for pair in pairs):
+        raise Unsupported(Refusal.MERGE_INDEX_DTYPES)
+    if kind in ("inner", "outer") and ours.names != theirs.names:
+        raise Unsupported(Refusal.MERGE_INDEX_NAMES)
+    if kind == "inner" and ours.kind == theirs.kind == "range" and _may_descend(left):
+        raise Unsupported(Refusal.MERGE_DESCENDING)
+    several = len(pairs) > 1
+    if (kind == "outer" or sort) and any(pair.may_miss and (several or not pair.nulls_last) for pair in pairs):
+        raise Unsupported(Refusal.MERGE_MISSING_LABELS)
+    if anti and several:
+        raise Unsupported(Refusal.MERGE_ANTI_LEVELS)
+
+
+def _types(index: IndexSpec) -> list[Any]:
+    return [index.kind == "multi", index.names, [value.dtype for value in index.values]]
+
+
+def _may_descend(held: View) -> bool:
+    """Whether labels that may be a range descend: looks at two rows, where the plan does not tell."""
+    base, label = held.base, held.index.values[0].expr
+    while isinstance(base, (Project, Window, Filter, Slice)):
+        if isinstance(base, Project):
+            label = substitute(label, dict(base.columns))
+        base = base.input
+    if isinstance(base, RowNumber) and roots(label) == {base.name}:
+        return False
+    first = Slice(build.project(held.base, (("label", held.index.values[0].expr),)), 0, 2)
+    labels = asked([first], ordered=True)[0].get_column("label").to_list()
+    return len(labels) == 2 and labels[0] > labels[1]
+
+
+def result_index(one: Side, other: Side, keys: Keys, kind: JoinHow) -> IndexSpec:
+    """The row labels after a join on an index."""
+    ours, theirs = one.view.index, other.view.index
+    if keys.labels_from == "left" or (keys.labels_from == "both" and kind in ("left", "inner")):
+        return ours
+    if keys.labels_from == "right" or kind == "right":
+        return theirs
+    both = "range" if ours.kind == theirs.kind == "range" else "multi" if ours.kind == "multi" else "labels"
+    values = tuple(coalesced(one.key(i), other.key(i), kind) for i in range(len(keys.left)))
+    return IndexSpec(both, values, ours.names)  # type: ignore[arg-type]

@@ -1,0 +1,279 @@
+"""What a merge joins on: pandas' arguments resolved to a pair of columns for each key.
+
+Everything that pandas would refuse or warn about (unknown labels, ambiguous names, dtypes that don't go together) is
+left to pandas: resolving raises :class:`~craton.errors.Unsupported`, and pandas words its own error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+from typing import Literal as OneOf
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import is_hashable
+
+from craton.errors import Unsupported
+from craton.pandas.core.dtypes import DtypeObj, family, physical, tells_zeros_apart
+from craton.pandas.core.sharing import asked
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Literal
+from craton.plan.operators import AggregateCall
+from craton.records import dataclass
+from craton.refusals import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRef:
+    """Where a side's key is: a column, or a level of the row labels.
+
+    Parameters
+    ----------
+    label
+        The label that the user gave; ``None`` for a level of an index that is joined as a whole.
+    position
+        The number of the column or of the level.
+    level
+        Whether it is a level.
+    """
+
+    label: Hashable
+    position: int
+    level: bool = False
+
+    def value(self, held: View) -> Value:
+        """The key's column."""
+        return held.index.values[self.position] if self.level else held.values[self.position]
+
+
+def key_refs(held: View, labels: Sequence[Any]) -> list[KeyRef]:
+    """The keys that labels name.
+
+    Raises
+    ------
+    Unsupported
+        If a label is unknown, ambiguous, or an array.
+    """
+    refs = []
+    for label in labels:
+        if not is_hashable(label) or isinstance(label, (pd.Series, pd.Index, np.ndarray)):
+            raise Unsupported(Refusal.MERGE_KEY_ARRAY)
+        if isinstance(label, (bool, np.bool_)):
+            raise Unsupported(Refusal.MERGE_KEY_BOOL)
+        found = held.positions(label)
+        levels = held.index.levels_named(label)
+        if len(found) + len(levels) != 1:
+            raise Unsupported(Refusal.NO_COLUMN, repr(label))
+        if levels:
+            held.index.refuse_odd_names()
+        refs.append(KeyRef(label, levels[0], level=True) if levels else KeyRef(label, found[0]))
+    if len({ref.label for ref in refs}) != len(refs):
+        raise Unsupported(Refusal.MERGE_KEY_TWICE)
+    return refs
+
+
+def level_refs(held: View) -> list[KeyRef]:
+    """All levels of an index, which is joined as a whole."""
+    return [KeyRef(None, i, level=True) for i in range(len(held.index.values))]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a merge.
+
+    Parameters
+    ----------
+    left, right
+        As many on both sides; none for a cross join.
+    labels_from
+        Whose row labels the result has: ``left``, ``right``, ``both`` (indexes joined to each other), or ``None`` for
+        new ones.
+    """
+
+    left: tuple[KeyRef, ...]
+    right: tuple[KeyRef, ...]
+    labels_from: OneOf["left", "right", "both"] | None = None
+
+    @property
+    def shared(self) -> list[bool]:
+        """For each pair of keys whether they have one label, and so become one column."""
+        return [
+            one.label is not None and one.label == other.label for one, other in zip(self.left, self.right, strict=True)
+        ]
+
+    @property
+    def by_level(self) -> bool:
+        """Whether a level of an index is a key by its name."""
+        return self.labels_from is None and any(ref.level for ref in (*self.left, *self.right))
+
+
+def resolve_keys(
+    left: View, right: View, how: str, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
+) -> Keys:
+    """The keys that a merge's arguments name; the views' row labels are columns if they are joined on.
+
+    Raises
+    ------
+    Unsupported
+        For arguments that pandas refuses, and keys that a plan doesn't join on.
+    """
+    if how == "cross":
+        if left_index or right_index or on is not None or left_on is not None or right_on is not None:
+            raise Unsupported(Refusal.MERGE_CROSS_KEYS)
+        return Keys((), ())
+    if left_index or right_index:
+        return _index_keys(left, right, on, left_on, right_on, left_index, right_index)
+    if on is not None:
+        if left_on is not None or right_on is not None:
+            raise Unsupported(Refusal.MERGE_KEY_TWICE)
+        left_on = right_on = on
+    elif left_on is None and right_on is None:
+        left_on = right_on = common_labels(left, right)
+    elif left_on is None or right_on is None:
+        raise Unsupported(Refusal.MERGE_ONE_SIDE)
+    ours, theirs = as_list(left_on), as_list(right_on)
+    if not ours or not theirs or len(ours) != len(theirs):
+        raise Unsupported(Refusal.MERGE_KEY_COUNT)
+    keys = Keys(tuple(key_refs(left, ours)), tuple(key_refs(right, theirs)))
+    for one, other, shared in zip(keys.left, keys.right, keys.shared, strict=True):
+        if not shared and not (isinstance(one.label, str) and isinstance(other.label, str)):
+            raise Unsupported(Refusal.MERGE_KEY_LABELS)
+    return keys
+
+
+def _index_keys(
+    left: View, right: View, on: Any, left_on: Any, right_on: Any, left_index: bool, right_index: bool
+) -> Keys:
+    if on is not None or (left_index and left_on is not None) or (right_index and right_on is not None):
+        raise Unsupported(Refusal.MERGE_KEY_TWICE)
+    if left_index and right_index:
+        if left_on is not None or right_on is not None:
+            raise Unsupported(Refusal.MERGE_KEY_TWICE)
+        if (left.index.kind == "multi" or right.index.kind == "multi") and left.index.names != right.index.names:
+            raise Unsupported(Refusal.MERGE_LEVEL_NAMES)
+        return Keys(tuple(level_refs(left)), tuple(level_refs(right)), "both")
+    columns, labels = (right, left) if left_index else (left, right)
+    names = as_list(right_on if left_index else left_on)
+    if not names or len(names) != len(labels.index.values):
+        raise Unsupported(Refusal.MERGE_KEY_LEVELS)
+    refs, levels = tuple(key_refs(columns, names)), tuple(level_refs(labels))
+    if any(ref.label in labels.labels for ref in refs):
+        raise Unsupported(Refusal.MERGE_KEY_BESIDE_INDEX)
+    return Keys(levels, refs, "right") if left_index else Keys(refs, levels, "left")
+
+
+def as_list(labels: Any) -> list[Any] | None:
+    """Labels as pandas reads them: a tuple is several, anything but a list is one."""
+    if labels is None:
+        return None
+    return list(labels) if isinstance(labels, (list, tuple)) else [labels]
+
+
+def common_labels(left: View, right: View) -> list[Hashable]:
+    """The labels that both sides have, which are the keys if none are given."""
+    common = left.labels.intersection(right.labels)
+    if len(common) == 0 or not common.is_unique:
+        raise Unsupported(Refusal.MERGE_NO_KEYS)
+    return list(common)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """One key of a join: both sides' columns, and the dtype in which they are compared."""
+
+    left: Value
+    right: Value
+    compared: pl.DataType
+
+    @property
+    def may_both_miss(self) -> bool:
+        """Whether a missing value may meet a missing value, which pandas takes for a match."""
+        return self.left.clean.nulls and self.right.clean.nulls
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether either side may have missing values."""
+        return self.left.clean.nulls or self.right.clean.nulls
+
+    @property
+    def nulls_last(self) -> bool:
+        """Where sorted keys have missing values: last; first where integers stand for the keys (dates, categories)."""
+        kind = family(self.left.dtype)
+        return kind != "category" and not (kind == "numpy" and self.left.dtype.kind in "mM")
+
+
+def key_pair(left: Value, right: Value, left_base: View, right_base: View) -> KeyPair:
+    """Two key columns that may be joined.
+
+    Raises
+    ------
+    Unsupported
+        If pandas would refuse or warn, or if the engine would compare them otherwise.
+    """
+    for value in (left, right):
+        if not value.definite and value.dtype.kind == "b":
+            raise Unsupported(Refusal.MERGE_KEY_BOOLEAN)
+        if tells_zeros_apart(value.dtype):
+            raise Unsupported(Refusal.MERGE_KEY_ARROW_FLOATS)
+    if left.dtype == right.dtype:
+        if family(left.dtype) == "category":
+            _same_categories(left.dtype, right.dtype)
+        if left.physical != right.physical:
+            raise Unsupported(Refusal.MERGE_KEY_DTYPES, f"{left.physical} and {right.physical}")
+        return KeyPair(left, right, left.physical)
+    common = _common_numeric(left.dtype, right.dtype)
+    for value, other, view in ((left, right, left_base), (right, left, right_base)):
+        if value.dtype.kind == "f" and other.dtype.kind in "iu":
+            _only_whole(value, physical(other.dtype), view)
+    return KeyPair(left, right, common)
+
+
+def _same_categories(left: Any, right: Any) -> None:
+    if left.ordered != right.ordered or not left.categories.equals(right.categories):
+        raise Unsupported(Refusal.MERGE_KEY_CATEGORIES)
+
+
+def _common_numeric(left: DtypeObj, right: DtypeObj) -> pl.DataType:
+    """The dtype in which pandas compares two numeric keys."""
+    kinds = left.kind + right.kind
+    if not set(kinds) <= set("iuf") or "arrow" in (family(left), family(right)):
+        raise Unsupported(Refusal.MERGE_KEY_DTYPES, f"{left} and {right}")
+    plain = [np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in (left, right)]
+    common = np.promote_types(*plain)
+    if common.kind == "f" and kinds != "ff" and ("f" not in kinds or "masked" in (family(left), family(right))):
+        raise Unsupported(Refusal.MERGE_KEY_DTYPES, f"{left} and {right}")
+    return physical(common)
+
+
+def _only_whole(value: Value, integer: pl.DataType, held: View) -> None:
+    """Check that a float key that meets an integer key holds whole numbers only; pandas warns of others."""
+    clean = value.clean.expr
+    back: Expr = Call("cast", (clean,), integer)
+    whole = Call("eq", (Call("cast", (back,), value.physical), clean), pl.Boolean())
+    wrong = Call("not", (Call("fill_null", (whole, Literal(False, pl.Boolean())), pl.Boolean()),), pl.Boolean())
+    present = Call("not", (Call("is_null", (clean,), pl.Boolean()),), pl.Boolean())
+    odd = build.filter(held.base, Call("and", (present, wrong), pl.Boolean()))
+    try:
+        count = asked([build.aggregate(odd, (), (("n", AggregateCall("len", (), pl.Int64())),))])[0].item()
+    except pl.exceptions.PolarsError as error:
+        raise Unsupported(Refusal.MERGE_KEY_LARGE_FLOATS) from error
+    if count:
+        raise Unsupported(Refusal.MERGE_KEY_FLOATS)
+
+
+def compared(value: Value, kind: pl.DataType) -> Expr:
+    """The expression of a key for a join: missing as null, in the dtype of the comparison."""
+    expr = value.clean.expr
+    return expr if value.physical == kind else Call("cast", (expr,), kind)
+
+
+def unique_keys(keys: Sequence[Value], held: View) -> bool:
+    """Whether no two rows have the same keys; missing equals missing. Runs a small query."""
+    named = tuple((f"k{i}", key.clean.expr) for i, key in enumerate(keys))
+    groups = build.aggregate(held.base, named, (("n", AggregateCall("len", (), pl.Int64())),), sort=False)
+    most = AggregateCall("max", (groups.column("n"),), pl.Int64())
+    top = asked([build.aggregate(groups, (), (("most", most),))])[0].item()
+    return top is None or top <= 1

@@ -1,0 +1,297 @@
+"""``merge``: two frames joined on columns.
+
+Both sides are projected to names that are unique over both, a :class:`~craton.plan.operators.Join` puts them together,
+and what pandas does with its result is spelled out over it: which key columns stay, which are filled from the other
+side, which columns may have met missing values, in which order the rows come.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import polars as pl
+from pandas.core.reshape.merge import _items_overlap_with_suffix
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.dtypes import holds_missing
+from craton.pandas.core.execute import told_apart
+from craton.pandas.reshape.merge_index import Side, check_labels, coalesced, result_index
+from craton.pandas.reshape.merge_keys import (
+    KeyPair,
+    KeyRef,
+    Keys,
+    compared,
+    key_pair,
+    resolve_keys,
+    unique_keys,
+)
+from craton.pandas.indexing.row_labels import index_kind
+from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
+from craton.plan import build
+from craton.plan.expr import Call, Column, Expr, Literal
+from craton.plan.operators import (
+    JoinHow,
+    Operator,
+    SortKey,
+    Union,
+    schema,
+)
+from craton.refusals import Refusal
+
+
+@functools.cache
+def _indicator_dtype() -> pd.CategoricalDtype:
+    """The dtype of the column that tells which table a row came from, its categories as pandas makes them."""
+    coded = pd.Categorical([1], categories=[1, 2, 3])
+    return coded.rename_categories(["left_only", "right_only", "both"]).dtype
+
+
+def merge(
+    left: View,
+    right: View,
+    how: str = "inner",
+    on: Any = None,
+    left_on: Any = None,
+    right_on: Any = None,
+    left_index: bool = False,
+    right_index: bool = False,
+    sort: bool = False,
+    suffixes: Any = ("_x", "_y"),
+    indicator: Any = False,
+    validate: str | None = None,
+) -> View:
+    """The view of a merge; parameters as :meth:`pandas.DataFrame.merge`.
+
+    Raises
+    ------
+    Unsupported
+        For what pandas must do, errors included.
+    """
+    _check(left, right, how, left_index, right_index, sort, indicator)
+    anti = how.endswith("_anti")
+    kind: JoinHow = how.removesuffix("_anti")  # type: ignore[assignment]
+    if left_index or right_index or left.index.names != (None,) or right.index.names != (None,):
+        left, right = left.numbered(), right.numbered()
+    keys = resolve_keys(left, right, how, on, left_on, right_on, left_index, right_index)
+    left = told_apart(left, [key.value(left) for key in keys.left])
+    right = told_apart(right, [key.value(right) for key in keys.right])
+    pairs = [
+        key_pair(one.value(left), other.value(right), left, right)
+        for one, other in zip(keys.left, keys.right, strict=True)
+    ]
+    _validated(validate, left, right, pairs)
+    if keys.labels_from is not None:
+        check_labels(left, right, keys, kind, pairs, sort, anti)
+    labels, kept = _labels(left, right, keys, suffixes, indicator)
+    one, other = _sides(left, right, keys, marked=bool(indicator) or anti)
+    base: Operator = _join(one, other, kind, pairs)
+    if (sort or kind == "outer") and pairs:
+        order = zip(_order(one, other, kind, pairs), pairs, strict=True)
+        base = build.sort(base, tuple(SortKey(expr, False, pair.nulls_last) for expr, pair in order))
+    index = result_index(one, other, keys, kind) if keys.labels_from else IndexSpec()
+    if anti:
+        if indicator:
+            raise Unsupported(Refusal.MERGE_ANTI_INDICATOR)
+        # Row labels are positions in the join that the rows come from; the other side's columns are there, all missing.
+        numbered = View(base, (), labels[:0], index).numbered()
+        base, index = (
+            build.filter(numbered.base, _missing(other.marker if kind == "left" else one.marker)),
+            numbered.index,
+        )
+    lefts = _met(one, base, kind in ("right", "outer"))
+    rights = _met(other, base, kind in ("left", "outer"))
+    filled = {
+        i: coalesced(one.key(i), other.key(i), kind) if kind in ("right", "outer") else one.key(i)
+        for i, shared in enumerate(keys.shared)
+        if shared
+    }
+    for i, key in filled.items():
+        if not keys.left[i].level:
+            lefts[keys.left[i].position] = key
+    values = [*lefts, *(rights[i] for i in kept)]
+    if indicator:
+        values.append(_indicator(one, other))
+    if keys.by_level:
+        if anti:
+            raise Unsupported(Refusal.MERGE_ANTI_LEVEL)
+        labels, index = _levels(keys, filled, values, labels)
+    rows = left.rows * right.rows if kind == "cross" and left.rows is not None and right.rows is not None else None
+    return View(base, tuple(values), labels, index, rows)
+
+
+def _levels(keys: Keys, filled: dict[int, Value], values: list[Value], labels: pd.Index) -> tuple[pd.Index, IndexSpec]:
+    """What becomes of keys that are levels on the left: columns in the key's place, or labels if both sides' are."""
+    restored = []
+    for i, key in filled.items():
+        if keys.left[i].level and keys.right[i].level:
+            restored.append((keys.left[i].label, key))
+        elif keys.left[i].level:
+            values.insert(i, key)
+            labels = labels.insert(i, keys.left[i].label)
+    if not restored:
+        return labels, IndexSpec()
+    names, columns = zip(*restored, strict=True)
+    return labels, IndexSpec(index_kind(columns), tuple(columns), tuple(names))
+
+
+def _check(left: View, right: View, how: Any, *flags: Any) -> None:
+    if isinstance(left.labels, pd.MultiIndex) or isinstance(right.labels, pd.MultiIndex):
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+    if how not in ("inner", "left", "right", "outer", "left_anti", "right_anti", "cross"):
+        raise Unsupported(Refusal.PARAMETER, f"how={how!r}")
+    *booleans, indicator = flags
+    if not all(isinstance(flag, bool) for flag in booleans) or not isinstance(indicator, (bool, str)):
+        raise Unsupported(Refusal.PARAMETERS, "left_index, right_index, sort and indicator")
+
+
+def _validated(validate: str | None, left: View, right: View, pairs: Sequence[KeyPair]) -> None:
+    if validate is None:
+        return
+    checks = {"1:1": "lr", "one_to_one": "lr", "1:m": "l", "one_to_many": "l", "m:1": "r", "many_to_one": "r"}
+    checks |= {"m:m": "", "many_to_many": ""}
+    if validate not in checks:
+        raise Unsupported(Refusal.PARAMETER, f"validate={validate!r}")
+    sides = checks[validate]
+    if "l" in sides and not unique_keys([pair.left for pair in pairs], left):
+        raise Unsupported(Refusal.MERGE_LEFT_REPEATS)
+    if "r" in sides and not unique_keys([pair.right for pair in pairs], right):
+        raise Unsupported(Refusal.MERGE_RIGHT_REPEATS)
+
+
+def _labels(left: View, right: View, keys: Keys, suffixes: Any, indicator: Any) -> tuple[pd.Index, list[int]]:
+    """The labels of the result, and which of the right's columns stay."""
+    dropped = {ref.position for ref, shared in zip(keys.right, keys.shared, strict=True) if shared and not ref.level}
+    kept = [i for i in range(len(right.values)) if i not in dropped]
+    ours, theirs = left.labels, right.labels
+    if indicator:  # pandas adds a column to both first, by which labels of other kinds become objects
+        ours, theirs = (labels.insert(len(labels), "_left_indicator")[:-1] for labels in (ours, theirs))
+    name = indicator if isinstance(indicator, str) else "_merge"
+    taken = (name, "_left_indicator", "_right_indicator")
+    if indicator and any(label in left.labels or label in right.labels for label in taken):
+        raise Unsupported(Refusal.MERGE_INDICATOR_TAKEN)
+    suffixed = stand_ins.ask(
+        _items_overlap_with_suffix, ours, theirs.take(kept), suffixes, about="suffixes", warned=True
+    )
+    ours, theirs = suffixed
+    result = ours.append(theirs)
+    return (result.insert(len(result), name) if indicator else result), kept
+
+
+def _sides(left: View, right: View, keys: Keys, marked: bool) -> tuple[Side, Side]:
+    taken: set[str] = set()
+    labelled = keys.labels_from is not None or keys.by_level
+    one = _side(left, keys.left, taken, "left" if marked else None, labelled)
+    other = _side(right, keys.right, taken, "right" if marked else None, labelled)
+    return one, other
+
+
+def _side(held: View, refs: tuple[KeyRef, ...], taken: set[str], marker: str | None, labelled: bool) -> Side:
+    """Project a side to its columns, under names that are not ``taken``, which is added to."""
+    if not labelled:
+        held = replace(held, index=IndexSpec())
+    values = [*held.index.values, *held.values]
+    names = [_free(name, taken) for name in column_names([*index_labels(held.index), *held.labels])]
+    columns: list[tuple[str, Expr]] = [(name, value.expr) for name, value in zip(names, values, strict=True)]
+    mark = None
+    if marker or not columns:
+        mark = _free(f"__{marker}__", taken)
+        columns.append((mark, Literal(True, pl.Boolean())))
+    bare = [value.at(name) for value, name in zip(values, names, strict=True)]
+    count = len(held.index.values)
+    index = replace(held.index, values=tuple(bare[:count]))
+    return Side(View(named(held.base, columns), tuple(bare[count:]), held.labels, index), refs, mark)
+
+
+def _free(stem: str, taken: set[str]) -> str:
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}@{count}"
+    taken.add(name)
+    return name
+
+
+def named(base: Operator, columns: Sequence[tuple[str, Expr]]) -> Operator:
+    """A projection, or its input where it would change nothing."""
+    identity = [(name, Column(name, dtype)) for name, dtype in schema(base).items()]
+    return base if identity == list(columns) else build.project(base, tuple(columns))
+
+
+def _join(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> Operator:
+    return build.join(
+        one.view.base,
+        other.view.base,
+        kind,
+        tuple(compared(one.key(i), pair.compared) for i, pair in enumerate(pairs)),
+        tuple(compared(other.key(i), pair.compared) for i, pair in enumerate(pairs)),
+        nulls_equal=any(pair.may_both_miss for pair in pairs),
+    )
+
+
+def _order(one: Side, other: Side, kind: JoinHow, pairs: Sequence[KeyPair]) -> list[Expr]:
+    """The sorted keys of a result."""
+    if kind == "outer":
+        return [
+            Call(
+                "coalesce",
+                (compared(one.key(i), pair.compared), compared(other.key(i), pair.compared)),
+                pair.compared,
+            )
+            for i, pair in enumerate(pairs)
+        ]
+    side = other if kind == "right" else one
+    return [side.key(i).clean.expr for i in range(len(side.keys))]
+
+
+def _met(side: Side, base: Operator, unmatched: bool) -> list[Value]:
+    """The columns of one side after a join in which rows of the other side may be left without a match."""
+    if not unmatched:
+        return list(side.view.values)
+    # Any column that had no missing value tells for all whether some came: one for all, the key where it can be.
+    told = [*(side.key(i) for i in range(len(side.keys))), *side.view.values]
+    witness = next((value for value in told if not value.clean.nulls and isinstance(value.expr, Column)), None)
+    return [missing_may_come(value, base, witness) for value in side.view.values]
+
+
+def missing_may_come(value: Value, base: Operator, witness: Value | None = None) -> Value:
+    """A bare column of ``base`` after an operation that may have brought missing values, which may change its dtype.
+
+    Parameters
+    ----------
+    witness
+        A column of ``base`` that misses values exactly where the operation brought them.
+    """
+    if holds_missing(value.dtype):
+        return replace(value, nulls=True)
+    told = witness if witness is not None and not value.nulls else value
+    assert isinstance(told.expr, Column)
+    source: tuple[Operator, str] = (base, told.expr.name)
+    if value.source is not None:
+        # Either place decides: a missing value that was there once made the dtype, also if the row is gone.
+        boolean = [_missing_in(op, name) for op, name in (value.source, source)]
+        source = (Union(tuple(boolean)), "missing")
+    return replace(value, nulls=True, source=source)
+
+
+def _missing_in(op: Operator, name: str) -> Operator:
+    """One column that is null where a column is."""
+    missing = Call("is_null", (op.column(name),), pl.Boolean())
+    flag = Call("when", (missing, Literal(None, pl.Boolean()), Literal(True, pl.Boolean())), pl.Boolean())
+    return build.project(op, (("missing", flag),))
+
+
+def _missing(marker: str | None) -> Expr:
+    assert marker is not None
+    return Call("is_null", (Column(marker, pl.Boolean()),), pl.Boolean())
+
+
+def _indicator(one: Side, other: Side) -> Value:
+    """The indicator's codes: left_only, right_only, both."""
+    codes = [Literal(code, pl.Int32()) for code in range(3)]
+    matched = Call("when", (_missing(other.marker), codes[0], codes[2]), pl.Int32())
+    return Value(Call("when", (_missing(one.marker), codes[1], matched), pl.Int32()), _indicator_dtype(), nulls=False)

@@ -1,0 +1,274 @@
+"""Whole-table methods of DataFrame: merge, join, sort, row labels to columns and back, duplicates, melt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from pandas.api.extensions import no_default
+from pandas.api.types import is_hashable, is_list_like
+from pandas.errors import Pandas4Warning
+
+from craton.callers import warn
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of
+from craton.pandas.core.execute import told_apart
+from craton.pandas.core.lazy import lazy, refuse_flagged, view
+from craton.pandas.core.native import all_stay, native
+from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
+from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
+from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
+from craton.pandas.core.view import Value, View, as_frame
+from craton.refusals import Refusal
+
+
+def sort_key(held: View, label: Any) -> Value:
+    """The column or index level that a sort names."""
+    if isinstance(held.labels, pd.MultiIndex):
+        raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+    found = held.positions(label)
+    levels = held.index.levels_named(label)
+    if len(found) + len(levels) != 1:
+        raise Unsupported(Refusal.NO_COLUMN, repr(label))
+    return held.values[found[0]] if found else held.index.values[levels[0]]
+
+
+class FrameRelational:
+    """Methods of DataFrame."""
+
+    @native(pd.DataFrame, "merge", together=all_stay)
+    def merge(
+        self: Any,
+        right: Any,
+        how: Any = "inner",
+        on: Any = None,
+        left_on: Any = None,
+        right_on: Any = None,
+        left_index: Any = False,
+        right_index: Any = False,
+        sort: Any = False,
+        suffixes: Any = ("_x", "_y"),
+        copy: Any = no_default,
+        indicator: Any = False,
+        validate: Any = None,
+    ) -> Any:
+        if copy is not no_default:
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
+        keys = (on, left_on, right_on, left_index, right_index)
+        return merged(self, right, how, *keys, sort, suffixes, indicator, validate)
+
+    @native(pd.DataFrame, "join", together=all_stay)
+    def join(
+        self: Any,
+        other: Any,
+        on: Any = None,
+        how: Any = "left",
+        lsuffix: Any = no_default,
+        rsuffix: Any = no_default,
+        sort: Any = False,
+        validate: Any = None,
+        *,
+        suffixes: Any = no_default,
+    ) -> Any:
+        old = [suffix for suffix in (lsuffix, rsuffix) if suffix is not no_default]
+        if old and suffixes is not no_default:
+            raise Unsupported(Refusal.MERGE_SUFFIXES)
+        pair: Any = ("", "") if suffixes is no_default else suffixes
+        if old:
+            pair = tuple("" if suffix is no_default else suffix for suffix in (lsuffix, rsuffix))
+        keys = (on, None, None, False, False) if how == "cross" else (None, on, None, on is None, True)
+        result = merged(self, other, how, *keys, sort, pair, False, validate)
+        if old:
+            warn(
+                "The 'lsuffix' and 'rsuffix' keywords in DataFrame.join are deprecated and will be removed in a future "
+                "version. Use the 'suffixes' keyword instead.",
+                Pandas4Warning,
+            )
+        return result
+
+    @native(pd.DataFrame)
+    def sort_values(
+        self: Any,
+        by: Any,
+        *,
+        axis: Any = 0,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        if axis not in (0, "index"):
+            raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
+        check_options(kind, na_position, key)
+        labels = by if isinstance(by, list) else [by]
+        if not labels or not all(map(is_hashable, labels)):
+            raise Unsupported(Refusal.SORT_NO_KEYS)
+        held = view(self)
+        if any(label in held.index.names for label in labels):
+            held = held.numbered()
+        held = told_apart(held, [sort_key(held, label) for label in labels])
+        keys = [sort_key(held, label) for label in labels]
+        ups = directions(ascending, len(labels))
+        if len(keys) > 1 and na_position == "first":
+            keys = [missing_as_infinity(key, up) for key, up in zip(keys, ups, strict=True)]
+        bools(ignore_index=ignore_index)
+        result = sorted_rows(held, keys, ups, na_position, ignore_index)
+        return outcome(self, result, in_place(self, inplace, "sort_values"))
+
+    @native(pd.DataFrame)
+    def sort_index(
+        self: Any,
+        *,
+        axis: Any = 0,
+        level: Any = None,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        sort_remaining: Any = True,
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        return index_sorted(self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key)
+
+    @native(pd.DataFrame)
+    def nlargest(self: Any, n: Any, columns: Any, keep: Any = "first") -> Any:
+        return extremes(self, n, columns, keep, largest=True)
+
+    @native(pd.DataFrame)
+    def nsmallest(self: Any, n: Any, columns: Any, keep: Any = "first") -> Any:
+        return extremes(self, n, columns, keep, largest=False)
+
+    @native(pd.DataFrame)
+    def melt(
+        self: Any,
+        id_vars: Any = None,
+        value_vars: Any = None,
+        var_name: Any = None,
+        value_name: Any = "value",
+        col_level: Any = None,
+        ignore_index: Any = True,
+    ) -> Any:
+        return melted(self, id_vars, value_vars, var_name, value_name, col_level, ignore_index)
+
+    @native(pd.DataFrame)
+    def set_index(
+        self: Any,
+        keys: Any,
+        *,
+        drop: Any = True,
+        append: Any = False,
+        inplace: Any = no_default,
+        verify_integrity: Any = no_default,
+    ) -> Any:
+        if verify_integrity is not no_default:
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "verify_integrity")
+        refuse_flagged(self)
+        bools(drop=drop, append=append)
+        held = columns_to_index(view(self), keys, drop, append)
+        held = told_apart(held, held.index.values)
+        return outcome(self, held, in_place(self, inplace, "set_index"))
+
+    @native(pd.DataFrame)
+    def reset_index(
+        self: Any,
+        level: Any = None,
+        *,
+        drop: Any = False,
+        inplace: Any = no_default,
+        col_level: Any = 0,
+        col_fill: Any = "",
+        allow_duplicates: Any = False,
+        names: Any = None,
+    ) -> Any:
+        refuse_flagged(self)
+        bools(drop=drop, allow_duplicates=allow_duplicates)
+        held = view(self)
+        held = drop_levels(held, level) if drop else index_to_columns(held, level, names, allow_duplicates)
+        return outcome(self, held, in_place(self, inplace, "reset_index"))
+
+    @native(pd.DataFrame)
+    def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inplace = kwargs.pop("inplace", no_default)
+        if "copy" in kwargs:
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
+        held = view(self)
+        return outcome(
+            self,
+            renamed_axes(held, stand_ins.without_rows(held.labels), *args, **kwargs),
+            in_place(self, inplace, "rename_axis"),
+        )
+
+    @native(pd.DataFrame)
+    def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
+        refuse_flagged(self)
+        return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
+
+    @native(pd.DataFrame)
+    def swaplevel(self: Any, i: Any = -2, j: Any = -1, axis: Any = 0) -> Any:
+        return lazy(type(self), rearranged(view(self), "swaplevel", rows_only(axis, i), j), self)
+
+    @native(pd.DataFrame)
+    def reorder_levels(self: Any, order: Any, axis: Any = 0) -> Any:
+        return lazy(type(self), rearranged(view(self), "reorder_levels", rows_only(axis, order)), self)
+
+    @native(pd.DataFrame)
+    def drop_duplicates(
+        self: Any,
+        subset: Any = None,
+        *,
+        keep: Any = "first",
+        inplace: Any = no_default,
+        ignore_index: Any = False,
+    ) -> Any:
+        bools(ignore_index=ignore_index)
+        held = view(self)
+        held = told_apart(held, subset_of(held, subset))
+        held = distinct_rows(held, subset_of(held, subset), keep, ignore_index)
+        return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
+
+    @native(pd.DataFrame)
+    def duplicated(self: Any, subset: Any = None, keep: Any = "first") -> Any:
+        from craton.pandas.series import Series
+
+        held = view(self)
+        held = told_apart(held, subset_of(held, subset))
+        return lazy(Series, held.series(duplicated_rows(held, subset_of(held, subset), keep), None), self)
+
+
+def merged(left: Any, right: Any, *args: Any) -> Any:
+    """The merge of two pandas objects, arguments in the order of :func:`craton.pandas.reshape.merging.merge`."""
+    if not isinstance(right, (pd.DataFrame, pd.Series)) or (isinstance(right, pd.Series) and right.name is None):
+        raise Unsupported(Refusal.MERGE_WITH, type(right).__name__)
+    plain(left, right)
+    ours, theirs = view(left), view(right)
+    if isinstance(right, pd.Series):
+        theirs = as_frame(theirs, right.name)
+    from craton.pandas.reshape.merging import merge
+
+    return lazy(type(left), merge(ours, theirs, *args))
+
+
+def extremes(obj: Any, n: Any, columns: Any, keep: Any, largest: bool) -> Any:
+    """``nlargest`` or ``nsmallest`` of a frame."""
+    held = view(obj)
+    labels = list(columns) if is_list_like(columns) and not isinstance(columns, tuple) else [columns]
+    if isinstance(held.labels, pd.MultiIndex) or any(not held.positions(label) for label in labels):
+        raise Unsupported(Refusal.COLUMN_UNKNOWN)
+    keys = [held.values[held.position(label)] for label in labels]
+    return lazy(type(obj), extreme_rows(held, keys, n, keep, largest), obj)
+
+
+def melted(
+    obj: Any, id_vars: Any, value_vars: Any, var_name: Any, value_name: Any, col_level: Any, ignore_index: Any
+) -> Any:
+    """``melt`` of a frame."""
+    if col_level is not None or not isinstance(obj, pd.DataFrame):
+        raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+    bools(ignore_index=ignore_index)
+    from craton.pandas.reshape.reshaping import melt
+
+    return lazy(type(obj), melt(view(obj), id_vars, value_vars, var_name, value_name, ignore_index), obj)

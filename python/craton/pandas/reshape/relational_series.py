@@ -1,0 +1,140 @@
+"""Whole-table methods of Series: sort, row labels to columns and back, duplicates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from pandas.api.extensions import no_default
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.dtypes import OBJECT
+from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows
+from craton.pandas.core.execute import told_apart
+from craton.pandas.core.lazy import lazy, refuse_flagged, view
+from craton.pandas.core.native import native
+from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, rows_only
+from craton.pandas.indexing.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
+from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, sorted_rows
+from craton.pandas.core.view import as_frame
+from craton.refusals import Refusal
+
+
+def _extreme(series: Any, n: Any, keep: Any, largest: bool) -> Any:
+    """``nlargest`` or ``nsmallest`` of a Series."""
+    held = view(series)
+    if series.name != series.name:
+        raise Unsupported(Refusal.LABELS_OBJECTS_OR_MISSING)  # pandas loses the name, or not, as there are rows
+    return lazy(type(series), extreme_rows(held, held.values, n, keep, largest), series)
+
+
+class SeriesRelational:
+    """Methods of Series."""
+
+    @native(pd.Series)
+    def sort_values(
+        self: Any,
+        *,
+        axis: Any = 0,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        if axis not in (0, "index"):
+            raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
+        check_options(kind, na_position, key)
+        bools(ignore_index=ignore_index)
+        held = told_apart(view(self))
+        result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
+        return outcome(self, result, in_place(self, inplace, "sort_values"))
+
+    @native(pd.Series)
+    def sort_index(
+        self: Any,
+        *,
+        axis: Any = 0,
+        level: Any = None,
+        ascending: Any = True,
+        inplace: Any = no_default,
+        kind: Any = "quicksort",
+        na_position: Any = "last",
+        sort_remaining: Any = True,
+        ignore_index: Any = False,
+        key: Any = None,
+    ) -> Any:
+        return index_sorted(self, axis, level, ascending, inplace, kind, na_position, sort_remaining, ignore_index, key)
+
+    @native(pd.Series)
+    def nlargest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
+        return _extreme(self, n, keep, largest=True)
+
+    @native(pd.Series)
+    def nsmallest(self: Any, n: Any = 5, keep: Any = "first") -> Any:
+        return _extreme(self, n, keep, largest=False)
+
+    @native(pd.Series)
+    def rename_axis(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inplace = kwargs.pop("inplace", no_default)
+        if "copy" in kwargs:
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
+        held = view(self)
+        return outcome(
+            self,
+            renamed_axes(held, stand_ins.column(OBJECT), *args, **kwargs),
+            in_place(self, inplace, "rename_axis"),
+        )
+
+    @native(pd.Series)
+    def droplevel(self: Any, level: Any, axis: Any = 0) -> Any:
+        refuse_flagged(self)
+        return lazy(type(self), rearranged(view(self), "droplevel", rows_only(axis, level)), self)
+
+    @native(pd.Series)
+    def swaplevel(self: Any, i: Any = -2, j: Any = -1, copy: Any = no_default) -> Any:
+        if copy is not no_default:
+            raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
+        return lazy(type(self), rearranged(view(self), "swaplevel", i, j), self)
+
+    @native(pd.Series)
+    def reorder_levels(self: Any, order: Any) -> Any:
+        return lazy(type(self), rearranged(view(self), "reorder_levels", order), self)
+
+    @native(pd.Series)
+    def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
+        bools(ignore_index=ignore_index)
+        held = told_apart(view(self))
+        held = distinct_rows(held, held.values, keep, ignore_index)
+        return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
+
+    @native(pd.Series)
+    def duplicated(self: Any, keep: Any = "first") -> Any:
+        held = told_apart(view(self))
+        return lazy(type(self), held.series(duplicated_rows(held, held.values, keep), self.name), self)
+
+    @native(pd.Series)
+    def reset_index(
+        self: Any,
+        level: Any = None,
+        *,
+        drop: Any = False,
+        name: Any = no_default,
+        inplace: Any = no_default,
+        allow_duplicates: Any = False,
+    ) -> Any:
+        refuse_flagged(self)
+        bools(drop=drop, allow_duplicates=allow_duplicates)
+        held = view(self)
+        if drop:
+            held = drop_levels(held, level)
+            return outcome(self, held, in_place(self, inplace, "reset_index"))
+        if inplace is not no_default:
+            raise Unsupported(Refusal.IN_PLACE_CLASS)
+        from craton.pandas.frame import DataFrame
+
+        label = (0 if self.name is None else self.name) if name is no_default else name
+        frame = as_frame(held, label)
+        return lazy(DataFrame, index_to_columns(frame, level, None, allow_duplicates), self)

@@ -1,0 +1,209 @@
+"""Rows in another order: ``sort_values``, ``sort_index``, ``nlargest`` and ``nsmallest``.
+
+A sort is stable: rows with equal keys keep their order, descending too. pandas promises that for several keys and for
+``kind="stable"``; its default for one key, quicksort, leaves the order of equal keys to the machine
+(``docs/known-differences.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.core.dtypes import family, tells_zeros_apart
+from craton.pandas.core.questions import happens
+from craton.pandas.indexing.row_labels import level_numbers
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.plan.expr import Call, Expr, Literal, WindowCall, dtype_of
+from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
+from craton.refusals import Refusal
+
+KINDS = ("quicksort", "mergesort", "heapsort", "stable")
+
+
+def directions(ascending: Any, count: int) -> list[bool]:
+    """``ascending`` for each key.
+
+    Raises
+    ------
+    Unsupported
+        If it is no boolean, or another number of them.
+    """
+    if isinstance(ascending, (bool, int)):
+        return [bool(ascending)] * count
+    listed = isinstance(ascending, (list, tuple)) and all(isinstance(item, (bool, int)) for item in ascending)
+    if listed and len(ascending) == count:
+        return [bool(item) for item in ascending]
+    raise Unsupported(Refusal.SORT_DIRECTIONS, f"{ascending!r} for {count} keys")
+
+
+def check_options(kind: Any, na_position: Any, key: Any) -> None:
+    """Refuse what pandas does otherwise, or words an error for."""
+    if key is not None:
+        raise Unsupported(Refusal.SORT_KEY)
+    if kind is not None and kind not in KINDS:
+        raise Unsupported(Refusal.PARAMETER, f"kind={kind!r}")
+    if na_position not in ("first", "last"):
+        raise Unsupported(Refusal.PARAMETER, f"na_position={na_position!r}")
+
+
+def sorted_rows(
+    held: View,
+    keys: Sequence[Value],
+    ascending: Sequence[bool],
+    na_position: str | Sequence[str] = "last",
+    ignore_index: bool = False,
+) -> View:
+    """The rows by keys over the same base.
+
+    Parameters
+    ----------
+    ascending
+        For each key, whether its least values come first.
+    na_position
+        Where missing values come, ``first`` or ``last``; for all keys, or for each.
+    """
+    if any(family(key.dtype) == "object" for key in keys):
+        raise Unsupported(Refusal.SORT_OBJECTS)
+    if held.index.freq is not None and not ignore_index:
+        raise Unsupported(Refusal.LABELS_WITH_FREQUENCY)
+    held = replace(held, index=IndexSpec()) if ignore_index else held.numbered()
+    exprs: list[Expr] = [key.clean.expr for key in keys]
+    positions = [na_position] * len(exprs) if isinstance(na_position, str) else na_position
+    if len(keys) == 1:
+        exprs[0], ascending = _nan_beside_missing(keys[0], exprs[0], ascending, positions[0])
+    elif any(tells_zeros_apart(key.dtype) and happens(held, _negative_zero(key.clean.expr)) for key in keys):
+        raise Unsupported(Refusal.SORT_ARROW_FLOAT_ZEROS)
+
+    def rule(base: Operator, by: Sequence[Expr]) -> Operator:
+        keys = zip(by, ascending, positions, strict=True)
+        return Sort(base, tuple(SortKey(expr, not up, position == "last") for expr, up, position in keys))
+
+    return held.moved(rule, exprs, rows=held.rows)
+
+
+def _nan_beside_missing(
+    key: Value, expr: Expr, ascending: Sequence[bool], position: str
+) -> tuple[Expr, Sequence[bool]]:
+    """The only key of a sort, and its direction. NaN of Arrow floats come next to the missing values, wherever these are.
+
+    The kernel takes NaN for the greatest number. Where it has to come before the least one, the negative numbers are sorted
+    the other way round: NaN stays what it is.
+    """
+    if not tells_zeros_apart(key.dtype) or ascending[0] == (position == "last"):
+        return expr, ascending
+    return Call("neg", (expr,), key.physical), [not ascending[0]]
+
+
+def _negative_zero(expr: Expr) -> Expr:
+    one = Literal(1.0, dtype_of(expr))
+    zero = Call("eq", (expr, Literal(0.0, dtype_of(expr))), pl.Boolean())
+    negative = Call("lt", (Call("truediv", (one, expr), dtype_of(expr)), Literal(0.0, dtype_of(expr))), pl.Boolean())
+    return Call("and", (zero, negative), pl.Boolean())
+
+
+def missing_as_infinity(key: Value, ascending: bool) -> Value:
+    """One of several sort keys with missing values first: pandas puts NaN and the infinity that comes first in one place."""
+    if family(key.dtype) != "numpy" or not key.physical.is_float():
+        return key
+    key = key.clean
+    first = Literal(float("-inf" if ascending else "inf"), key.physical)
+    return replace(key, expr=Call("fill_null", (key.expr, first), key.physical), nulls=False) if key.nulls else key
+
+
+def sorted_by_index(
+    held: View, level: Any, ascending: Any, na_position: str, sort_remaining: bool, ignore_index: bool
+) -> View:
+    """``sort_index``: the rows by their labels, level by level."""
+    held = held.numbered()
+    levels = list(range(len(held.index.values)))
+    if level is not None:
+        chosen = level_numbers(held.index, level)
+        if isinstance(ascending, (list, tuple)):
+            ups = directions(ascending, len(chosen))
+            levels = chosen
+        else:
+            levels = chosen + ([i for i in levels if i not in chosen] if sort_remaining else [])
+            ups = directions(ascending, len(levels))
+    else:
+        if isinstance(ascending, (list, tuple)) and len(levels) == 1:
+            raise Unsupported(Refusal.SORT_DIRECTIONS_OF_LEVEL)
+        ups = directions(ascending, len(levels))
+    keys = [held.index.values[i] for i in levels]
+    if held.index.kind == "multi":
+        _check_levels(held.index)
+    greatest = [held.index.has_missing_label(i) for i in levels]
+    positions = [("last" if up else "first") if label else na_position for up, label in zip(ups, greatest, strict=True)]
+    result = sorted_rows(held, keys, ups, positions)
+    return replace(result, index=IndexSpec()) if ignore_index else result
+
+
+def _check_levels(index: IndexSpec) -> None:
+    """Refuse levels that pandas puts in order if the rows are not in order yet, and else leaves as they are."""
+    categories = any(family(value.dtype) == "category" for value in index.values)
+    if categories and any(map(index.has_missing_label, range(len(index.values)))):
+        raise Unsupported(Refusal.SORT_CATEGORY_LEVELS)
+    if any(tells_zeros_apart(value.dtype) for value in index.values):
+        raise Unsupported(Refusal.SORT_ARROW_FLOAT_LEVELS)
+    if not in_order(index):
+        raise Unsupported(Refusal.SORT_LEVELS)
+
+
+def in_order(index: IndexSpec) -> bool:
+    """Whether all levels of a MultiIndex are sorted, as those are that are made of rows."""
+    return all(source.ordered for source in index.sources) and all(map(_in_order, index.levels))
+
+
+def _in_order(level: pd.Index) -> bool:
+    """Whether labels are sorted, a missing one last."""
+    present = level[:-1] if len(level) and pd.isna(level[-1]) else level
+    return bool(present.is_monotonic_increasing)
+
+
+def extreme_rows(held: View, keys: Sequence[Value], n: Any, keep: Any, largest: bool) -> View:
+    """``nlargest`` and ``nsmallest``.
+
+    Parameters
+    ----------
+    keys
+        The columns that decide.
+    n
+        How many rows.
+    keep
+        Which of equal rows: ``first``, ``last``, or ``all``, which may give more than ``n``.
+    largest
+        Whether the largest are asked for.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n <= 0 or keep not in ("first", "last", "all") or not keys:
+        raise Unsupported(Refusal.PARAMETERS, "n and keep")
+    for key in keys:
+        if key.dtype.kind not in "biufmM" or family(key.dtype) in ("str", "category", "arrow") or not key.definite:
+            raise Unsupported(Refusal.LARGEST_DTYPE, key.dtype)
+    if len(keys) > 1 and (keep != "first" or any(key.clean.nulls for key in keys)):
+        raise Unsupported(Refusal.LARGEST_MISSING)
+    held = held.with_levels() if held.index.kind == "multi" else held
+    if keep == "first":
+        ordered = sorted_rows(held, keys, [not largest] * len(keys))
+        return ordered.moved(lambda base, _: Slice(base, 0, n))
+    (key,) = keys
+    held, (column,) = held.numbered().sealed_with([key.clean.expr])
+    missing = Call("is_null", (column,), pl.Boolean())
+    if keep == "all":
+        rank = WindowCall("rank_min", (column,), pl.Int64(), (), (("descending", largest),))
+        after = Call("add", (WindowCall("count", (column,), pl.Int64()), Literal(1, pl.Int64())), pl.Int64())
+        chosen = Call("le", (Call("coalesce", (rank, after), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
+        held, (column, chosen_column) = held.sealed_with([column, chosen])
+        return held.moved(lambda base, _: Sort(Filter(base, chosen_column), (SortKey(column, largest),)))
+    # The last of equal rows come first, but missing values in their order; with fewer rows than n, all in their order.
+    row = Call("cast", (WindowCall("row_number", (), pl.UInt32()),), pl.Int64())
+    few = Call("le", (WindowCall("len", (), pl.Int64()), Literal(n, pl.Int64())), pl.Boolean())
+    forward = Call("or", (missing, few), pl.Boolean())
+    tie = Call("when", (forward, row, Call("neg", (row,), pl.Int64())), pl.Int64())
+    held, (column, tie_column) = held.sealed_with([column, tie])
+    by_both = (SortKey(column, largest), SortKey(tie_column))
+    return held.moved(lambda base, _: Slice(Sort(base, by_both), 0, n))

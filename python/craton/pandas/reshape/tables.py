@@ -1,0 +1,145 @@
+"""pandas' functions of whole tables: ``merge``, ``concat``, ``melt``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from pandas.api.extensions import no_default
+
+from craton.errors import Unsupported
+from craton.pandas.core.axes import keep_row_axis
+from craton.pandas.reshape.concatenation import Part, beside, clean_parts, stack
+from craton.pandas.frame import DataFrame
+from craton.pandas.core.lazy import lazy, view
+from craton.pandas.reshape.merging import merge as merge_views
+from craton.pandas.core.native import native_function, operands, stays_in_pandas
+from craton.pandas.reshape.relational import melted
+from craton.pandas.reshape.relational_calls import plain
+from craton.pandas.series import Series
+from craton.pandas.core.view import View, as_frame
+from craton.refusals import Refusal
+
+
+def in_plain_pandas(subject: str) -> Callable[..., bool]:
+    """Whether a call of a function of frames runs in plain pandas.
+
+    It does where no argument is a Craton object, or all are small and in memory, or the first parameter is missing.
+    """
+
+    def stays(*args: Any, **kwargs: Any) -> bool:
+        found = operands(args, kwargs)
+        ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
+        return not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs)
+
+    return stays
+
+
+def _read(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Iterators over frames are read once here, so that they can be read again."""
+    held = tuple(list(item) if hasattr(item, "__next__") else item for item in args)
+    return held, {key: list(item) if hasattr(item, "__next__") else item for key, item in kwargs.items()}
+
+
+def own_classes(*objects: Any) -> None:
+    """Refuse subclasses, whose class pandas would give the result."""
+    if any(type(obj) not in (pd.DataFrame, pd.Series, DataFrame, Series) for obj in objects):
+        raise Unsupported(Refusal.SUBCLASS)
+
+
+@native_function(pd.merge, stays=in_plain_pandas("left"), craft=False)
+def merge(
+    left: Any,
+    right: Any,
+    how: Any = "inner",
+    on: Any = None,
+    left_on: Any = None,
+    right_on: Any = None,
+    left_index: Any = False,
+    right_index: Any = False,
+    sort: Any = False,
+    suffixes: Any = ("_x", "_y"),
+    copy: Any = no_default,
+    indicator: Any = False,
+    validate: Any = None,
+) -> Any:
+    """Join two frames; see :func:`pandas.merge`."""
+    if copy is not no_default:
+        raise Unsupported(Refusal.WARNING_OF_PANDAS, "copy")
+    plain(left, right)
+    own_classes(left)
+    keys = (on, left_on, right_on, left_index, right_index)
+    held = merge_views(_frame(left), _frame(right), how, *keys, sort, suffixes, indicator, validate)
+    return lazy(DataFrame, held)
+
+
+def _frame(obj: Any) -> View:
+    """An operand of a merge; a named Series is a frame of one column."""
+    if not isinstance(obj, pd.Series):
+        return view(obj)
+    if obj.name is None:
+        raise Unsupported(Refusal.SERIES_UNNAMED)
+    return as_frame(view(obj), obj.name)
+
+
+@native_function(pd.concat, prepare=_read, stays=in_plain_pandas("objs"), craft=False)
+def concat(
+    objs: Any,
+    *,
+    axis: Any = 0,
+    join: Any = "outer",
+    ignore_index: Any = False,
+    keys: Any = None,
+    levels: Any = None,
+    names: Any = None,
+    verify_integrity: Any = False,
+    sort: Any = no_default,
+    copy: Any = no_default,
+    union_categories: Any = False,
+) -> Any:
+    """Put frames below or beside each other; see :func:`pandas.concat`."""
+    if copy is not no_default or levels is not None or verify_integrity is not False or union_categories is not False:
+        raise Unsupported(Refusal.PARAMETERS, "copy, levels, verify_integrity and union_categories")
+    if not isinstance(ignore_index, bool) or join not in ("outer", "inner"):
+        raise Unsupported(Refusal.PARAMETERS, "ignore_index and join")
+    if ignore_index and keys is not None:  # pandas words the error
+        raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)
+    items, labels = clean_parts(objs, keys)
+    if ignore_index and labels is not None:
+        raise Unsupported(Refusal.CONCAT_KEYS_NUMBERED)
+    plain(*items)
+    own_classes(*items)
+    parts = [
+        Part(view(item), True, item.name) if isinstance(item, pd.Series) else Part(view(item), False) for item in items
+    ]
+    only_series = all(part.series for part in parts)
+    if axis in (0, "index"):
+        if sort is not no_default and not isinstance(sort, bool):
+            raise Unsupported(Refusal.PARAMETER, f"sort={sort!r}")
+        held = stack(parts, join, None if sort is no_default else sort, ignore_index, labels, names)
+        return lazy(Series if only_series else DataFrame, held)
+    if axis not in (1, "columns") or sort is True or names is not None:
+        raise Unsupported(Refusal.PARAMETERS, "axis, sort and names")
+    held = beside(parts, ignore_index, labels)
+    result = lazy(DataFrame, held)
+    if held.index.names == parts[0].view.index.names:
+        keep_row_axis(result.__dict__, held, items[0].index)  # the very Index, as in pandas
+    return result
+
+
+@native_function(pd.melt, stays=in_plain_pandas("frame"), craft=False)
+def melt(
+    frame: Any,
+    id_vars: Any = None,
+    value_vars: Any = None,
+    var_name: Any = None,
+    value_name: Any = "value",
+    col_level: Any = None,
+    ignore_index: Any = True,
+) -> Any:
+    """Columns to rows; see :func:`pandas.melt`."""
+    return melted(frame, id_vars, value_vars, var_name, value_name, col_level, ignore_index)
+
+
+__all__ = ["concat", "melt", "merge"]

@@ -1,0 +1,1 @@
+"""Methods that call Python functions."""

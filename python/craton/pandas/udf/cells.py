@@ -1,0 +1,214 @@
+"""``map``, ``Series.apply`` and ``transform`` of a Python function: cell after cell.
+
+When all calls are made, pandas' own method runs with a function that returns their results one after another.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from craton.errors import Unsupported
+from craton.pandas.udf.calls import called, curried, plain, refuse_others
+from craton.pandas.udf.rows import apply_frame
+from craton.pandas.core.native import plain_pandas
+from craton.refusals import Refusal
+from craton.remote.functions import Function, from_table, to_table
+from craton.remote.values import Values, pack, unpack
+
+__all__ = ["apply_series", "map_frame", "map_series", "transform_frame", "transform_series"]
+
+
+def map_series(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
+    """``series.map(func)`` for a function.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is none, or the cells are not given to it one after another.
+    """
+    refuse_others(self, func)
+    if engine is not None or na_action not in (None, "ignore"):
+        raise Unsupported(Refusal.PARAMETER, "engine")
+    series = plain(self)
+    _check(series)
+    function = Function(functools.partial(func, **kwargs) if kwargs else func)
+    with plain_pandas():
+        values = _mapped(series, function, na_action, "Series.map")
+        return series._constructor(values, index=series.index, copy=False).__finalize__(self, method="map")
+
+
+def apply_series(self: Any, func: Any, args: Any = (), *, by_row: Any = "compat", **kwargs: Any) -> Any:
+    """``series.apply(func)`` for a function.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is none, or is given the whole column.
+    """
+    refuse_others(self, func)
+    if by_row != "compat" or type(args) is not tuple:
+        raise Unsupported(Refusal.FUNCTION_ON_COLUMN)
+    series = plain(self)
+    _check(series)
+    with plain_pandas():
+        mapper = _after(_results(series, Function(func, args, kwargs), None, "Series.apply"))
+        return pd.Series.apply(series, mapper)
+
+
+def map_frame(self: Any, func: Any, na_action: Any = None, **kwargs: Any) -> Any:
+    """``df.map(func)`` for a function.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is none.
+    """
+    refuse_others(self, func)
+    if na_action not in (None, "ignore") or self.empty:
+        raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+    frame = plain(self)
+    function = Function(functools.partial(func, **kwargs))
+
+    def infer(column: Any) -> Any:
+        if not _one_after_another(column.dtype):
+            return column._map_values(function.call, na_action=na_action)
+        return _mapped(column, function, na_action, "DataFrame.map")
+
+    with plain_pandas():
+        return pd.DataFrame.apply(frame, infer).__finalize__(self, "map")
+
+
+def transform_frame(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
+    """``df.transform(func)`` for a function.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is none, or `axis` is 1.
+    """
+    refuse_others(self, func)
+    if axis not in (0, "index"):
+        raise Unsupported(Refusal.FUNCTION_OF_ROWS)
+    return _transformed(self, pd.DataFrame.transform, apply_frame, func, args, kwargs)
+
+
+def transform_series(self: Any, func: Any, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
+    """``series.transform(func)`` for a function.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is none, or `axis` is none of a Series.
+    """
+    refuse_others(self, func)
+    if axis not in (0, "index"):
+        raise Unsupported(Refusal.PARAMETER, "axis")
+    _check(self)
+    return _transformed(self, pd.Series.transform, apply_series, func, args, kwargs)
+
+
+def _transformed(
+    self: Any, theirs: Any, apply: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    obj = plain(self)
+
+    def own(function: Any, *more: Any, **others: Any) -> Any:
+        try:
+            return apply(obj, function, *more, **others)
+        except Unsupported:
+            return type(obj).apply(obj, function, *more, **others)
+
+    obj.__dict__["apply"] = own  # which is what pandas calls first
+    with plain_pandas():
+        return theirs(obj, func, 0, *args, **kwargs)
+
+
+def _check(series: Any) -> None:
+    if not len(series) or not _one_after_another(series.dtype):
+        raise Unsupported(Refusal.CELLS_TOGETHER)
+
+
+def _one_after_another(dtype: Any) -> bool:
+    """Whether pandas calls a function for each cell; of categories and sparse cells it calls it once for equal ones."""
+    return not isinstance(dtype, (pd.CategoricalDtype, pd.SparseDtype))
+
+
+def _after(results: list[Any]) -> Callable[[Any], Any]:
+    """A function that returns the results, one after another, whatever it is called with."""
+    return functools.partial(next, iter(results))
+
+
+def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
+    """What ``series._map_values`` returns."""
+    job = _Cells(series._values, function, na_action == "ignore")
+    results = called(job, label)
+    array = results.array()
+    if array is not None and na_action is None and isinstance(series._values, np.ndarray):
+        return array
+    return series._map_values(_after(job.called(results.to_list())), na_action=na_action)
+
+
+def _results(series: Any, function: Function, na_action: Any, label: str) -> list[Any]:
+    job = _Cells(series._values, function, False)
+    return called(job, label).to_list()
+
+
+@dataclass(frozen=True)
+class _CellsBody:
+    """Cells of a column."""
+
+    ignoring: bool
+
+    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+        with plain_pandas():
+            _collect(from_table(rows), curried(function), self.ignoring, results)
+
+    def pack(self, results: list[Any]) -> pa.Table:
+        return pack(results)
+
+
+def _collect(values: Any, call: Callable[[Any], Any], ignoring: bool, results: list[Any]) -> None:
+    cells = values.astype(object, copy=False)
+    if not ignoring:
+        append = results.append
+        for cell in cells:
+            append(call(cell))
+        return
+    for cell, missing in zip(cells, pd.isna(cells), strict=True):
+        results.append(cell if missing else call(cell))
+
+
+class _Cells:
+    """The cells of a column, one after another."""
+
+    weights = None
+
+    def __init__(self, values: Any, function: Function, ignoring: bool) -> None:
+        self._values, self.function, self._ignoring = values, function, ignoring
+        self.body = _CellsBody(ignoring)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def here(self, start: int, stop: int, results: list[Any]) -> None:
+        _collect(self._values[start:stop], curried(self.function), self._ignoring, results)
+
+    def rows(self, start: int, stop: int) -> pa.Table:
+        return to_table(self._values[start:stop])
+
+    def unpack(self, table: pa.Table) -> Values:
+        return unpack(table)
+
+    def called(self, results: list[Any]) -> list[Any]:
+        """The results of those cells that the function is called for."""
+        if not self._ignoring:
+            return results
+        return list(compress(results, ~pd.isna(self._values.astype(object))))

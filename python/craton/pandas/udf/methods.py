@@ -1,0 +1,62 @@
+"""The methods of DataFrame and Series that call Python functions: what does that is imported when one is first called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from craton.pandas.values.cells import planned_map
+from craton.pandas.core.native import native
+
+
+def _apply_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.rows import apply_frame
+
+    return apply_frame(self, *args, **kwargs)
+
+
+def _map_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.cells import map_frame
+
+    return map_frame(self, *args, **kwargs)
+
+
+def _transform_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.cells import transform_frame
+
+    return transform_frame(self, *args, **kwargs)
+
+
+def _apply_series(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.cells import apply_series
+
+    return apply_series(self, *args, **kwargs)
+
+
+def _map_series(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.cells import map_series
+
+    return map_series(self, *args, **kwargs)
+
+
+def _transform_series(self: Any, *args: Any, **kwargs: Any) -> Any:
+    from craton.pandas.udf.cells import transform_series
+
+    return transform_series(self, *args, **kwargs)
+
+
+class FrameCalls:
+    """Methods of DataFrame."""
+
+    apply = native(pd.DataFrame, "apply", calls=_apply_frame)(None)
+    map = native(pd.DataFrame, "map", calls=_map_frame)(None)
+    transform = native(pd.DataFrame, "transform", calls=_transform_frame)(None)
+
+
+class SeriesCalls:
+    """Methods of Series."""
+
+    apply = native(pd.Series, "apply", calls=_apply_series)(None)
+    map = native(pd.Series, "map", calls=_map_series)(planned_map)
+    transform = native(pd.Series, "transform", calls=_transform_series)(None)

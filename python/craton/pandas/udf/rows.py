@@ -1,0 +1,251 @@
+"""``DataFrame.apply`` of a Python function: over rows, over columns, raw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.core.apply import frame_apply
+
+from craton.errors import Unsupported
+from craton.pandas.udf.calls import called, curried, plain, refuse_others
+from craton.pandas.udf.results import Stacked, pack_objects, stacked
+from craton.pandas.core.native import plain_pandas
+from craton.refusals import Refusal
+from craton.remote.functions import Function, from_table, to_table
+from craton.remote.jobs import Results
+from craton.remote.values import Values, pack, unpack
+
+#: Rows that are made into a matrix at once while they are run here; pandas does all at once.
+_BLOCK = 4096
+
+
+def apply_frame(
+    self: Any,
+    func: Any,
+    axis: Any = 0,
+    raw: bool = False,
+    result_type: Any = None,
+    args: Any = (),
+    by_row: Any = "compat",
+    engine: Any = None,
+    engine_kwargs: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """``df.apply(func, …)`` for a function.
+
+    Raises
+    ------
+    Unsupported
+        If `func` is none, or the call is one that pandas makes otherwise than one after another.
+    """
+    refuse_others(self, func)
+    if engine not in (None, "python") or result_type == "broadcast" or type(args) is not tuple:
+        raise Unsupported(Refusal.PARAMETERS, "engine, engine_kwargs, broadcast and result_type")
+    if not all(self.shape):
+        raise Unsupported(Refusal.NO_ROWS)
+    frame = plain(self)
+    number = frame._get_axis_number(axis)
+    with plain_pandas():
+        operation: Any = frame_apply(
+            frame, func, axis, raw, result_type, by_row, "python", engine_kwargs, args=args, kwargs=kwargs
+        )
+        function = Function(func, args, kwargs)
+        if raw:
+            job = _Raw(operation.values, number, function)
+            operation.apply_raw = lambda engine=None, engine_kwargs=None: _raw(
+                operation, called(job, "DataFrame.apply")
+            )
+        else:
+            rows = _Rows(frame, function) if number == 1 else _Columns(frame, function)
+
+            def loop() -> Any:
+                return _wrapped(operation, called(rows, "DataFrame.apply"), number)
+
+            operation.apply_standard = loop
+        return operation.apply().__finalize__(self, method="apply")
+
+
+def _wrapped(operation: Any, results: Results, axis: int) -> Any:
+    """What pandas makes of the results; of many numbers or rows of one kind without an object for each."""
+    array = results.array()
+    if array is not None:
+        return operation.wrap_results(array, operation.result_index)
+    if axis == 1 and results.pieces:
+        table = _table(results, operation)
+        if table is not None:
+            return table
+    return operation.wrap_results(dict(enumerate(results.to_list())), operation.result_index)
+
+
+def _table(results: Results, operation: Any) -> Any:
+    """The frame of rows that all are Series of the same labels and dtype; None if they are not."""
+    parts: list[Stacked] = []
+    for chunk in results.chunks:
+        part = chunk.others if isinstance(chunk.others, Stacked) else stacked(chunk.to_list())
+        if part is None or (parts and not part.like(parts[0])):
+            return None
+        parts.append(part)
+    values = np.concatenate([part.values for part in parts])
+    made = pd.DataFrame(values, index=operation.result_index, columns=parts[0].labels, copy=False)
+    return made.infer_objects()
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _series_of(frame: Any) -> Iterator[Any]:
+    """Pandas' own rows, as its loop has them."""
+    operation: Any = frame_apply(frame, _series_of, 1, args=(), kwargs={})
+    return operation.series_generator  # type: ignore[no-any-return]
+
+
+def _collect(rows: Iterator[Any], call: Any, results: list[Any]) -> None:
+    for row in rows:
+        result = call(row)
+        # The row is one object whose data is swapped, so what is a view of it is detached.
+        results.append(result.copy(deep=False) if isinstance(result, pd.Series) else result)
+
+
+@dataclass(frozen=True)
+class _RowsBody:
+    """The rows of a frame."""
+
+    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+        frame = from_table(rows)
+        with plain_pandas():
+            _collect(_series_of(frame), curried(function), results)
+
+    def pack(self, results: list[Any]) -> pa.Table:
+        return pack_objects(results)
+
+
+class _Rows:
+    """The rows of a frame, one after another."""
+
+    weights = None
+    body = _RowsBody()
+
+    def __init__(self, frame: Any, function: Function) -> None:
+        self._frame, self.function = frame, function
+        self._call = curried(function)
+        self._at = self._end = 0
+        self._series: Iterator[Any] = iter(())
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def here(self, start: int, stop: int, results: list[Any]) -> None:
+        if start != self._at:
+            self._at = self._end = start
+        while start < stop:
+            if self._at == self._end:
+                self._end = min(start + _BLOCK, len(self))
+                part = self._frame if self._end - start == len(self) else self._frame.iloc[start : self._end]
+                self._series = _series_of(part)
+            count = min(stop, self._end) - start
+            _collect(islice(self._series, count), self._call, results)
+            start += count
+            self._at = start
+
+    def rows(self, start: int, stop: int) -> pa.Table:
+        return to_table(self._frame.iloc[start:stop])
+
+    def unpack(self, table: pa.Table) -> Values:
+        return unpack(table)
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ColumnsBody:
+    """Columns of a frame."""
+
+    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+        frame = from_table(rows)
+        with plain_pandas():
+            _collect((frame._ixs(i, axis=1) for i in range(len(frame.columns))), curried(function), results)
+
+    def pack(self, results: list[Any]) -> pa.Table:
+        return pack(results)
+
+
+class _Columns:
+    """The columns of a frame, one after another."""
+
+    weights = None
+    body = _ColumnsBody()
+
+    def __init__(self, frame: Any, function: Function) -> None:
+        self._frame, self.function = frame, function
+
+    def __len__(self) -> int:
+        return len(self._frame.columns)
+
+    def here(self, start: int, stop: int, results: list[Any]) -> None:
+        columns = (self._frame._ixs(i, axis=1) for i in range(start, stop))
+        _collect(columns, curried(self.function), results)
+
+    def rows(self, start: int, stop: int) -> pa.Table:
+        return to_table(self._frame.iloc[:, start:stop])
+
+    def unpack(self, table: pa.Table) -> Values:
+        return unpack(table)
+
+
+# -- raw --------------------------------------------------------------------------------------------------------------
+
+
+def _raw(operation: Any, results: Results) -> Any:
+    """What pandas makes of results of arrays: its loop runs again over them."""
+    after = iter(results.to_list())
+    operation.func, operation.args, operation.kwargs = lambda _: next(after), (), {}
+    return type(operation).apply_raw(operation)
+
+
+@dataclass(frozen=True)
+class _RawBody:
+    """Rows, or columns, of a matrix, which is given with one in each row."""
+
+    writeable: bool
+
+    def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
+        values = from_table(rows, copy=self.writeable)
+        call = curried(function)
+        with plain_pandas():
+            for one in values:
+                results.append(call(one))
+
+    def pack(self, results: list[Any]) -> pa.Table:
+        return pack(results)
+
+
+class _Raw:
+    """Rows or columns of a matrix, one after another."""
+
+    weights = None
+
+    def __init__(self, values: np.ndarray[Any, Any], axis: int, function: Function) -> None:
+        self._values = values if axis == 1 else values.T
+        self.function = function
+        self.body = _RawBody(bool(values.flags.writeable))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def here(self, start: int, stop: int, results: list[Any]) -> None:
+        call = curried(self.function)
+        for at in range(start, stop):
+            results.append(call(self._values[at]))
+
+    def rows(self, start: int, stop: int) -> pa.Table:
+        return to_table(self._values[start:stop])
+
+    def unpack(self, table: pa.Table) -> Values:
+        return unpack(table)

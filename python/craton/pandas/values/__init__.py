@@ -1,0 +1,1 @@
+"""Cells: operators, casts, fills, text, dates, and functions of them."""

@@ -1,0 +1,165 @@
+"""Arithmetic on numbers, points in time, spans of time and strings."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.lower.results import reads_memory
+from craton.pandas.core import stand_ins
+from craton.pandas.values.batches import batched
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.values.elementwise import binary, by_batch, invert, is_na, literal
+from craton.pandas.core.questions import happens, tried
+from craton.pandas.core.view import Value, View
+from craton.plan.expr import Call
+from craton.refusals import Refusal
+
+
+def arithmetic(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> Value:
+    """``left <name> right`` of values, or a value and a scalar, with the result dtype that pandas gives."""
+    columns = [item for item in (left, right) if isinstance(item, Value)]
+    kinds = {kind_of(column.dtype) for column in columns}
+    if name in ("floordiv", "mod"):
+        dtype = _division_dtype(name, left, right, dtype, held)
+    try:
+        if any(not isinstance(item, Value) and is_na(item) for item in (left, right)):
+            raise Unsupported(Refusal.MISSING_OPERAND)
+        if kinds <= set("biuf") and kind_of(dtype) in "biuf":
+            return _numbers(name, left, right, dtype)
+        if kinds == {"T"} and name == "add":
+            return _concatenation(left, right, dtype)
+        # Points and spans of time too: pandas checks them for overflow.
+        raise Unsupported(Refusal.OPERATION, f"{name} of {' and '.join(str(column.dtype) for column in columns)}")
+    except Unsupported:
+        if kind_of(dtype) == "O" or not _meet(name, left, right):
+            raise
+    result = by_batch(name, left, right, dtype)
+    if any(isinstance(item, pd.offsets.BaseOffset) for item in (left, right)):
+        if held is None:
+            raise Unsupported(Refusal.CALENDAR_STEP)
+        return tried(held, result)
+    overflows = kinds & set("mM") and held is not None and (held.rows or TRIED_ROWS) < TRIED_ROWS
+    return tried(held, result) if overflows and reads_memory(held.base) else result  # type: ignore[arg-type, union-attr]
+
+
+#: Rows in memory below which arithmetic on points and spans of time is tried at the call, so that an overflow is raised there.
+TRIED_ROWS = 100_000
+
+
+def _meet(name: str, left: Any, right: Any) -> bool:
+    """Whether pandas computes such operands row by row, with one result dtype whatever the data are."""
+    kinds = ""
+    for item in (left, right):
+        if isinstance(item, Value):
+            kinds += kind_of(item.dtype)
+        elif isinstance(item, pd.offsets.BaseOffset):
+            kinds += "o"
+        else:
+            kinds += "s"
+    if "o" in kinds:
+        return kinds in ("Mo", "oM") and name in ("add", "sub")
+    if name == "pow" and isinstance(right, Value) and kind_of(right.dtype) == "i" and "f" not in kinds:
+        return False  # a negative exponent raises, wherever it is
+    return "O" not in kinds
+
+
+def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: View | None) -> DtypeObj:
+    """The dtype of ``//`` and ``%``, which become floats where something is divided by zero."""
+    if (isinstance(left, Value) and kind_of(left.dtype) == "m") or (
+        isinstance(right, Value) and kind_of(right.dtype) == "m"
+    ):
+        if kind_of(dtype) == "m":
+            return dtype
+        if any(isinstance(item, Value) and item.nulls for item in (left, right)) or held is None:
+            raise Unsupported(Refusal.OPERATION, f"{name} whose dtype depends on the data")
+        zero: Any = pd.Timedelta(0)
+    elif kind_of(dtype) in "biu" or dtype in (np.dtype("float32"), pd.Float32Dtype()):
+        zero = 0
+    else:
+        return dtype
+    if family(dtype) == "arrow":
+        return dtype
+    if isinstance(right, Value):
+        if held is None or not right.definite or happens(held, binary("eq", right, zero).expr):
+            raise Unsupported(Refusal.OPERATION, f"{name} by zeros, whose dtype depends on the data")
+    elif is_na(right) or right == 0:
+        raise Unsupported(Refusal.OPERATION, f"{name} by zero")
+    return dtype
+
+
+def _source(*values: Value) -> tuple[Any, str] | None:
+    """The data that decide the dtype of a result of such values."""
+    sources = {value.source for value in values if value.source is not None}
+    if len(sources) > 1:
+        raise Unsupported(Refusal.DTYPES_OF_DATA)
+    return next(iter(sources), None)
+
+
+def _numbers(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
+    columns = [item for item in (left, right) if isinstance(item, Value)]
+    families = {family(column.dtype) for column in columns}
+    if family(dtype) not in ("numpy", "masked") or not families <= {"numpy", "masked"}:
+        raise Unsupported(Refusal.OPERATION, f"{name} to {dtype}")
+    if kind_of(dtype) == "b" or any(kind_of(column.dtype) == "b" for column in columns):
+        raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
+    like = columns[0]
+    one = left if isinstance(left, Value) else literal(left, like)
+    other = right if isinstance(right, Value) else literal(right, like)
+    if kind_of(one.dtype) == "b" or kind_of(other.dtype) == "b":
+        raise Unsupported(Refusal.BOOLEAN_ARITHMETIC)
+    target = number(dtype)
+    if name == "pow":
+        if not isinstance(right, (Value, float, np.generic)) and right == 2:
+            name, other = "mul", one
+        else:
+            raise Unsupported(Refusal.POWERS)
+    if name in ("floordiv", "mod") and target.kind == "f":
+        raise Unsupported(Refusal.FLOAT_REMAINDER)
+    source = _source(one, other) if target.kind != "f" else None
+    expr = Call(name, (one.expr, other.expr), physical(dtype))
+    return Value(expr, dtype, nulls=one.nulls or other.nulls, nans=target.kind == "f", source=source)
+
+
+def _concatenation(left: Any, right: Any, dtype: DtypeObj) -> Value:
+    like = left if isinstance(left, Value) else right
+    one = left if isinstance(left, Value) else literal(left, like)
+    other = right if isinstance(right, Value) else literal(right, like)
+    if kind_of(dtype) != "T" or not kind_of(one.dtype) == kind_of(other.dtype) == "T":
+        raise Unsupported(Refusal.OPERATION, f"add of {one.dtype} and {other.dtype}")
+    return Value(Call("concat_str", (one.expr, other.expr), pl.String()), dtype, nulls=one.nulls or other.nulls)
+
+
+def negative(value: Value) -> Value:
+    """``-value``."""
+    if value.definite and kind_of(value.dtype) in "ifm" and family(value.dtype) in ("numpy", "masked"):
+        return Value(Call("neg", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    return _unary("neg", value)
+
+
+def absolute(value: Value) -> Value:
+    """``abs(value)``."""
+    if value.definite and kind_of(value.dtype) in "ifu" and family(value.dtype) in ("numpy", "masked"):
+        return Value(Call("abs", (value.expr,), value.physical), value.dtype, value.nulls, value.nans)
+    return _unary("abs", value)
+
+
+def inverted(value: Value) -> Value:
+    """``~value``."""
+    if kind_of(value.dtype) == "b":
+        return invert(value)
+    return _unary("invert", value)
+
+
+def _unary(name: str, value: Value) -> Value:
+    dtype = stand_ins.asked(
+        "unary", (name, value.dtype), lambda: getattr(operator, name)(stand_ins.column(value.dtype, 1)).dtype, name
+    )
+    physical(dtype)
+    result = batched("operator", name, [value], dtype)
+    return Value(result.expr, dtype, nulls=value.nulls, nans=value.nans)

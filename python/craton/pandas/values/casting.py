@@ -1,0 +1,162 @@
+"""``astype`` and ``round``: cells in another dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import pandas_dtype
+from pandas.core.dtypes.dtypes import NumpyEADtype
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.core.convert import to_array
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
+from craton.pandas.core.questions import happens, tried
+from craton.pandas.core.sharing import asked
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Literal, Values
+from craton.refusals import Refusal
+
+MANY_CATEGORIES = 1_000_000
+
+
+def dtype_named(dtype: Any) -> DtypeObj:
+    """The dtype object of what a user passed.
+
+    Raises
+    ------
+    Unsupported
+        If pandas knows none: it words the error.
+    """
+    if isinstance(dtype, type) and issubclass(dtype, pd.api.extensions.ExtensionDtype):
+        raise Unsupported(Refusal.DTYPE_CLASS)
+    named = stand_ins.ask(pandas_dtype, dtype, warned=True)
+    return named.numpy_dtype if isinstance(named, NumpyEADtype) else named  # type: ignore[no-any-return]
+
+
+def cast(held: View, value: Value, dtype: DtypeObj) -> Value:
+    """``astype`` of a column.
+
+    Raises
+    ------
+    Unsupported
+        If the cast is not planned, or would fail on these data.
+    """
+    if not value.definite:
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
+    if value.dtype == dtype and str(value.dtype) == str(dtype):
+        return value
+    families = family(value.dtype), family(dtype)
+    kinds = kind_of(value.dtype), kind_of(dtype)
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.categories is None:
+        return categorical(held, value, dtype)
+    physical(dtype)
+    if set(families) <= {"numpy", "masked"} and set("".join(kinds)) <= set("biuf"):
+        try:
+            return _numbers(held, value, dtype)
+        except Unsupported:
+            pass
+    elif families == ("numpy", "str") and kinds[0] in "iu" and not value.nulls:
+        return Value(Call("cast", (value.expr,), pl.String()), dtype, nulls=False)
+    return _by_pandas(held, value, dtype)
+
+
+def _by_pandas(held: View, value: Value, dtype: DtypeObj) -> Value:
+    """The cast as pandas does it on batches, tried on all the data now, so that its errors come now."""
+    families = family(value.dtype), family(dtype)
+    if "object" in families or "category" in families or (kind_of(value.dtype) in "mM" and kind_of(dtype) == "T"):
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
+    try:
+        stand_ins.ask(stand_ins.column(value.dtype).astype, dtype, warned=True)
+    except Unsupported as error:  # whatever the values, rows or none
+        raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}") from error
+    result = batched("method", "astype", [value], dtype, (COLUMN, dtype))
+    if isinstance(dtype, np.dtype) and dtype.kind in "biu":
+        result = Value(result.expr, dtype, nulls=False)
+    return result if _never_fails(value.dtype, dtype) else tried(held, result)
+
+
+def _never_fails(source: DtypeObj, target: DtypeObj) -> bool:
+    return kind_of(source) in "biuf" and kind_of(target) == "T"
+
+
+def categorical(held: View, value: Value, dtype: pd.CategoricalDtype) -> Value:
+    """``astype("category")``: a query finds the categories."""
+    if family(value.dtype) == "category":
+        raise Unsupported(Refusal.CATEGORICAL_OF_CATEGORICAL)
+    plan = build.aggregate(held.base, (("value", value.clean.expr),), (), sort=True)
+    found = asked([plan])[0].get_column("value").drop_nulls()
+    if len(found) > MANY_CATEGORIES:
+        raise Unsupported(Refusal.MANY_CATEGORIES)
+    kind = pd.Categorical(pd.Series(to_array(found, value.dtype)), ordered=bool(dtype.ordered)).dtype
+    codes = pd.Series(to_array(found, value.dtype)).astype(kind).cat.codes
+    numbers = pl.Series(codes.to_numpy()).cast(pl.Int32)
+    if not len(found):
+        return Value(Literal(None, pl.Int32()), kind)
+    expr = Call("map_values", (value.clean.expr, Values.of(found), Values.of(numbers)), pl.Int32())
+    return Value(expr, kind, nulls=value.nulls or value.nans)
+
+
+def _numbers(held: View, value: Value, dtype: DtypeObj) -> Value:
+    source, target = number(value.dtype), number(dtype)
+    kind = physical(dtype)
+    masked = family(dtype) == "masked"
+    if family(value.dtype) == "masked" and not masked and (value.nulls or source.kind != target.kind):
+        raise Unsupported(Refusal.MISSING_TO_NUMPY)
+    if source == target:
+        return Value(value.expr, dtype, value.nulls, nans=value.nans)
+    if target.kind == "b":
+        if source.kind == "f" or masked:
+            raise Unsupported(Refusal.CAST, f"{value.dtype} to {dtype}")
+        expr: Expr = Call("ne", (value.expr, Literal(0, value.physical)), kind)
+        return Value(expr, dtype, value.nulls)
+    if source.kind == "f" and target.kind in "iu":
+        clean = value.clean
+        bounds = np.iinfo(target)
+        low, high = float(bounds.min), float(bounds.max)
+        inside = Call(
+            "is_between",
+            (clean.expr, Literal(low, clean.physical), Literal(high, clean.physical)),
+            pl.Boolean(),
+            (("closed", "left" if high > 2**52 else "both"),),
+        )
+        outside: Expr = Call("not", (inside,), pl.Boolean())
+        if not masked:
+            outside = Call("fill_null", (outside, Literal(True, pl.Boolean())), pl.Boolean())
+        if masked:
+            rounded_off = Call("round", (clean.expr,), clean.physical, (("decimals", 0),))
+            whole = Call("eq", (clean.expr, rounded_off), pl.Boolean())
+            outside = Call("or", (outside, Call("not", (whole,), pl.Boolean())), pl.Boolean())
+        if happens(held, outside):
+            raise Unsupported(Refusal.VALUES_OUT_OF_INTEGERS)
+        return Value(Call("cast", (clean.expr,), kind), dtype, nulls=masked and clean.nulls)
+    if target.kind in "iu" and masked and not np.can_cast(source, target):
+        raise Unsupported(Refusal.NARROWING_INTEGERS)
+    if target.kind == "f" and source.kind == "f" and target.itemsize < source.itemsize and masked:
+        raise Unsupported(Refusal.NARROWING_FLOATS)
+    wrap = target.kind in "iu"
+    given = value.clean if masked else value
+    expr = Call("cast", (given.expr,), kind, (("wrap", True),) if wrap and source.kind != "b" else ())
+    return Value(expr, dtype, given.nulls, given.nans)
+
+
+def rounded(value: Value, decimals: int) -> Value:
+    """``round``: half to even, as NumPy does it."""
+    if not value.definite or kind_of(value.dtype) not in "iuf":
+        raise Unsupported(Refusal.OPERATION, f"round of {value.dtype}")
+    if family(value.dtype) in ("numpy", "masked") and kind_of(value.dtype) in "iu" and decimals >= 0:
+        return value
+    if family(value.dtype) in ("numpy", "masked") and decimals == 0:
+        expr = Call("round", (value.expr,), value.physical, (("decimals", 0),))
+        return Value(expr, value.dtype, value.nulls, value.nans)
+    return batched("method", "round", [value], value.dtype, (COLUMN, decimals))
+
+
+def is_dtype_map(dtype: Any) -> bool:
+    """Whether ``astype`` was given one dtype a column."""
+    return isinstance(dtype, (dict, pd.Series))

@@ -1,0 +1,439 @@
+"""Row-wise methods that change cells: fillna, where, clip, isin, astype, replace, map and their kin."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas._libs.lib import no_default
+from pandas.api.types import is_list_like, is_scalar
+from pandas.core.dtypes.astype import astype_is_view
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.align import aligned
+from craton.pandas.values.arithmetic import absolute
+from craton.pandas.core.axes import planned_labels
+from craton.pandas.values.casting import cast, dtype_named, is_dtype_map, rounded
+from craton.pandas.values.dates import DatetimeAccessor
+from craton.pandas.core.deprecations import in_place
+from craton.pandas.core.dtypes import kind_of
+from craton.pandas.values.elementwise import invert, is_missing, is_na, not_missing
+from craton.pandas.core.execute import resolved, told_apart
+from craton.pandas.values.filling import choose, clipped, filled, filled_with
+from craton.pandas.core.lazy import lazy, memory_of, replace_state, view
+from craton.pandas.values.mapping import mapped, replaced
+from craton.pandas.values.membership import between, is_in_values, is_in_view
+from craton.pandas.core.native import is_lazy, native, stays_in_pandas
+from craton.pandas.indexing.selection import finished
+from craton.pandas.values.strings import StringAccessor
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.plan.expr import Call, Expr, Literal
+from craton.refusals import Refusal
+
+_INT = (int, np.integer)
+
+
+def _each(obj: Any, function: Any) -> Any:
+    held = view(obj)
+    return lazy(type(obj), held.with_values([function(value) for value in held.values]), obj)
+
+
+def _updated(obj: Any, new: View, inplace: Any) -> Any:
+    """The result of a method with ``inplace``; pandas returns the object itself then."""
+    if inplace is False:
+        return lazy(type(obj), new, obj)
+    if inplace is not True:
+        raise Unsupported(Refusal.PARAMETER, "inplace")
+    replace_state(obj, new)
+    return obj
+
+
+def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any, negate: bool) -> Any:
+    if axis is not None or level is not None or not isinstance(cond, (pd.Series, pd.DataFrame)):
+        raise Unsupported(Refusal.CONDITION_TYPE)
+    if other is no_default:
+        other = np.nan
+    if not is_scalar(other) and type(other) is not type(obj):
+        raise Unsupported(Refusal.REPLACEMENT_TYPE)
+    held, mask = aligned(view(obj), view(cond))
+    right: View | None = None
+    if not is_scalar(other):
+        held, right = aligned(held, view(other))
+        held, mask = aligned(held, view(cond))
+        held, right = aligned(held, right)
+    for one in (mask, right):
+        if (
+            one is not None
+            and len(one.values) != len(held.values)
+            and not (one is mask and isinstance(cond, pd.Series))
+        ):
+            raise Unsupported(Refusal.COLUMNS_DIFFER)
+        several = isinstance(obj, pd.DataFrame) and one is not None and len(one.values) > 1
+        if several and not (held.labels.is_unique and held.labels.identical(one.labels)):  # type: ignore[union-attr]
+            raise Unsupported(Refusal.COLUMNS_DIFFER)
+    selectors = list(mask.values) if isinstance(cond, type(obj)) else [mask.values[0]] * len(held.values)
+    if isinstance(cond, pd.DataFrame) and isinstance(obj, pd.Series):
+        raise Unsupported(Refusal.CONDITION_FRAME)
+    values = []
+    for position, value in enumerate(held.values):
+        selector = selectors[position]
+        if kind_of(selector.dtype) != "b":
+            raise Unsupported(Refusal.CONDITION_NOT_BOOLEAN)
+        filler = other if right is None else right.values[position]
+        values.append(choose(held, _negated(selector) if negate else selector, value, filler))
+    return _updated(obj, held.with_values(values), inplace)
+
+
+def _negated(selector: Value) -> Value:
+    if not selector.definite:
+        raise Unsupported(Refusal.CONDITION_DTYPE_OF_DATA)
+    return invert(selector)
+
+
+def _fill(obj: Any, value: Any, axis: Any, inplace: Any, limit: Any) -> Any:
+    if axis not in (None, 0, "index", "rows") or limit is not None:
+        raise Unsupported(Refusal.PARAMETERS, "axis and limit")
+    held = view(obj)
+    if is_scalar(value):
+        new = [filled(column, value) for column in held.values]
+    elif isinstance(obj, pd.DataFrame) and isinstance(value, dict):
+        if not held.labels.is_unique or isinstance(held.labels, pd.MultiIndex):
+            raise Unsupported(Refusal.DUPLICATE_LABELS)
+        new = list(held.values)
+        for label, scalar in value.items():
+            if not is_scalar(scalar):
+                raise Unsupported(Refusal.FILLING_VALUE)
+            for position in held.positions(label):
+                new[position] = filled(new[position], scalar)
+    elif isinstance(obj, pd.Series) and isinstance(value, pd.Series):
+        held, other = aligned(held, view(value))
+        new = [filled_with(held.values[0], other.values[0])]
+    else:
+        raise Unsupported(Refusal.FILLING_BY_SERIES)
+    return _updated(obj, held.with_values(new), inplace)
+
+
+def _isin(value: Value, values: Any, held: View) -> Value:
+    if isinstance(values, pd.Series) and not stays_in_pandas(values):
+        return is_in_view(value, view(values))
+    planned = planned_labels(values)
+    if planned is not None:
+        return is_in_view(value, planned)
+    return is_in_values(value, values, held)
+
+
+def _clip(obj: Any, lower: Any, upper: Any, axis: Any, inplace: Any, kwargs: dict[str, Any]) -> Any:
+    if axis not in (None, 0) or kwargs or not is_scalar(lower) or not is_scalar(upper):
+        raise Unsupported(Refusal.PARAMETERS, "axis, lower and upper")
+    lower = None if is_na(lower) else lower
+    upper = None if is_na(upper) else upper
+    if lower is None and upper is None and isinstance(inplace, bool):
+        return obj  # itself, in pandas: a write to the one is a write to the other
+    held = view(obj)
+    return _updated(obj, held.with_values([clipped(value, lower, upper) for value in held.values]), inplace)
+
+
+def _pairs(to_replace: Any, value: Any) -> list[tuple[Any, Any]]:
+    """What is replaced by what."""
+    if isinstance(to_replace, dict) and value is no_default:
+        pairs = list(to_replace.items())
+    elif isinstance(to_replace, list) and is_scalar(value):
+        pairs = [(old, value) for old in to_replace]
+    elif isinstance(to_replace, list) and isinstance(value, list) and len(to_replace) == len(value):
+        pairs = list(zip(to_replace, value, strict=True))
+    elif is_scalar(to_replace) and value is not no_default:
+        pairs = [(to_replace, value)]
+    else:
+        raise Unsupported(Refusal.REPLACED_PAIRS)
+    if not pairs or any(not is_scalar(item) or item is None for pair in pairs for item in pair):
+        raise Unsupported(Refusal.REPLACED_PAIRS)
+    return pairs
+
+
+def _replace(obj: Any, to_replace: Any, value: Any, inplace: Any, regex: Any) -> Any:
+    if regex is not False or value is None:
+        raise Unsupported(Refusal.REPLACEMENT_PATTERNS)
+    held = resolved(view(obj))
+    if isinstance(to_replace, dict) and any(isinstance(item, dict) for item in to_replace.values()):
+        if isinstance(obj, pd.Series) or value is not no_default or not held.labels.is_unique:
+            raise Unsupported(Refusal.REPLACED_PAIRS)
+        values = list(held.values)
+        for label, mapping in to_replace.items():
+            for position in held.positions(label):
+                values[position] = replaced(values[position], _pairs(mapping, no_default))
+        return _updated(obj, held.with_values(values), inplace)
+    pairs = _pairs(to_replace, value)
+    if isinstance(obj, pd.DataFrame) and isinstance(to_replace, dict) and set(to_replace) & set(held.labels):
+        raise Unsupported(Refusal.REPLACEMENT_NAMES_COLUMNS)
+    return _updated(obj, held.with_values([replaced(column, pairs) for column in held.values]), inplace)
+
+
+def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index: Any) -> Any:
+    """The rows where ``missing`` does not hold; all of them if it is ``None``."""
+    if not isinstance(ignore_index, bool):
+        raise Unsupported(Refusal.PARAMETER, "ignore_index, which is no bool")
+    if missing is not None:
+        held = held.filtered(Call("not", (missing,), pl.Boolean()))
+        held = held.neighbours() if isinstance(obj, pd.Series) else held
+    if ignore_index:
+        held = replace(held, index=IndexSpec())
+    return finished(obj, held, in_place(obj, {"inplace": inplace}, "dropna"))
+
+
+class FrameCells:
+    """Methods of DataFrame."""
+
+    @native(pd.DataFrame)
+    def isna(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.DataFrame)
+    def isnull(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.DataFrame)
+    def notna(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.DataFrame)
+    def notnull(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.DataFrame)
+    def abs(self: Any) -> Any:
+        return _each(self, absolute)
+
+    @native(pd.DataFrame)
+    def where(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=False)
+
+    @native(pd.DataFrame)
+    def mask(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=True)
+
+    @native(pd.DataFrame)
+    def isin(self: Any, values: Any) -> Any:
+        if isinstance(values, dict):
+            held = view(self)
+            if not held.labels.is_unique:
+                raise Unsupported(Refusal.DUPLICATE_LABELS)
+            if any(isinstance(wanted, (pd.Series, pd.DataFrame)) for wanted in values.values()):
+                raise Unsupported(Refusal.COMPARED_BY_ROW)
+            columns = zip(held.labels, held.values, strict=True)
+            found = [_isin(value, values.get(label, []), held) for label, value in columns]
+            # pandas puts single columns beside each other, which infers the labels' dtype anew.
+            labels = stand_ins.ask(stand_ins.without_rows(held.labels).isin, {}).columns
+            return lazy(type(self), held.with_values(found, labels), self)
+        if not isinstance(values, (list, set, tuple, np.ndarray)):
+            raise Unsupported(Refusal.MEMBERSHIP_VALUES)
+        return _each(self, lambda value: _isin(value, values, view(self)))
+
+    @native(pd.DataFrame)
+    def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
+        return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.DataFrame)
+    def replace(
+        self: Any, to_replace: Any = None, value: Any = no_default, *, inplace: Any = False, regex: Any = False
+    ) -> Any:
+        return _replace(self, to_replace, value, inplace, regex)
+
+    @native(pd.DataFrame)
+    def dropna(
+        self: Any,
+        *,
+        axis: Any = 0,
+        how: Any = no_default,
+        thresh: Any = no_default,
+        subset: Any = None,
+        inplace: Any = no_default,
+        ignore_index: Any = False,
+    ) -> Any:
+        if axis not in (0, "index") or (how is not no_default and thresh is not no_default):
+            raise Unsupported(Refusal.DROPPING_COLUMNS)
+        held = view(self)
+        chosen = list(held.values)
+        if subset is not None:
+            if isinstance(held.labels, pd.MultiIndex):
+                raise Unsupported(Refusal.LABELS_OF_SEVERAL_LEVELS)
+            labels = subset if is_list_like(subset) else [subset]
+            positions = [held.positions(label) for label in labels]
+            if any(not found for found in positions):
+                raise Unsupported(Refusal.COLUMN_UNKNOWN)
+            chosen = [held.values[i] for found in positions for i in found]
+        conditions = [is_missing(value) for value in chosen]
+        flags = [c.expr for c in conditions if not (isinstance(c.expr, Literal) and c.expr.value is False)]
+        if thresh is not no_default:
+            if type(thresh) is not int:
+                raise Unsupported(Refusal.PARAMETER, "thresh, which is no integer")
+            counts = [Call("cast", (flag,), pl.Int64()) for flag in flags]
+            total = functools.reduce(lambda a, b: Call("add", (a, b), pl.Int64()), counts) if counts else None
+            if total is None:
+                missing: Expr | None = Literal(len(chosen) < thresh, pl.Boolean())
+            else:
+                missing = Call("gt", (total, Literal(len(chosen) - thresh, pl.Int64())), pl.Boolean())
+        elif how in (no_default, "any"):
+            missing = functools.reduce(lambda a, b: Call("or", (a, b), pl.Boolean()), flags) if flags else None
+        elif how == "all":
+            every = flags if chosen else [Literal(True, pl.Boolean())]
+            every = every if len(flags) == len(chosen) else []
+            missing = functools.reduce(lambda a, b: Call("and", (a, b), pl.Boolean()), every) if every else None
+        else:
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+        return _drop(self, held, missing, inplace, ignore_index)
+
+    @native(pd.DataFrame)
+    def clip(
+        self: Any, lower: Any = None, upper: Any = None, *, axis: Any = None, inplace: Any = False, **kwargs: Any
+    ) -> Any:
+        return _clip(self, lower, upper, axis, inplace, kwargs)
+
+    @native(pd.DataFrame)
+    def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs or type(decimals) is not int:
+            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
+        return _each(self, lambda value: rounded(value, decimals))
+
+    @native(pd.DataFrame)
+    def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
+        if errors != "raise" or copy is not no_default:
+            raise Unsupported(Refusal.PARAMETER, "errors or copy")
+        held = view(self)
+        values = list(held.values)
+        if is_dtype_map(dtype):
+            if not held.labels.is_unique:
+                raise Unsupported(Refusal.DUPLICATE_LABELS)
+            for label, wanted in dtype.items():
+                position = held.positions(label)
+                if not position:
+                    raise Unsupported(Refusal.COLUMN_UNKNOWN)
+                if wanted is None:
+                    raise Unsupported(Refusal.DTYPE_UNKNOWN)
+                values[position[0]] = cast(held, values[position[0]], dtype_named(wanted))
+        else:
+            target = dtype_named(dtype)
+            values = [cast(held, value, target) for value in values]
+        return lazy(type(self), held.with_values(values), self)
+
+
+def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any = None, **kwargs: Any) -> Any:
+    if na_action not in (None, "ignore") or engine is not None or kwargs:
+        raise Unsupported(Refusal.PARAMETER, "engine")
+    held = resolved(view(self))
+    value = mapped(held, held.values[0], func, skip_missing=na_action == "ignore")
+    return lazy(type(self), held.with_values([value]), self)
+
+
+class SeriesCells:
+    """Methods of Series."""
+
+    str = StringAccessor()
+    dt = DatetimeAccessor()
+
+    @native(pd.Series)
+    def isna(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.Series)
+    def isnull(self: Any) -> Any:
+        return _each(self, is_missing)
+
+    @native(pd.Series)
+    def notna(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.Series)
+    def notnull(self: Any) -> Any:
+        return _each(self, not_missing)
+
+    @native(pd.Series)
+    def abs(self: Any) -> Any:
+        return _each(self, absolute)
+
+    @native(pd.Series)
+    def isin(self: Any, values: Any) -> Any:
+        return _each(self, lambda value: _isin(value, values, view(self)))
+
+    @native(pd.Series)
+    def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
+        if inclusive not in ("both", "left", "right", "neither") or not is_scalar(left) or not is_scalar(right):
+            raise Unsupported(Refusal.PARAMETERS, "left, right and inclusive")
+        held = told_apart(view(self))
+        return lazy(type(self), held.with_values([between(held.values[0], left, right, inclusive)]), self)
+
+    @native(pd.Series)
+    def where(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=False)
+
+    @native(pd.Series)
+    def mask(
+        self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
+    ) -> Any:
+        return _where(self, cond, other, inplace, axis, level, negate=True)
+
+    @native(pd.Series)
+    def fillna(self: Any, value: Any, *, axis: Any = None, inplace: Any = False, limit: Any = None) -> Any:
+        return _fill(self, value, axis, inplace, limit)
+
+    @native(pd.Series)
+    def replace(
+        self: Any, to_replace: Any = None, value: Any = no_default, *, inplace: Any = False, regex: Any = False
+    ) -> Any:
+        return _replace(self, to_replace, value, inplace, regex)
+
+    @native(pd.Series)
+    def dropna(
+        self: Any, *, axis: Any = 0, inplace: Any = no_default, how: Any = None, ignore_index: Any = False
+    ) -> Any:
+        if axis not in (0, "index"):
+            raise Unsupported(Refusal.ARGUMENTS_PANDAS_REFUSES)
+        held = view(self)
+        condition = is_missing(held.values[0]).expr
+        constant = isinstance(condition, Literal)
+        return _drop(self, held, None if constant else condition, inplace, ignore_index)
+
+    @native(pd.Series)
+    def combine_first(self: Any, other: Any) -> Any:
+        if not isinstance(other, pd.Series) or other.dtype != self.dtype:
+            raise Unsupported(Refusal.FILLING_BY_SERIES)
+        held, beside = aligned(view(self), view(other))
+        value = filled_with(held.values[0], beside.values[0])
+        return lazy(type(self), held.series(value, self.name), self)
+
+    @native(pd.Series)
+    def clip(
+        self: Any, lower: Any = None, upper: Any = None, *, axis: Any = None, inplace: Any = False, **kwargs: Any
+    ) -> Any:
+        return _clip(self, lower, upper, axis, inplace, kwargs)
+
+    @native(pd.Series)
+    def round(self: Any, decimals: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs or type(decimals) is not int:
+            raise Unsupported(Refusal.PARAMETER, "decimals, which is no integer")
+        return _each(self, lambda value: rounded(value, decimals))
+
+    @native(pd.Series)
+    def astype(self: Any, dtype: Any, copy: Any = no_default, errors: Any = "raise") -> Any:
+        if errors != "raise" or copy is not no_default or is_dtype_map(dtype):
+            raise Unsupported(Refusal.PARAMETER, "errors or copy")
+        held = view(self)
+        target = dtype_named(dtype)
+        (value,) = held.values
+        made = lazy(type(self), held.with_values([cast(held, value, target)]), self)
+        if astype_is_view(value.dtype, target):  # as far as pandas knows, which asks so in group-bys
+            made.__dict__["_shares"] = memory_of(self)
+        return made
+
+
+__all__ = ["FrameCells", "SeriesCells", "is_lazy"]

@@ -1,0 +1,253 @@
+"""``Series.dt`` over a plan: parts of dates and spans, calendar arithmetic, time zones.
+
+As in :mod:`craton.pandas.values.strings`, pandas is asked on an empty column first; hot members are expressions, other
+row-wise ones run pandas' code on batches, and the rest runs in pandas.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.core.accessor import Accessor
+from pandas.core.indexes.accessors import (
+    ArrowTemporalProperties,
+    CombinedDatetimelikeProperties,
+    DatetimeProperties,
+    TimedeltaProperties,
+)
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.values.accessors import LazyAccessor, member, member_property
+from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, physical
+from craton.pandas.core.inherit import counterpart
+from craton.pandas.core.lazy import lazy
+from craton.pandas.core.native import Native, stays_in_pandas
+from craton.pandas.core.questions import tried
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call, Expr
+from craton.refusals import Refusal
+
+_PARTS = {
+    "year": "year",
+    "month": "month",
+    "day": "day",
+    "hour": "hour",
+    "minute": "minute",
+    "second": "second",
+    "quarter": "quarter",
+    "day_of_year": "ordinal_day",
+    "dayofyear": "ordinal_day",
+    "days_in_month": "days_in_month",
+    "daysinmonth": "days_in_month",
+}
+_FLAGS = [
+    "is_month_start",
+    "is_month_end",
+    "is_quarter_start",
+    "is_quarter_end",
+    "is_year_start",
+    "is_year_end",
+    "is_leap_year",
+]
+_BATCHED_PROPERTIES = {"microsecond", "nanosecond", "microseconds", "nanoseconds", "seconds", "days"}
+_BATCHED_METHODS = {
+    "normalize",
+    "floor",
+    "ceil",
+    "round",
+    "strftime",
+    "day_name",
+    "month_name",
+    "total_seconds",
+    "as_unit",
+    "tz_convert",
+    "tz_localize",
+}
+_CONSTANTS = {"unit", "tz"}
+_SPECIAL: dict[str, Callable[..., Any]] = {}
+
+
+def _probed(dtype: DtypeObj, read: Callable[[Any], Any]) -> DtypeObj:
+    result = stand_ins.ask(read, stand_ins.column(dtype).dt, warned=True)
+    if not isinstance(result, pd.Series) or result.dtype == object:
+        raise Unsupported(Refusal.OBJECT_RESULT)
+    physical(result.dtype)
+    return result.dtype  # type: ignore[no-any-return]
+
+
+def _with_dtype(held: View, value: Value, expr: Expr, dtype: DtypeObj) -> Value:
+    """A member's column; whole numbers of NumPy become floats where a date is missing."""
+    nulls = value.nulls
+    if not nulls:
+        return Value(expr, dtype, nulls=False)
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        return Value(expr, dtype, nulls=True, source=(build.project(held.base, (("date", value.expr),)), "date"))
+    return Value(expr, dtype, nulls=True, nans=False)
+
+
+def _property(name: str) -> Callable[[Any], Any]:
+    def run(self: Any) -> Any:
+        held, value = self._held
+        if not value.definite:
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
+        if name in _CONSTANTS:
+            return getattr(stand_ins.column(value.dtype).dt, name)
+        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name))
+        return self._series_of(held, _part(name, held, value, dtype))
+
+    return run
+
+
+def _part(name: str, held: View, value: Value, dtype: DtypeObj) -> Value:
+    if family(value.dtype) == "arrow":
+        return Value(batched("attribute", f"dt.{name}", [value], dtype).expr, dtype, nulls=value.nulls)
+    if kind_of(value.dtype) == "M":
+        if name in _PARTS:
+            expr: Expr = Call("dt_part", (value.expr,), physical(dtype), (("part", _PARTS[name]),))
+            return _with_dtype(held, value, expr, dtype)
+        if name in ("weekday", "dayofweek", "day_of_week"):
+            expr = Call("dt_part", (value.expr,), physical(dtype), (("part", "weekday"), ("shift", -1)))
+            return _with_dtype(held, value, expr, dtype)
+    if name in _BATCHED_PROPERTIES:
+        return _with_dtype(held, value, batched("attribute", f"dt.{name}", [value], dtype).expr, dtype)
+    if name in _FLAGS:
+        expr = batched("attribute", f"dt.{name}", [value], dtype).expr
+        return Value(expr, dtype, nulls=False)
+    raise Unsupported(Refusal.METHOD)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        held, value = self._held
+        if not value.definite:
+            raise Unsupported(Refusal.DTYPE_OF_DATA)
+        for item in (*args, *kwargs.values()):
+            if not isinstance(item, (str, int, bool, float, type(None))):
+                raise Unsupported(Refusal.ARGUMENT_TYPE, type(item).__name__)
+        dtype = _probed(value.dtype, lambda accessor: getattr(accessor, name)(*args, **kwargs))
+        result = batched("method", f"dt.{name}", [value], dtype, (COLUMN, *args), **kwargs)
+        if _may_fail(name, value.dtype, dtype):
+            result = tried(held, result)
+        return self._series_of(held, Value(result.expr, dtype, nulls=value.nulls or kwargs.get("errors") == "coerce"))
+
+    return run
+
+
+def _may_fail(name: str, source: DtypeObj, target: DtypeObj) -> bool:
+    """Whether wall times that do not exist, or exist twice, or do not fit the unit, can make pandas raise."""
+    zones = [zone for dtype in (source, target) if (zone := _zone(dtype)) is not None]
+    match name:
+        case "as_unit":
+            return True
+        case "tz_localize":
+            zone = _zone(target)  # Arrow asks rows whether they have one
+            return zone is not None and (zone != "UTC" or family(source) == "arrow")
+        case "floor" | "ceil" | "round" | "normalize":
+            return bool(zones) or "ns" in str(source)
+        case _:
+            return family(source) == "arrow"
+
+
+def _zone(dtype: DtypeObj) -> str | None:
+    """The name of a dtype's time zone, if it has one."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return getattr(dtype.pyarrow_dtype, "tz", None)
+    return str(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else None
+
+
+def _isocalendar(self: Any) -> Any:
+    held, value = self._held
+    if not value.definite or family(value.dtype) != "numpy":
+        raise Unsupported(Refusal.OPERATION, f"the ISO calendar of {value.dtype}")
+    frame = stand_ins.column(value.dtype).dt.isocalendar()
+    values = []
+    for position, dtype in enumerate(frame.dtypes):
+        result = batched("method", "dt.isocalendar", [value], dtype, (COLUMN,), pick=position)
+        values.append(Value(result.expr, dtype, nulls=value.nulls))
+    held = replace(held, index=replace(held.index, levels=(), sources=()))  # pandas sets the labels anew
+    return lazy(self._series._constructor_expanddim, held.with_values(values, frame.columns), None)
+
+
+class DatetimeMembers(LazyAccessor, DatetimeProperties):
+    """``Series.dt`` of points in time."""
+
+    _pandas_accessor = CombinedDatetimelikeProperties
+
+
+class TimedeltaMembers(LazyAccessor, TimedeltaProperties):
+    """``Series.dt`` of spans of time."""
+
+    _pandas_accessor = CombinedDatetimelikeProperties
+
+
+class ArrowMembers(LazyAccessor, ArrowTemporalProperties):
+    """``Series.dt`` of Arrow-backed points and spans of time."""
+
+    _pandas_accessor = CombinedDatetimelikeProperties
+
+
+_SPECIAL["isocalendar"] = _isocalendar
+
+
+def _fill(cls: Any, base: type) -> None:
+    seen: set[str] = set()
+    for owner in base.__mro__:
+        for name, original in vars(owner).items():
+            if name.startswith("_") or name in seen or owner is object:
+                continue
+            seen.add(name)
+            if isinstance(original, property):
+                function: Any = _property(name)
+                setattr(cls, name, member_property("dt", name, function, base))
+            elif callable(original):
+                function = _SPECIAL.get(name) or (_method(name) if name in _BATCHED_METHODS else None)
+                setattr(cls, name, member("dt", name, function, original))
+
+
+_fill(DatetimeMembers, DatetimeProperties)
+_fill(TimedeltaMembers, TimedeltaProperties)
+_fill(ArrowMembers, ArrowTemporalProperties)
+
+
+@functools.cache
+def _counted_class(theirs: Any) -> Any:
+    return counterpart(theirs, "Series.dt", properties=True)
+
+
+def counted(accessor: Any) -> Any:
+    """Give an accessor of pandas members that are counted and whose results are Craton's."""
+    theirs: Any = type(accessor)
+    accessor.__class__ = _counted_class(theirs)
+    return accessor
+
+
+class DatetimeAccessor(Accessor):
+    """``Series.dt``: pandas' own where the Series stays in pandas or holds no planned dates."""
+
+    def __init__(self) -> None:
+        super().__init__("dt", CombinedDatetimelikeProperties)
+        self.__craton_native__ = Native("Series.dt", CombinedDatetimelikeProperties, DatetimeMembers)
+
+    def __get__(self, obj: Any, cls: Any) -> Any:
+        if obj is None:
+            return CombinedDatetimelikeProperties
+        if stays_in_pandas(obj):
+            return counted(CombinedDatetimelikeProperties(obj))
+        dtype = obj.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind == "m":
+            return TimedeltaMembers(obj)
+        if isinstance(dtype, pd.DatetimeTZDtype) or (isinstance(dtype, np.dtype) and dtype.kind == "M"):
+            return DatetimeMembers(obj)
+        if isinstance(dtype, pd.ArrowDtype) and dtype.kind in "mM":
+            return ArrowMembers(obj)
+        if not isinstance(dtype, (pd.ArrowDtype, pd.CategoricalDtype, pd.PeriodDtype)):
+            CombinedDatetimelikeProperties(stand_ins.column(dtype))  # raises pandas' error
+        return counted(CombinedDatetimelikeProperties(obj))

@@ -1,0 +1,76 @@
+"""Dates that are written in one ISO form throughout a text column: the ones that the kernel parses as pandas does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.io.csv_inference import collect
+from craton.pandas.core.remembered import remembered
+from craton.refusals import Refusal
+
+_SHAPES = {
+    "date": r"[12]\d{3}-\d{2}-\d{2}",
+    "minutes": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}",
+    "seconds": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:[0-5]\d",
+    "minutes T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}",
+    "seconds T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d",
+    "millis": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:[0-5]\d\.\d{3}",
+    "micros": r"[12]\d{3}-\d{2}-\d{2} \d{2}:\d{2}:[0-5]\d\.\d{6}",
+    "millis T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d\.\d{3}",
+    "micros T": r"[12]\d{3}-\d{2}-\d{2}T\d{2}:\d{2}:[0-5]\d\.\d{6}",
+}
+#: The kernel's format of each form.
+DATE_FORMATS = {
+    "date": "%Y-%m-%d",
+    "minutes": "%Y-%m-%d %H:%M",
+    "seconds": "%Y-%m-%d %H:%M:%S",
+    "minutes T": "%Y-%m-%dT%H:%M",
+    "seconds T": "%Y-%m-%dT%H:%M:%S",
+    "millis": "%Y-%m-%d %H:%M:%S%.3f",
+    "micros": "%Y-%m-%d %H:%M:%S%.6f",
+    "millis T": "%Y-%m-%dT%H:%M:%S%.3f",
+    "micros T": "%Y-%m-%dT%H:%M:%S%.6f",
+}
+
+
+class Texts(Protocol):
+    """A scan of fields that are text."""
+
+    def frame(self) -> pl.LazyFrame:
+        """The scan."""
+
+    def text(self, field: Any) -> pl.Expr:
+        """A field's text."""
+
+
+def date_format_of(values: Sequence[str]) -> str:
+    """The form in which the first of some dates is written.
+
+    Raises
+    ------
+    Unsupported
+        If there is none, or it is written otherwise.
+    """
+    if values:
+        for form, shape in _SHAPES.items():
+            if re.fullmatch(shape, values[0], re.ASCII):
+                return form
+    raise Unsupported(Refusal.DATES_NOT_ISO)
+
+
+def dates_everywhere(scan: Texts, field: Any, form: str) -> bool:
+    """Whether every value of a field is a date in a form."""
+
+    def compute() -> bool:
+        text = scan.text(field)
+        shaped = text.str.contains(f"^{_SHAPES[form]}$").all()
+        parsed = text.str.to_datetime(DATE_FORMATS[form], strict=False, time_unit="us")
+        valid = (parsed.is_not_null() | text.is_null()).all()
+        return all(collect(scan.frame().select(shaped.alias("a"), valid.alias("b")), "reading dates").row(0))
+
+    return bool(remembered((scan, field, form), compute))

@@ -1,0 +1,127 @@
+"""Cells replaced by others: fillna, where, mask, clip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.types import is_scalar
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
+from craton.pandas.values.elementwise import binary, is_na, literal
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Literal
+from craton.refusals import Refusal
+
+
+def holds(dtype: DtypeObj, scalar: Any) -> bool:
+    """Whether a column of the dtype can hold a scalar without becoming another dtype."""
+
+    def call() -> bool:
+        return bool(stand_ins.column(dtype, 1).where(np.array([False]), scalar).dtype == dtype)
+
+    try:
+        return is_scalar(scalar) and stand_ins.asked("holds", (dtype, scalar), call)
+    except Unsupported:  # whatever pandas raises, pandas shall raise
+        return False
+
+
+def constant(scalar: Any, like: Value) -> Value:
+    """A scalar that takes places in a column.
+
+    Raises
+    ------
+    Unsupported
+        If the column can't hold it as it is.
+    """
+    if not holds(like.dtype, scalar):
+        raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
+    if is_na(scalar):
+        return Value(Literal(None, like.physical), like.dtype)
+    if isinstance(like.dtype, pd.CategoricalDtype):
+        assert like.dtype.categories is not None
+        return Value(Literal(int(like.dtype.categories.get_loc(scalar)), pl.Int32()), like.dtype, nulls=False)
+    found = literal(scalar, like)
+    if found.physical == like.physical:
+        return Value(found.expr, like.dtype, nulls=False)
+    if isinstance(found.expr, Literal) and kind_of(like.dtype) in "biuf":
+        value = float(scalar) if kind_of(like.dtype) == "f" else int(scalar)
+        return Value(Literal(value, like.physical), like.dtype, nulls=False)
+    if isinstance(found.expr, Literal) and kind_of(like.dtype) in "mM":
+        return Value(Literal(found.expr.value, like.physical), like.dtype, nulls=False)
+    raise Unsupported(Refusal.VALUE_IN_COLUMN, f"{type(scalar).__name__} in a column of {like.dtype}")
+
+
+def choose(held: View, mask: Value, value: Value, other: Any) -> Value:
+    """``value`` where the mask holds, else ``other`` (a scalar, or a value over the same base)."""
+    if not value.definite or not mask.definite or kind_of(mask.dtype) != "b":
+        raise Unsupported(Refusal.DTYPE_OF_DATA)
+    if mask.nulls:
+        # A missing condition does not hold, for ``where`` and for ``mask``.
+        mask = Value(Call("fill_null", (mask.expr, Literal(False, pl.Boolean())), pl.Boolean()), BOOL, nulls=False)
+    if isinstance(other, Value):
+        if not other.definite or other.dtype != value.dtype:
+            raise Unsupported(Refusal.DTYPE_IN_COLUMN, f"{other.dtype} in a column of {value.dtype}")
+        filler = other
+    elif is_na(other) and with_missing(value.dtype) != value.dtype:
+        if other is not np.nan:
+            raise Unsupported(Refusal.MISSING_NOT_NAN)
+        if value.dtype == BOOL:
+            raise Unsupported(Refusal.MISSING_BOOLEANS)
+        expr = Call("when", (mask.expr, value.expr, Literal(None, value.physical)), value.physical)
+        return Value(expr, value.dtype, nulls=True, source=(build.project(held.base, (("value", expr),)), "value"))
+    else:
+        filler = constant(other, value)
+    expr = Call("when", (mask.expr, value.expr, filler.expr), value.physical)
+    return Value(expr, value.dtype, nulls=value.nulls or filler.nulls, nans=value.nans or filler.nans)
+
+
+def filled(value: Value, scalar: Any) -> Value:
+    """``fillna`` with a scalar."""
+    if is_na(scalar):
+        raise Unsupported(Refusal.FILLING_WITH_MISSING)
+    if not value.nulls and not value.nans and isinstance(value.dtype, np.dtype) and value.dtype.kind in "biu":
+        return value
+    filler = constant(scalar, value)
+    if not value.nulls and not value.nans:
+        return value
+    if value.dtype == BOOL or (isinstance(value.dtype, np.dtype) and value.dtype == object):
+        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype}")
+    expr: Expr = value.expr
+    if value.nans:
+        expr = Call("fill_nan", (expr, filler.expr), value.physical)
+    if value.nulls:
+        expr = Call("fill_null", (expr, filler.expr), value.physical)
+    return Value(expr, value.dtype, nulls=False, source=value.source)
+
+
+def filled_with(value: Value, other: Value) -> Value:
+    """``fillna`` with the values of another column of the same rows."""
+    if not value.nulls and not value.nans:
+        return value
+    if not value.definite or not other.definite or value.dtype != other.dtype or family(value.dtype) == "object":
+        raise Unsupported(Refusal.OPERATION, f"filling of {value.dtype} with {other.dtype}")
+    expr = Call("coalesce", (value.clean.expr, other.expr), value.physical)
+    return Value(expr, value.dtype, nulls=other.nulls, nans=other.nans)
+
+
+def clipped(value: Value, lower: Any, upper: Any) -> Value:
+    """``clip`` between scalars; ``None`` is no bound."""
+    if not value.definite or kind_of(value.dtype) not in "iufM" or family(value.dtype) not in ("numpy", "masked"):
+        raise Unsupported(Refusal.OPERATION, f"clip of {value.dtype}")
+    limits = {}
+    for bound, name in ((lower, "lt"), (upper, "gt")):
+        if bound is not None:
+            limits[name] = constant(bound, value), bound
+    if len(limits) == 2 and lower > upper:
+        limits = {"lt": (limits["gt"][0], upper), "gt": (limits["lt"][0], lower)}
+    expr = value.expr
+    for name, (limit, bound) in limits.items():
+        outside = binary(name, value, bound)
+        expr = Call("when", (outside.expr, limit.expr, expr), value.physical)
+    return Value(expr, value.dtype, value.nulls, value.nans)

@@ -1,0 +1,157 @@
+"""``map`` with a dict or a Series, and ``replace``: values by values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.core.convert import from_array
+from craton.pandas.core.dtypes import BOOL, FLOAT64, DtypeObj, family, holds_nan, kind_of, physical, with_missing
+from craton.pandas.values.elementwise import binary, is_missing, is_na
+from craton.pandas.core.execute import count_rows
+from craton.pandas.values.filling import constant
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call, Expr, Values
+from craton.refusals import Refusal
+
+MANY = 100_000
+"""A mapping of more values than this is a join, which pandas does so far."""
+
+
+def mapped(held: View, value: Value, mapper: Any, *, skip_missing: bool = False) -> Value:
+    """``map``: what stands beside the equal key, missing where there is none.
+
+    Parameters
+    ----------
+    skip_missing
+        Whether keys that are missing values are found by nothing (``na_action="ignore"``).
+
+    Raises
+    ------
+    Unsupported
+        If the mapper is a function, or its keys or values are of mixed kinds.
+    """
+    table = _table(mapper)
+    if not value.definite or family(value.dtype) not in ("numpy", "str") or len(table) > MANY:
+        raise Unsupported(Refusal.OPERATION, f"a mapping of {value.dtype}")
+    dtype: DtypeObj = table.dtype
+    if kind_of(dtype) == "O" or isinstance(dtype, pd.CategoricalDtype) or not table.index.is_unique:
+        raise Unsupported(Refusal.MAPPING_TO_OBJECTS)
+    target = physical(dtype)
+    every = table  # pandas itself leaves keys out, and an empty mapping has a rule of its own
+    if skip_missing:
+        table = table[table.index.notna()]
+    if kind_of(value.dtype) in "mM" and kind_of(table.index.dtype) in "mM" and table.index.dtype != value.dtype:
+        raise Unsupported(
+            Refusal.MAPPING_KEYS
+        )  # of two units, values that the finer one does not hold raise at the call
+    keys = _keys(table.index, value)
+    if family(value.dtype) == "str" and count_rows(held) == 0:
+        raise Unsupported(Refusal.MAPPING_OF_NO_STRINGS)
+    if keys is None:
+        if family(value.dtype) == "str" or dtype == BOOL:
+            raise Unsupported(Refusal.MAPPING_KEYS)
+        if kind_of(dtype) in "iu" and any(abs(int(number)) > 2**53 for number in table.dropna()):
+            raise Unsupported(Refusal.MAPPING_LARGE)  # a batch with a missing result makes floats of them
+        action = "ignore" if skip_missing else None
+        expr: Expr = batched("method", "map", [value], dtype, (COLUMN, every), na_action=action).expr
+    else:
+        results, _, _ = from_array("", table.array)
+        expr = Call("map_values", (value.clean.expr, Values.of(keys), Values.of(results)), target)
+    if with_missing(dtype) == dtype:
+        return Value(expr, dtype, nulls=True, nans=target.is_float() and not holds_nan(dtype))
+    return Value(expr, dtype, nulls=True, source=(build.project(held.base, (("mapped", expr),)), "mapped"))
+
+
+def _table(mapper: Any) -> pd.Series:
+    if isinstance(mapper, pd.Series) and len(mapper):
+        return pd.Series(mapper.array, index=mapper.index)
+    if not isinstance(mapper, (pd.Series, dict)) or hasattr(mapper, "__missing__"):
+        raise Unsupported(Refusal.MAPPING_BY_FUNCTION)
+    return stand_ins.ask(_made, mapper, warned=True)  # type: ignore[no-any-return]
+
+
+def _made(mapper: Any) -> pd.Series:
+    if not len(mapper):
+        return pd.Series(mapper, dtype=FLOAT64)
+    return pd.Series(mapper.values(), index=pd.Index(mapper.keys(), tupleize_cols=False))
+
+
+def _keys(index: pd.Index, value: Value) -> pl.Series | None:
+    """The keys as a series of the column's physical dtype; ``None`` if pandas should compare them."""
+    if index.dtype == value.dtype and not index.hasnans and kind_of(value.dtype) in "iuT" and len(index):
+        return from_array("", index.array)[0]
+    return None
+
+
+def replaced(value: Value, pairs: list[tuple[Any, Any]]) -> Value:
+    """``replace`` of scalars by scalars that the column can hold; what the column can't hold is not found in it.
+
+    Raises
+    ------
+    Unsupported
+        If the dtype would change, or depend on the data.
+    """
+    if not value.definite or family(value.dtype) not in ("numpy", "str", "masked"):
+        raise Unsupported(Refusal.OPERATION, f"replacement in {value.dtype}")
+    expr = value.expr
+    nulls, nans = value.nulls, value.nans
+    if len({_key(old) for old, _ in pairs}) != len(pairs):
+        raise Unsupported(Refusal.REPLACED_TWICE)
+    if any(is_na(new) and not _keeps(value.dtype, old, new) for old, new in pairs):
+        raise Unsupported(Refusal.MISSING_NOT_HELD, value.dtype)
+    for old, new in reversed(pairs):
+        if not _is_like(old, value.dtype):
+            if _cannot_be(old, value.dtype):
+                continue
+            raise Unsupported(Refusal.REPLACED_TYPE, f"{type(old).__name__} in {value.dtype}")
+        if not is_na(new) and not _is_like(new, value.dtype):
+            raise Unsupported(Refusal.REPLACING_TYPE, f"{type(new).__name__} in {value.dtype}")
+        filler = constant(new, value)
+        found = is_missing(value) if is_na(old) else binary("eq", value, old)
+        expr = Call("when", (found.expr, filler.expr, expr), value.physical)
+        nulls = nulls or filler.nulls
+    return Value(expr, value.dtype, nulls, nans)
+
+
+def _keeps(dtype: DtypeObj, old: Any, new: Any) -> bool:
+    """Whether pandas keeps the dtype of a column in which it replaces one value by a missing one."""
+    if not _is_like(old, dtype):
+        return True  # nothing is found
+    try:
+        return bool(stand_ins.ask(lambda: pd.Series([old], dtype=dtype).replace(old, new).dtype) == dtype)
+    except Unsupported:  # pandas words it, where it finds the value
+        return False
+
+
+def _key(old: Any) -> Any:
+    return "missing" if is_na(old) else (isinstance(old, str), old)
+
+
+def _is_like(scalar: Any, dtype: DtypeObj) -> bool:
+    kind = kind_of(dtype)
+    if isinstance(scalar, (bool, np.bool_)):
+        return kind == "b"
+    if isinstance(scalar, float) and scalar != scalar:
+        return kind == "f" and family(dtype) == "numpy"
+    if kind in "iu":
+        return type(scalar) is int and -(2**63) <= scalar < 2**63
+    if kind == "f":
+        return type(scalar) in (int, float)
+    if kind == "T":
+        return type(scalar) is str
+    return kind == "M" and isinstance(scalar, pd.Timestamp) and family(dtype) == "numpy" and scalar is not pd.NaT
+
+
+def _cannot_be(scalar: Any, dtype: DtypeObj) -> bool:
+    """Whether the column can't hold anything equal to the scalar, so that nothing is replaced."""
+    if family(dtype) != "numpy" or dtype == BOOL:
+        return family(dtype) == "str" and type(scalar) in (int, float) and scalar == scalar
+    return kind_of(dtype) in "iuf" and type(scalar) is str

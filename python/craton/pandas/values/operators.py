@@ -1,0 +1,219 @@
+"""``+``, ``<``, ``&`` and their kin on DataFrame and Series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas._libs.lib import item_from_zerodim
+from pandas.api.types import is_scalar
+from pandas.core.ops.common import _maybe_match_name
+
+from craton.errors import Unsupported
+from craton.pandas.core.align import aligned
+from craton.pandas.values.arithmetic import absolute, inverted, negative
+from craton.pandas.core.dtypes import BOOL, kind_of, number, with_missing
+from craton.pandas.values.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, is_missing, is_na, probe
+from craton.pandas.core.execute import resolved
+from craton.pandas.values.filling import filled
+from craton.pandas.core.lazy import lazy, replace_state, view
+from craton.pandas.core.native import native
+from craton.pandas.core.view import Value, View
+from craton.plan.expr import Call
+from craton.refusals import Refusal
+
+
+def operate(name: str, left: Any, right: Any, reverse: bool = False) -> Any:
+    """A binary operator on two pandas objects, or one and a scalar, as a plan."""
+    held = view(left)
+    right = item_from_zerodim(right)
+    if is_scalar(right):
+        held = resolved(held, lambda value: _hinges(name, value, right))
+        values = [_ordered(name, value, right, reverse, held) for value in held.values]
+        return lazy(type(left), held.with_values(values), left)
+    if isinstance(left, pd.Series) and isinstance(right, pd.Series):
+        held, other = _decided(name, *aligned(held, view(right)))
+        value = _ordered(name, held.values[0], other.values[0], reverse, held)
+        return lazy(type(left), held.series(value, _maybe_match_name(left, right)), left)
+    if isinstance(left, pd.DataFrame) and isinstance(right, pd.DataFrame):
+        return _frames(name, left, right, reverse)
+    raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
+
+
+def _frames(name: str, left: Any, right: Any, reverse: bool) -> Any:
+    held, other = aligned(view(left), view(right))
+    if not held.labels.is_unique or not held.labels.identical(other.labels):
+        raise Unsupported(Refusal.COLUMNS_DIFFER)
+    held, other = _decided(name, held, other)
+    pairs = zip(held.values, other.values, strict=True)
+    values = [_ordered(name, one, another, reverse, held) for one, another in pairs]
+    return lazy(type(left), held.with_values(values), left)
+
+
+def _decided(name: str, held: View, other: View) -> tuple[View, View]:
+    """Both views, with dtypes that depend on the data resolved where the operator's result hinges on them.
+
+    The other has a column for each, or one for all.
+    """
+    others = other.values if len(other.values) == len(held.values) else other.values * len(held.values)
+    pairs = list(zip(held.values, others, strict=True))
+    on_the_left = {one.source for one, another in pairs if _hinges(name, one, another)}
+    on_the_right = {another.source for one, another in pairs if _hinges(name, another, one)}
+    return (
+        resolved(held, lambda value: value.source in on_the_left),
+        resolved(other, lambda value: value.source in on_the_right),
+    )
+
+
+def _hinges(name: str, value: Value, other: Any) -> bool:
+    """Whether it makes a difference to an operator's values that a column of integers may have become floats."""
+    if value.definite:
+        return False
+    if value.dtype == BOOL or name in LOGIC:
+        return True
+    if name in COMPARISON:
+        if isinstance(other, Value):
+            return value.rounds and kind_of(other.dtype) in "iu" and number(other.dtype).itemsize == 8
+        return value.rounds and not isinstance(other, (float, np.floating)) and not _is_small(other)
+    dtype = probe(name, value, other)
+    return kind_of(dtype) != "f" or probe(name, replace(value, dtype=with_missing(value.dtype)), other) != dtype
+
+
+def _is_small(scalar: Any) -> bool:
+    """Whether a float holds an integer and its neighbours."""
+    return isinstance(scalar, (int, np.integer)) and -(2**53) < int(scalar) < 2**53
+
+
+def _ordered(name: str, left: Any, right: Any, reverse: bool, held: View) -> Any:
+    return binary(name, right, left, held) if reverse else binary(name, left, right, held)
+
+
+def _operator(name: str, reverse: bool) -> Callable[[Any, Any], Any]:
+    def native_operator(self: Any, other: Any) -> Any:
+        return operate(name, self, other, reverse)
+
+    return native_operator
+
+
+def _each(function: Callable[[Value], Value]) -> Callable[[Any], Any]:
+    def native_unary(self: Any) -> Any:
+        held = resolved(view(self))
+        return lazy(type(self), held.with_values([function(value) for value in held.values]), self)
+
+    return native_unary
+
+
+def _inplace(name: str) -> Callable[[Any, Any], Any]:
+    def native_inplace(self: Any, other: Any) -> Any:
+        result = view(operate(name, self, other))
+        if isinstance(self, pd.Series):
+            result = result.series(result.values[0], self.name)
+        replace_state(self, result)
+        return self
+
+    return native_inplace
+
+
+def _filled(held: View, other: Any, fill: Any) -> tuple[View, Any]:
+    """Both sides with ``fill_value`` where exactly one of them is missing."""
+    if not is_scalar(fill) or fill != fill:
+        raise Unsupported(Refusal.FILL_VALUE_NOT_SCALAR)
+    if not isinstance(other, View):
+        return held.with_values([filled(value, fill) for value in held.values]), other
+    lefts, rights = [], []
+    for one, another in zip(held.values, other.values, strict=True):
+        lefts.append(_filled_beside(one, another, fill))
+        rights.append(_filled_beside(another, one, fill))
+    return held.with_values(lefts), other.with_values(rights)
+
+
+def _filled_beside(value: Value, beside: Value, fill: Any) -> Value:
+    new = filled(value, fill)
+    if new is value or not (beside.nulls or beside.nans):
+        return new
+    expr = Call("when", (is_missing(beside).expr, value.clean.expr, new.expr), value.physical)
+    return Value(expr, value.dtype, nulls=True)
+
+
+def _method(base: type, method_name: str, name: str, reverse: bool) -> Callable[..., Any]:
+    """The method form of an operator: ``add``, ``rsub``, ``eq``."""
+
+    def flexible(
+        self: Any, other: Any, *args: Any, level: Any = None, fill_value: Any = None, axis: Any = "default"
+    ) -> Any:
+        if args or level is not None or (axis != "default" and not isinstance(other, pd.Series)):
+            raise Unsupported(Refusal.PARAMETERS, "level and axis")
+        if base is pd.Series and axis not in ("default", 0, "index", None):
+            raise Unsupported(Refusal.OPERATOR_ALONG_AXIS)
+        if base is pd.DataFrame and isinstance(other, pd.Series):
+            if axis not in (0, "index") or fill_value is not None:
+                raise Unsupported(Refusal.OPERATOR_ALONG_COLUMNS)
+            return _down_columns(name, self, other, reverse)
+        if fill_value is None or name in COMPARISON:
+            if fill_value is not None:
+                raise Unsupported(Refusal.FILLING_BEFORE_COMPARISON)
+            return operate(name, self, other, reverse)
+        return _filled_operation(name, self, other, reverse, fill_value)
+
+    flexible.__name__ = method_name
+    return native(base, method_name)(flexible)
+
+
+def _filled_operation(name: str, left: Any, right: Any, reverse: bool, fill: Any) -> Any:
+    held = resolved(view(left))
+    if is_scalar(right):
+        if is_na(right):
+            raise Unsupported(Refusal.MISSING_OPERAND)
+        held, other = _filled(held, right, fill)
+        return operate(name, lazy(type(left), held, left), right, reverse)
+    if type(left) is not type(right):
+        raise Unsupported(Refusal.OPERAND_TYPE, type(right).__name__)
+    held, other = aligned(held, resolved(view(right)))
+    if isinstance(left, pd.DataFrame) and (not held.labels.is_unique or not held.labels.identical(other.labels)):
+        raise Unsupported(Refusal.COLUMNS_DIFFER)
+    held, other = _filled(held, other, fill)
+    return operate(name, lazy(type(left), held, left), lazy(type(right), other, right), reverse)
+
+
+def _down_columns(name: str, frame: Any, series: Any, reverse: bool) -> Any:
+    """Every column with the same Series, row by row: ``df.mul(series, axis=0)``."""
+    held, other = _decided(name, *aligned(view(frame), view(series)))
+    values = [_ordered(name, value, other.values[0], reverse, held) for value in held.values]
+    return lazy(type(frame), held.with_values(values), frame)
+
+
+class SeriesOperators:
+    """The operators of Series, and their method forms."""
+
+
+class FrameOperators:
+    """The operators of DataFrame, and their method forms."""
+
+
+def _fill(owner: type, base: type) -> None:
+    """Give a class its operators."""
+    for name in (*ARITHMETIC, *COMPARISON, *LOGIC):
+        dunder = f"__{name}__"
+        setattr(owner, dunder, native(base, dunder, binary=True)(_operator(name, reverse=False)))
+        if name not in COMPARISON:
+            dunder = f"__r{name}__"
+            setattr(owner, dunder, native(base, dunder, binary=True)(_operator(name, reverse=True)))
+            dunder = f"__i{name}__"
+            setattr(owner, dunder, native(base, dunder)(_inplace(name)))
+        if name not in LOGIC:
+            setattr(owner, name, _method(base, name, name, reverse=False))
+            if name not in COMPARISON:
+                setattr(owner, f"r{name}", _method(base, f"r{name}", name, reverse=True))
+    for alias, name in (("div", "truediv"), ("divide", "truediv"), ("multiply", "mul"), ("subtract", "sub")):
+        setattr(owner, alias, _method(base, alias, name, reverse=False))
+    setattr(owner, "rdiv", _method(base, "rdiv", "truediv", reverse=True))  # noqa: B010 - one of two classes
+    for dunder, function in (("__invert__", inverted), ("__neg__", negative), ("__abs__", absolute)):
+        setattr(owner, dunder, native(base, dunder)(_each(function)))
+    owner.__hash__ = None  # type: ignore[method-assign,assignment]
+
+
+_fill(SeriesOperators, pd.Series)
+_fill(FrameOperators, pd.DataFrame)

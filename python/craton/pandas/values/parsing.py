@@ -1,0 +1,116 @@
+"""``to_datetime`` and ``to_numeric`` of a planned Series.
+
+What the result's dtype is, whether the text can be read at all, and in which format, depends on the data: a query over
+that one column finds out when the function is called, which is also when pandas would raise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.tseries.api import guess_datetime_format
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.values.batches import COLUMN, batched, proven
+from craton.pandas.core.dtypes import FLOAT64, INT64, family, kind_of
+from craton.pandas.values.elementwise import not_missing
+from craton.pandas.core.execute import count_rows, resolved
+from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.native import native_function
+from craton.pandas.core.questions import happens, tried
+from craton.pandas.series import Series
+from craton.pandas.core.sharing import asked
+from craton.pandas.reshape.tables import in_plain_pandas
+from craton.pandas.core.view import Value, View
+from craton.plan import build
+from craton.plan.expr import Call
+from craton.plan.operators import Slice
+from craton.refusals import Refusal
+
+
+def _first_text(held: View, value: Value) -> str | None:
+    """The first string that is there."""
+    first = held.series(value, None).filtered(not_missing(value).expr).moved(lambda base, _: Slice(base, 0, 1)).sealed()
+    found = asked([build.project(first.base, (("text", first.values[0].expr),))], ordered=True)[0].get_column("text")
+    return None if not len(found) else str(found[0])
+
+
+@native_function(pd.to_numeric, stays=in_plain_pandas("arg"), craft=False)
+def to_numeric(arg: Any, errors: Any = "raise", downcast: Any = None, dtype_backend: Any = None) -> Any:
+    """Numbers from text; see :func:`pandas.to_numeric`."""
+    if not isinstance(arg, pd.Series) or downcast is not None or dtype_backend is not None:
+        raise Unsupported(Refusal.PARAMETERS, "arg, downcast and dtype_backend")
+    if errors not in ("raise", "coerce"):
+        raise Unsupported(Refusal.PARAMETER, "errors")
+    held = resolved(view(arg))
+    (value,) = held.values
+    if kind_of(value.dtype) in "iuf":
+        return lazy(type(arg), held)
+    if family(value.dtype) != "str":
+        raise Unsupported(Refusal.OPERATION, f"numbers from {value.dtype}")
+    if not count_rows(held):
+        raise Unsupported(Refusal.NO_ROWS)
+    fractional = batched("function", "to_numeric", [value], FLOAT64, (COLUMN,), wide=True, errors=errors)
+    try:
+        wide = happens(held, Call("is_not_nan", (fractional.expr,), pl.Boolean()))
+    except Exception as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    dtype = FLOAT64 if wide else INT64
+    result = proven(batched("function", "to_numeric", [value], dtype, (COLUMN,), errors=errors))
+    if not wide:
+        result = Value(result.expr, dtype, nulls=False)
+    return lazy(type(arg), held.series(result, arg.name))
+
+
+@native_function(pd.to_datetime, stays=in_plain_pandas("arg"), craft=False)
+def to_datetime(
+    arg: Any,
+    errors: Any = "raise",
+    dayfirst: Any = False,
+    yearfirst: Any = False,
+    utc: Any = False,
+    format: Any = None,
+    exact: Any = True,
+    unit: Any = None,
+    origin: Any = "unix",
+    cache: Any = True,
+) -> Any:
+    """Points in time from text or numbers; see :func:`pandas.to_datetime`."""
+    if not isinstance(arg, pd.Series) or dayfirst or yearfirst or exact is not True or origin != "unix":
+        raise Unsupported(Refusal.PARAMETERS, "arg, dayfirst, yearfirst, exact and origin")
+    if errors not in ("raise", "coerce") or not isinstance(utc, bool):
+        raise Unsupported(Refusal.PARAMETER, "errors or utc")
+    held = resolved(view(arg))
+    (value,) = held.values
+    options = {"errors": errors, "utc": utc}
+    if kind_of(value.dtype) == "M" and family(value.dtype) == "numpy" and not utc and format is None and unit is None:
+        return lazy(type(arg), held)
+    if family(value.dtype) == "str" and unit is None:
+        text = _first_text(held, value)
+        if text is None:
+            raise Unsupported(Refusal.DATES_NO_TEXT)
+        if format is None:
+            format = guess_datetime_format(text)
+        if not isinstance(format, str) or format in ("mixed", "ISO8601"):
+            raise Unsupported(Refusal.DATES_FORMAT)
+        options["format"] = format
+        sample = text
+    elif isinstance(value.dtype, np.dtype) and value.dtype.kind == "i" and format is None and isinstance(unit, str):
+        options["unit"] = unit
+        sample = value.dtype.type(0)
+    else:
+        raise Unsupported(Refusal.OPERATION, f"points in time from {value.dtype}")
+    few = pd.Series([sample], dtype=value.dtype)
+    dtype = stand_ins.ask(pd.to_datetime, few, warned=True, **options).dtype
+    if kind_of(dtype) != "M":
+        raise Unsupported(Refusal.DATES_OBJECTS)
+    result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
+    result = tried(held, result)
+    return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name))
+
+
+__all__ = ["to_datetime", "to_numeric"]

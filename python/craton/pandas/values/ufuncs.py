@@ -1,0 +1,126 @@
+"""NumPy's universal functions on lazy objects: ``np.sqrt(series)``, ``np.maximum(frame, 0)``.
+
+NumPy itself computes them, batch by batch, so that the last digit is NumPy's. Where it is told to raise an error of a value, they
+are computed at the call, to see whether one does: pandas raises it. Functions that are operators (``np.add``)
+go the operators' way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_scalar
+from pandas.core.ops.common import _maybe_match_name
+
+from craton.errors import Unsupported
+from craton.pandas.core import numpy_errors
+from craton.pandas.core import stand_ins
+from craton.pandas.core.align import aligned
+from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.core.dtypes import family, number, physical
+from craton.pandas.core.execute import resolved
+from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.native import native, stays_in_pandas
+from craton.pandas.values.operators import operate
+from craton.pandas.core.questions import tried
+from craton.pandas.core.view import Value, View
+from craton.refusals import Refusal
+
+_OPERATORS = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "truediv",
+    "true_divide": "truediv",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "power": "pow",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
+
+
+def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
+    columns = [item for item in operands if isinstance(item, Value)]
+    for column in columns:
+        if family(column.dtype) != "numpy" or number(column.dtype).kind not in "biuf":
+            raise Unsupported(Refusal.OPERATION, f"np.{ufunc.__name__} of {column.dtype}")
+    few = [stand_ins.column(number(item.dtype), 1) if isinstance(item, Value) else item for item in operands]
+    dtype = stand_ins.ask(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
+    physical(dtype)
+    args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
+    if kinds := numpy_errors.told():
+        tried(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
+    result = batched("ufunc", ufunc.__name__, columns, dtype, args)
+    if dtype.kind != "f":
+        return Value(result.expr, dtype, nulls=False)
+    return result
+
+
+def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The plan of a ufunc call.
+
+    Raises
+    ------
+    Unsupported
+        For reductions and other methods, several outputs, and operands that are neither scalars nor planned.
+    """
+    if method != "__call__" or kwargs or ufunc.nout != 1 or vars(np).get(ufunc.__name__) != ufunc:
+        raise Unsupported(Refusal.OPTIONS_OF_UFUNC, f"np.{ufunc.__name__}.{method}")
+    if ufunc.signature is not None or len(inputs) > 2:
+        raise Unsupported(Refusal.FUNCTION_OF_OPERANDS, f"np.{ufunc.__name__}")
+    if ufunc.__name__ in _OPERATORS and len(inputs) == 2:
+        if inputs[0] is self:
+            return operate(_OPERATORS[ufunc.__name__], self, inputs[1])
+        return operate(_OPERATORS[ufunc.__name__], self, inputs[0], reverse=True)
+    others = [item for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))]
+    if any(not is_scalar(item) for item in inputs if not isinstance(item, (pd.Series, pd.DataFrame))):
+        raise Unsupported(Refusal.FUNCTION_OF_ARRAY, f"np.{ufunc.__name__}")
+    if len(others) == 1:
+        held = resolved(view(self))
+        values = [_computed(ufunc, [value if item is self else item for item in inputs], held) for value in held.values]
+        if isinstance(self, pd.DataFrame) and len(inputs) > 1:
+            raise Unsupported(Refusal.FUNCTION_OF_FRAME_AND_SCALAR)
+        return lazy(type(self), held.with_values(values), self)
+    if not all(isinstance(item, pd.Series) for item in others):
+        raise Unsupported(Refusal.FUNCTION_OF_FRAMES)
+    held, other = aligned(resolved(view(others[0])), resolved(view(others[1])))
+    value = _computed(ufunc, [held.values[0], other.values[0]], held)
+    return lazy(type(self), held.series(value, _maybe_match_name(others[0], others[1])), others[0])
+
+
+def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Pandas' own. It refuses a frame beside a Series, and tells them by their very classes."""
+    if len(inputs) > 1 and len({item.ndim for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
+        from craton.pandas.udf.calls import plain
+
+        one, *others = (plain(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
+        found = one if isinstance(one, (pd.Series, pd.DataFrame)) else others[0]
+        return pd.DataFrame.__array_ufunc__(found, ufunc, method, one, *others, **kwargs)
+    return pd.DataFrame.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
+
+
+def _planned(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    return apply_ufunc(self, ufunc, method, inputs, kwargs)
+
+
+def _stay(self: Any, ufunc: Any, method: str, *inputs: Any, **_: Any) -> bool:
+    return all(stays_in_pandas(item) for item in inputs if isinstance(item, (pd.Series, pd.DataFrame)))
+
+
+def _named(_: Any, ufunc: Any, *args: Any) -> str:
+    return f"np.{ufunc.__name__}"
+
+
+class Ufuncs:
+    """``__array_ufunc__`` of both classes: pandas asks whether theirs is one function, and it is theirs too."""
+
+    __array_ufunc__ = native(
+        pd.DataFrame, "__array_ufunc__", theirs=_theirs, like=pd.DataFrame.__array_ufunc__, together=_stay, named=_named
+    )(_planned)

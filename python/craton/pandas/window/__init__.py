@@ -1,0 +1,1 @@
+"""Columns whose values depend on other rows."""

@@ -1,0 +1,292 @@
+"""Columns whose values depend on other rows: cumulations, shifts and differences, ranks, fills from neighbours.
+
+Result dtypes, and errors of what can't be done, are asked of pandas on a stand-in column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+from pandas.api.extensions import no_default
+from pandas.api.types import is_scalar
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.values.arithmetic import arithmetic
+from craton.pandas.core.dtypes import DtypeObj, family, kind_of, physical
+from craton.pandas.core.execute import has_rows, resolved
+from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.native import native
+from craton.pandas.reductions.reductions import arguments, numeric
+from craton.pandas.indexing.selection import finished
+from craton.pandas.indexing.setting import constant_of
+from craton.pandas.reductions.statistics import prepared
+from craton.pandas.core.view import Value, View
+from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
+from craton.refusals import Refusal
+
+_CUMULATIVE = {"cumsum": "cum_sum", "cumprod": "cum_prod", "cummin": "cum_min", "cummax": "cum_max"}
+_RANKS = {
+    "average": "rank_average",
+    "min": "rank_min",
+    "max": "rank_max",
+    "first": "rank_ordinal",
+    "dense": "rank_dense",
+}
+
+
+def _window(function: str, args: tuple[Expr, ...], dtype: pl.DataType, choice: Options = ()) -> Expr:
+    return WindowCall(function, args, dtype, (), choice)
+
+
+def _cast(expr: Expr, dtype: pl.DataType, of: pl.DataType) -> Expr:
+    return expr if dtype == of else Call("cast", (expr,), dtype)
+
+
+def outcome(value: Value, method: str, /, **named: Any) -> pd.Series:
+    """What a method of pandas' makes of a stand-in column."""
+    return stand_ins.asked(  # type: ignore[no-any-return]
+        "window", (value.dtype, method, named), lambda: getattr(stand_ins.column(value.dtype, 2), method)(**named)
+    )
+
+
+def _usable(value: Value) -> Value:
+    if family(value.dtype) in ("category", "object"):
+        raise Unsupported(Refusal.OPERATION, f"windows over {value.dtype}")
+    return prepared(value)
+
+
+def _made(expr: Expr, dtype: DtypeObj, nulls: bool, nans: bool = False) -> Value:
+    if physical(dtype) != expr.dtype:  # type: ignore[attr-defined]
+        raise Unsupported(Refusal.WINDOW_RESULT, dtype)
+    return Value(expr, dtype, nulls, nans)
+
+
+def cumulated(value: Value, name: str, skipna: bool) -> Value:
+    """A running sum, product, minimum or maximum."""
+    value = _usable(value)
+    kinds = "biufmM" if name in ("cummin", "cummax") else "biuf"
+    if kind_of(value.dtype) not in kinds or family(value.dtype) == "arrow":
+        raise Unsupported(Refusal.OPERATION, f"{name} of {value.dtype}")
+    dtype = outcome(value, name, skipna=skipna).dtype
+    kind = physical(dtype)
+    if name == "cumprod" and kind == pl.Float32():
+        raise Unsupported(Refusal.SINGLE_PRODUCTS)
+    if name in ("cumsum", "cumprod") and family(value.dtype) == "masked" and kind.is_float():
+        raise Unsupported(Refusal.NULLABLE_TOTALS)
+    arg, floating = _cast(value.expr, kind, value.physical), kind.is_float()
+    missing: Expr = Call("is_null", (arg,), pl.Boolean())
+    bounded = floating and value.nulls and family(value.dtype) == "masked"
+    if bounded:  # pandas counts a missing number as the largest, or the least, of all finite ones
+        farthest = float(np.finfo(dtype.numpy_dtype).max) * (1 if name == "cummin" else -1)  # type: ignore[union-attr]
+        arg = Call("when", (missing, Literal(farthest, kind), arg), kind)
+    expr = _window(_CUMULATIVE[name], (arg,), kind)
+    if bounded:
+        expr = Call("when", (missing, Literal(None, kind), expr), kind)
+    if not skipna and value.nulls:
+        seen = _window("cum_max", (Call("is_null", (value.expr,), pl.Boolean()),), pl.Boolean())
+        expr = Call("when", (seen, Literal(None, kind), expr), kind)
+    return _made(expr, dtype, value.nulls, floating)
+
+
+def shifted(value: Value, periods: int, fill_value: Any) -> Value:
+    """Values of other rows: those ``periods`` before."""
+    value = _usable(value)
+    result = outcome(value, "shift", periods=1 if periods else 0, fill_value=fill_value)
+    kind = physical(result.dtype)
+    if not periods:
+        return value
+    filler = constant_of(result._values[:1], result.dtype)
+    arg = _cast(value.expr, kind, value.physical)
+    missing = filler.expr.value is None  # type: ignore[attr-defined]
+    args = (arg,) if missing else (arg, filler.expr)
+    return _made(_window("shift", args, kind, options(periods=periods)), result.dtype, value.nulls or missing)
+
+
+def differences(held: View, value: Value, periods: int) -> Value:
+    """Subtract from each value the one ``periods`` rows before; of points and spans of time with pandas' check for overflow."""
+    value = _usable(value)
+    dtype = outcome(value, "diff", periods=1).dtype
+    kind = kind_of(value.dtype)
+    if family(value.dtype) != "numpy" or kind not in "ifmM" or getattr(value.dtype, "tz", None) is not None:
+        raise Unsupported(Refusal.OPERATION, f"differences of {value.dtype}")
+    if kind in "mM":
+        return arithmetic("sub", value, shifted(value, periods, no_default), dtype, held)
+    target = physical(dtype)
+    # pandas subtracts 32-bit and 64-bit integers as they are, and smaller ones with room for the difference.
+    wide: pl.DataType = pl.Int64() if value.dtype in (np.dtype("int8"), np.dtype("int16")) else value.physical
+    now = _cast(value.expr, wide, value.physical)
+    before = _window("shift", (now,), wide, options(periods=periods))
+    difference = Call("sub", (now, before), wide)
+    return _made(_cast(difference, target, difference.dtype), dtype, True, target.is_float())
+
+
+def ranked(value: Value, method: str, ascending: bool, pct: bool) -> Value:
+    """The place of each value among all; missing values have none."""
+    value = _usable(value)
+    if family(value.dtype) not in ("numpy", "str"):
+        raise Unsupported(Refusal.OPERATION, f"ranks of {value.dtype}")
+    dtype = outcome(value, "rank", method=method, ascending=ascending, pct=pct).dtype
+    choice = options(descending=not ascending)
+    expr = _window(_RANKS[method], (value.expr,), pl.Float64(), choice)
+    if pct:
+        total = (
+            _window("max", (expr,), pl.Float64())
+            if method == "dense"
+            else _cast(_window("count", (value.expr,), pl.Int64()), pl.Float64(), pl.Int64())
+        )
+        expr = Call("truediv", (expr, total), pl.Float64())
+    return _made(expr, dtype, value.nulls)
+
+
+def carried(value: Value, name: str, limit: int | None) -> Value:
+    """Missing values filled from the neighbour before or after."""
+    if not value.nulls and not value.nans:
+        return value
+    value = prepared(value)
+    if family(value.dtype) == "object":
+        raise Unsupported(Refusal.OBJECTS)
+    function = "forward_fill" if name == "ffill" else "backward_fill"
+    return replace(value, expr=_window(function, (value.expr,), value.physical, options(limit=limit)))
+
+
+# -- methods ---------------------------------------------------------------------------------------------------------
+
+
+def _each(self: Any, change: Callable[[Value], Value], held: View | None = None) -> Any:
+    held = resolved(view(self) if held is None else held)
+    return lazy(type(self), held.with_values([change(value) for value in held.values]), self)
+
+
+def _rows_only(named: dict[str, Any]) -> None:
+    if named.pop("axis", 0) not in (0, "index", "rows", None):
+        raise Unsupported(Refusal.PARAMETER, "axis")
+
+
+def _cumulation(base: type, name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, name, args, kwargs)
+        _rows_only(named)
+        skipna = named.pop("skipna", True)
+        if not isinstance(skipna, bool):
+            raise Unsupported(Refusal.PARAMETER, f"skipna={skipna!r}")
+        held = view(self)
+        if named.pop("numeric_only", False):
+            held = numeric(held, "numeric_only")
+        if named:
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
+        return _each(self, lambda value: cumulated(value, name, skipna), held)
+
+    return native(base, name)(method)
+
+
+def _periods(named: dict[str, Any]) -> int:
+    periods = named.pop("periods", 1)
+    if isinstance(periods, np.integer):
+        periods = int(periods)
+    if isinstance(periods, bool) or not isinstance(periods, int):
+        raise Unsupported(Refusal.PARAMETER, f"periods={periods!r}")
+    return periods
+
+
+def _shift(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "shift", args, kwargs)
+        _rows_only(named)
+        periods = _periods(named)
+        fill_value = named.pop("fill_value", no_default)
+        if named or not (fill_value is no_default or is_scalar(fill_value)):
+            raise Unsupported(Refusal.SHIFT_PERIODS)
+        held = view(self)
+        if base is pd.DataFrame and any(kind_of(value.dtype) in "biu" for value in held.values) and not has_rows(held):
+            raise Unsupported(Refusal.NO_ROWS_DTYPES_KEPT)
+        return _each(self, lambda value: shifted(value, periods, fill_value), held)
+
+    return native(base, "shift")(method)
+
+
+def _diff(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "diff", args, kwargs)
+        _rows_only(named)
+        periods = _periods(named)
+        if named:
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
+        held = resolved(view(self))
+        return _each(self, lambda value: differences(held, value, periods), held)
+
+    return native(base, "diff")(method)
+
+
+def _pct_change(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "pct_change", args, kwargs)
+        periods = _periods(named)
+        if named:
+            raise Unsupported(Refusal.PARAMETER, ", ".join(sorted(named)))
+        return self / self.shift(periods=periods) - 1
+
+    return native(base, "pct_change")(method)
+
+
+def _rank(base: type) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, "rank", args, kwargs)
+        _rows_only(named)
+        how, ascending, pct = named.pop("method", "average"), named.pop("ascending", True), named.pop("pct", False)
+        if how not in _RANKS or not isinstance(ascending, bool) or not isinstance(pct, bool):
+            raise Unsupported(Refusal.PARAMETERS, "method, ascending and pct")
+        held = view(self)
+        if base is pd.DataFrame and named.pop("numeric_only", False):
+            held = numeric(held, "numeric_only")
+        if named:
+            raise Unsupported(Refusal.RANK_MISSING)
+        if base is pd.DataFrame and not all(
+            family(v.dtype) == "numpy" and kind_of(v.dtype) in "iuf" for v in held.values
+        ):
+            raise Unsupported(Refusal.RANK_COLUMNS)
+        return _each(self, lambda value: ranked(value, how, ascending, pct), held)
+
+    return native(base, "rank")(method)
+
+
+def _carry(base: type, name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        named = arguments(base, name, args, kwargs)
+        _rows_only(named)
+        limit = named.pop("limit", None)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise Unsupported(Refusal.PARAMETER, f"limit={limit!r}")
+        if named.keys() - {"inplace"}:
+            raise Unsupported(Refusal.PARAMETER, f"{', '.join(sorted(named.keys() - {'inplace'}))}")
+        held = resolved(view(self))
+        result = held.with_values([carried(value, name, limit) for value in held.values])
+        inplace = named.pop("inplace", False)
+        if not isinstance(inplace, bool):
+            raise Unsupported(Refusal.PARAMETER, f"inplace={inplace!r}")
+        new = finished(self, result, inplace)
+        return self if inplace else new  # in place too, pandas gives the object back
+
+    return native(base, name)(method)
+
+
+class FrameWindows:
+    """Methods of DataFrame."""
+
+
+class SeriesWindows:
+    """Methods of Series."""
+
+
+for _mixin, _base in ((FrameWindows, pd.DataFrame), (SeriesWindows, pd.Series)):
+    for _name in _CUMULATIVE:
+        setattr(_mixin, _name, _cumulation(_base, _name))
+    for _name, _method in (("shift", _shift), ("diff", _diff), ("pct_change", _pct_change), ("rank", _rank)):
+        setattr(_mixin, _name, _method(_base))
+    for _name in ("ffill", "bfill"):
+        setattr(_mixin, _name, _carry(_base, _name))
