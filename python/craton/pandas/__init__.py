@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as _pandas
 
+from craton.pandas.core.inherit import CountedAccessor
+from craton.pandas.core.stack import teach_pandas
+from craton.pandas.deferred import inherit_deferred
 from craton.pandas.frame import DataFrame
 from craton.pandas.functions import function
-from craton.pandas.core.inherit import CountedAccessor, inherit_deferred
 from craton.pandas.series import Series
-from craton.pandas.core.stack import teach_pandas
 
 if TYPE_CHECKING:
     from craton.pandas.io.csv import read_csv, read_table
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from craton.pandas.io.json_lines import read_json
     from craton.pandas.io.memory_data import from_arrow, from_polars
     from craton.pandas.io.parquet import read_parquet
-    from craton.pandas.values.parsing import to_datetime, to_numeric
     from craton.pandas.reshape.tables import concat, melt, merge
+    from craton.pandas.values.parsing import to_datetime, to_numeric
 
 #: Functions whose modules are imported when they are first asked for.
 _LATER = {

@@ -6,22 +6,22 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.udf.methods import FrameCalls
-from craton.pandas.values.cells import FrameCells
 from craton.pandas.core.counterparts import Counterpart, reduce_by_counterpart, register
-from craton.pandas.reductions.counting import FrameCounting
-from craton.pandas.indexing.frame_columns import FrameColumns
-from craton.pandas.frame_facts import FrameFacts
-from craton.pandas.groupby.grouping import FrameGrouping
 from craton.pandas.core.inherit import inherit
 from craton.pandas.core.lazy import LazyManager
-from craton.pandas.values.operators import FrameOperators
+from craton.pandas.frame_facts import FrameFacts
+from craton.pandas.groupby.grouping import FrameGrouping
+from craton.pandas.indexing.frame_columns import FrameColumns
+from craton.pandas.indexing.selection import FrameSelection
 from craton.pandas.io.persisting import Persisting
+from craton.pandas.io.sinks import FrameSinks
 from craton.pandas.printing import FramePrinting
+from craton.pandas.reductions.counting import FrameCounting
 from craton.pandas.reductions.reductions import FrameReductions
 from craton.pandas.reshape.relational import FrameRelational
-from craton.pandas.indexing.selection import FrameSelection
-from craton.pandas.io.sinks import FrameSinks
+from craton.pandas.udf.methods import FrameCalls
+from craton.pandas.values.cells import FrameCells
+from craton.pandas.values.operators import FrameOperators
 from craton.pandas.values.ufuncs import Ufuncs
 from craton.pandas.window.windows import FrameWindows
 

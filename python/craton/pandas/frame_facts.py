@@ -13,6 +13,7 @@ from pandas.core.indexes.api import ensure_index
 from craton import locks
 from craton.errors import Unsupported
 from craton.pandas.core.axes import column_axis, current, row_axis
+from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy, replace_state
 from craton.pandas.core.native import facts, is_lazy
@@ -128,11 +129,9 @@ class FrameFacts:
         """The dtype of each column."""
         held = current(self.__dict__)
         if held is not None and all(value.definite for value in held.values):
-            from craton.pandas.series import Series
-
             data = np.empty(len(held.values), dtype=object)
             data[:] = [value.dtype for value in held.values]
-            return Series(data, index=self.columns, dtype=object)
+            return series_class()(data, index=self.columns, dtype=object)
         return pd.DataFrame.dtypes.fget(self)  # type: ignore[attr-defined]
 
     def __contains__(self: Any, key: Any) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.core.native import inside_pandas, names_files, native_function, stays_in_pandas
 from craton.pandas.computation.query import variables
+from craton.pandas.core.native import inside_pandas, names_files, native_function, stays_in_pandas
 
 _GIVING = frozenset(
     [

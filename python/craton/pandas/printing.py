@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from craton.errors import Unsupported
+from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import block_manager, count_rows, materialise_all, resolved, series_manager
 from craton.pandas.core.lazy import view
 from craton.pandas.core.native import is_lazy, native, plain_pandas
-from craton.pandas.reductions.reductions import arguments, prefetch
-from craton.pandas.indexing.rows import sliced
 from craton.pandas.core.view import Value, View
+from craton.pandas.indexing.rows import sliced
+from craton.pandas.reductions.reductions import arguments, prefetch
 from craton.refusals import Refusal
 
 
@@ -104,11 +105,10 @@ class FramePrinting:
         if deep or index not in (True, False):
             raise Unsupported(Refusal.MEMORY_OF_OBJECTS)
         sizes = [memory_of(held, value) for value in held.values]
-        from craton.pandas.series import Series
 
-        result = Series(sizes, index=self.columns, dtype="int64")
+        result = series_class()(sizes, index=self.columns, dtype="int64")
         if index:
-            labels = Series(_memory_of_labels(held), index=["Index"], dtype="int64")
+            labels = series_class()(_memory_of_labels(held), index=["Index"], dtype="int64")
             with plain_pandas():
                 result = labels._append_internal(result)
         return result

@@ -6,22 +6,22 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.udf.methods import SeriesCalls
-from craton.pandas.values.cells import SeriesCells
 from craton.pandas.core.counterparts import Counterpart, reduce_by_counterpart, register
-from craton.pandas.reductions.counting import SeriesCounting
-from craton.pandas.frame import DataFrame
-from craton.pandas.groupby.grouping import SeriesGrouping
 from craton.pandas.core.inherit import inherit
 from craton.pandas.core.lazy import LazyManager
-from craton.pandas.values.operators import SeriesOperators
+from craton.pandas.frame import DataFrame
+from craton.pandas.groupby.grouping import SeriesGrouping
+from craton.pandas.indexing.selection import SeriesSelection
 from craton.pandas.io.persisting import Persisting
+from craton.pandas.io.sinks import SeriesSinks
 from craton.pandas.printing import SeriesPrinting
+from craton.pandas.reductions.counting import SeriesCounting
 from craton.pandas.reductions.reductions import SeriesReductions
 from craton.pandas.reshape.relational_series import SeriesRelational
-from craton.pandas.indexing.selection import SeriesSelection
 from craton.pandas.series_facts import SeriesFacts
-from craton.pandas.io.sinks import SeriesSinks
+from craton.pandas.udf.methods import SeriesCalls
+from craton.pandas.values.cells import SeriesCells
+from craton.pandas.values.operators import SeriesOperators
 from craton.pandas.values.ufuncs import Ufuncs
 from craton.pandas.window.windows import SeriesWindows
 

@@ -13,11 +13,11 @@ import pandas as pd
 from craton import locks
 from craton.pandas.core.axes import current, row_axis
 from craton.pandas.core.execute import count_rows
-from craton.pandas.frame_facts import set_row_labels
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import facts, is_lazy
 from craton.pandas.core.scanning import hand_out
 from craton.pandas.core.view import name_index
+from craton.pandas.frame_facts import set_row_labels
 
 _index = pd.Series.__dict__["index"]
 _row_labels = _index.__get__

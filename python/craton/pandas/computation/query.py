@@ -24,8 +24,9 @@ from pandas.core.computation.parsing import clean_backtick_quoted_toks, clean_co
 
 from craton import filters
 from craton.errors import Unsupported
-from craton.pandas.core.dtypes import kind_of
 from craton.pandas.computation.expression_types import TAKEN, check_types
+from craton.pandas.core.counterparts import series_class
+from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.lazy import lazy, view
 from craton.refusals import Refusal
 
@@ -184,9 +185,8 @@ class Evaluator:
         held = view(self._frame)
         if held.index.kind != "multi" and (name == "index" or name == held.index.names[0]):
             held = held.numbered()
-            from craton.pandas.series import Series
 
-            return lazy(Series, replace(held.series(held.index.values[0], None)))
+            return lazy(series_class(), replace(held.series(held.index.values[0], None)))
         raise Unsupported(Refusal.EXPRESSION_NAME, repr(name))
 
     def _object(self, node: ast.AST) -> Any:

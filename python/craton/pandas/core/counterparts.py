@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
+
 _counterparts: dict[type, Any] = {}
 """For each class of pandas' Craton's own, or a function that makes it when it is first needed."""
 
@@ -108,6 +110,16 @@ def counterpart_of(theirs: type) -> type:
     return ours
 
 
+def frame_class() -> Any:
+    """DataFrame, for the modules that it is made of."""
+    return counterpart_of(pd.DataFrame)
+
+
+def series_class() -> Any:
+    """Series, for the modules that it is made of."""
+    return counterpart_of(pd.Series)
+
+
 def own_class(cls: type) -> type:
     """Craton's class in the place of one of pandas'; any other as it is."""
     return counterpart_of(cls) if cls in _counterparts else cls
@@ -141,3 +153,16 @@ def crafted(result: Any) -> Any:
         result.__class__ = ours
         return result
     return ours(result).__finalize__(result)
+
+
+def plain(obj: Any) -> Any:
+    """The object with the same data that is pandas' own, on which nothing is planned."""
+    theirs = pd.Series if isinstance(obj, pd.Series) else pd.DataFrame
+    manager = obj._mgr.copy(deep=False)
+    manager.axes = list(obj._mgr.axes)  # the very labels: those of results are them
+    made: Any = theirs._from_mgr(manager, manager.axes)  # type: ignore[attr-defined]
+    if isinstance(obj, pd.Series):
+        object.__setattr__(made, "_name", obj._name)  # type: ignore[attr-defined]
+    if obj._attrs or not obj._flags._allows_duplicate_labels:
+        made = made.__finalize__(obj)
+    return made

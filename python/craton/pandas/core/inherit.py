@@ -8,19 +8,14 @@ Craton's (:func:`~craton.pandas.core.counterparts.crafted`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
 import pandas as pd
-from pandas.core import resample
 from pandas.core.accessor import Accessor
-from pandas.core.base import SelectionMixin
-from pandas.core.groupby import generic
-from pandas.core.window import ewm, expanding, rolling
 
-from craton.pandas.core.counterparts import reduce_by_counterpart, register
+from craton.pandas.core.counterparts import reduce_by_counterpart
 from craton.pandas.core.native import getattr_static, inside_pandas, native, stays_in_pandas, wrapped
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
@@ -113,18 +108,13 @@ def _counted_property(label: str, attribute: Any) -> property:
     return property(getter, attribute.fset, attribute.fdel, attribute.__doc__)
 
 
-def _calls(label: str) -> Callable[..., Any]:
-    """The method of a group-by that calls a Python function for each group."""
-
-    def calls(self: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
-        from craton.pandas.udf.groups import apply_groups
-
-        return apply_groups(self, label, func, args, kwargs)
-
-    return calls
+def _labelled(called: Callable[..., Any], label: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: called(self, label, *args, **kwargs)
 
 
-def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
+def counterpart(
+    theirs: Any, prefix: str = "", properties: bool = False, calls: Mapping[str, Callable[..., Any]] | None = None
+) -> Any:
     """A subclass of one of pandas' classes whose methods are counted and give Craton's objects back.
 
     Parameters
@@ -135,6 +125,8 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
         What its methods' names are shown with; its own name if empty.
     properties
         Whether its properties may give frames or columns, too.
+    calls
+        By name of a method that calls a Python function: what runs in its place, called with the object, the label and its arguments.
     """
     members: dict[str, Any] = {
         "__doc__": theirs.__doc__,
@@ -149,8 +141,8 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
             continue
         if name == "pipe":
             continue
-        if name == "apply" and theirs in (generic.DataFrameGroupBy, generic.SeriesGroupBy):
-            members[name] = wrapped(label, attribute, stays=_stays, calls=_calls(label))
+        if calls is not None and name in calls:
+            members[name] = wrapped(label, attribute, stays=_stays, calls=_labelled(calls[name], label))
         elif isinstance(attribute, FunctionType):
             members[name] = wrapped(label, attribute, stays=_stays)
         elif isinstance(attribute, classmethod):
@@ -158,14 +150,6 @@ def counterpart(theirs: Any, prefix: str = "", properties: bool = False) -> Any:
         elif properties and isinstance(attribute, property):
             members[name] = _counted_property(label, attribute)
     return type(theirs.__name__, (theirs,), members)
-
-
-def inherit_deferred() -> None:
-    """Register the counterparts of pandas' windows, resamplers and group-bys."""
-    for module in (generic, resample, rolling, expanding, ewm):
-        for theirs in vars(module).values():
-            if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:
-                register(partial(counterpart, theirs), theirs)
 
 
 class CountedAccessor(Accessor):  # type: ignore[misc]
@@ -187,4 +171,4 @@ class CountedAccessor(Accessor):  # type: ignore[misc]
         return self._theirs if obj is None else self._accessor(obj)
 
 
-__all__ = ["CountedAccessor", "counterpart", "inherit", "inherit_deferred"]
+__all__ = ["CountedAccessor", "counterpart", "inherit"]

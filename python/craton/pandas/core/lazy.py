@@ -253,3 +253,11 @@ def replace_state(obj: Any, new: View) -> None:
             state.pop(name, None)
         if isinstance(obj, pd.Series):
             state["_name"] = new.labels[0]
+
+
+def finished(obj: Any, result: View, inplace: bool = False) -> Any:
+    """The result of a method, or the object itself changed."""
+    if inplace:
+        replace_state(obj, result)
+        return None
+    return lazy(type(obj), result, obj)

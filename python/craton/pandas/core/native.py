@@ -529,3 +529,17 @@ def getattr_static(owner: type, name: str) -> Any:
 
 def _ignoring_object(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _, *args, **kwargs: function(*args, **kwargs)
+
+
+def in_plain_pandas(subject: str) -> Callable[..., bool]:
+    """Whether a call of a function of frames runs in plain pandas.
+
+    It does where no argument is a Craton object, or all are small and in memory, or the first parameter is missing.
+    """
+
+    def stays(*args: Any, **kwargs: Any) -> bool:
+        found = operands(args, kwargs)
+        ours = any(isinstance(obj, (pd.DataFrame, pd.Series)) for obj in found)
+        return not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs)
+
+    return stays

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.values.batches import proven
+from craton.kernel.run import run_all
 from craton.pandas.core.execute import count_rows, scalar
-from craton.pandas.core.view import Value, View
-from craton.plan.expr import Call, Expr, roots
+from craton.pandas.core.view import View
+from craton.plan.expr import Expr, roots
 from craton.plan.operators import AggregateCall
 from craton.refusals import Refusal
 
@@ -20,21 +20,15 @@ def happens(held: View, predicate: Expr) -> bool:
     return bool(scalar(held, AggregateCall("any", (predicate,), pl.Boolean())))
 
 
-def tried(held: View, value: Value) -> Value:
-    """Compute a column now, so that what makes pandas raise does so in the call that asks for it.
-
-    Returns
-    -------
-    Value
-        The column, known not to raise on any of the view's rows.
+def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:
+    """Run a query over a file's text.
 
     Raises
     ------
     Unsupported
-        If it can't be computed: pandas words the error.
+        If the kernel can't read the file: pandas words the error.
     """
     try:
-        happens(held, Call("is_null", (value.expr,), pl.Boolean()))
-    except Exception as error:
-        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
-    return proven(value)
+        return run_all([frame], expected_rows=1 << 20, describe=lambda: what)[0]
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error

@@ -17,11 +17,11 @@ from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical
 from craton.pandas.core.execute import count_rows
-from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, Outcome, outcome
-from craton.pandas.groupby.keys import Grouped
 from craton.pandas.core.questions import happens
 from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
+from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, Outcome, outcome
+from craton.pandas.groupby.keys import Grouped
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, conjunction, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Named, Operator, Scan

@@ -22,14 +22,8 @@ from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 from pandas.core.groupby.indexing import GroupByNthSelector
 
 from craton.errors import Unsupported
-from craton.pandas.groupby import tables
-from craton.pandas.groupby import windows
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import counterpart_of, crafted
-from craton.pandas.groupby.agg import direct, pairs_of
-from craton.pandas.groupby.aggregates import reduced, summarise
-from craton.pandas.groupby.functions import NAMES, Undecided
-from craton.pandas.groupby.keys import Grouped, Options, grouped
+from craton.pandas.core.counterparts import counterpart_of, crafted, frame_class, series_class
 from craton.pandas.core.lazy import holds, lazy, view
 from craton.pandas.core.native import (
     Native,
@@ -42,6 +36,11 @@ from craton.pandas.core.native import (
     wrapped,
 )
 from craton.pandas.core.view import View
+from craton.pandas.groupby import tables, windows
+from craton.pandas.groupby.agg import direct, pairs_of
+from craton.pandas.groupby.aggregates import reduced, summarise
+from craton.pandas.groupby.functions import NAMES, Undecided
+from craton.pandas.groupby.keys import Grouped, Options, grouped
 from craton.plan.expr import Expr
 from craton.refusals import Reason, Refusal
 
@@ -149,30 +148,23 @@ class NativeGroupBy:
 
     def _result(self: Any, view: Any, template: Any) -> Any:
         """A lazy object of the class that the template's result has."""
-        from craton.pandas.frame import DataFrame
-        from craton.pandas.series import Series
-
         like = self.__dict__["_frame"] if template.attrs else None
-        return lazy(Series if isinstance(template, pd.Series) else DataFrame, view, like)
+        return lazy(series_class() if isinstance(template, pd.Series) else frame_class(), view, like)
 
     def _rows(self: Any, predicate: Expr) -> Any:
         """Some of the rows, with the columns that were selected, keys among them, or all."""
         plan: Grouped = self.__dict__["_plan"]
         held = plan.held if self._selection is None else plan.held.take(plan.positions)
-        from craton.pandas.frame import DataFrame
-        from craton.pandas.series import Series
 
-        return lazy(Series if plan.single else DataFrame, held.filtered(predicate), self.__dict__["_frame"])
+        return lazy(series_class() if plan.single else frame_class(), held.filtered(predicate), self.__dict__["_frame"])
 
     def _selecting(self: Any, cls: type, key: Any, positions: list[int], single: bool) -> Any:
         """A group-by of some of the columns."""
         own = self.__dict__
         plan, frame, seen = own["_plan"].selecting(positions, single), own["_frame"], own["_seen"]
         if single:  # which is of the column as it is now, whatever becomes of the frame
-            from craton.pandas.series import Series
-
             column = seen.position(key)
-            frame = lazy(Series, seen.series(seen.values[column], seen.labels[column]), frame)
+            frame = lazy(series_class(), seen.series(seen.values[column], seen.labels[column]), frame)
             seen = view(frame)
         return _make(cls, frame, seen, plan, self.keys, self.level, key, self)
 
@@ -384,10 +376,9 @@ def _frame_value_counts(
     ascending: bool = False,
     dropna: bool = True,
 ) -> Any:
-    from craton.pandas.series import Series
 
     state = self._current()
-    counts = Series(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
+    counts = series_class()(tables.value_counts(state, self._probe, subset, normalize, sort, ascending, dropna))
     name = counts.name
     counts = counts.__finalize__(self.__dict__["_frame"], method="value_counts")  # which hands on a Series' name too
     counts.name = name

@@ -1,4 +1,4 @@
-"""The entry to group-by and pivot tables."""
+"""The entry to group-by."""
 
 from __future__ import annotations
 
@@ -35,12 +35,6 @@ class FrameGrouping:
         from craton.pandas.groupby.keys import Options
 
         return group(self, by, level, Options(as_index, sort, group_keys, observed, dropna))
-
-    @native(pd.DataFrame)
-    def pivot_table(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from craton.pandas.reshape.pivoting import pivot_table
-
-        return pivot_table(self, *args, **kwargs)
 
 
 class SeriesGrouping:

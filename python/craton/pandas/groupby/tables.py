@@ -13,14 +13,14 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import family, kind_of, physical
-from craton.pandas.values.elementwise import is_missing
 from craton.pandas.core.execute import materialise
-from craton.pandas.groupby.aggregates import Pair, Probe, rows, summarise
-from craton.pandas.groupby.keys import Grouped, Key
-from craton.pandas.groupby.windows import Result
 from craton.pandas.core.questions import happens
 from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import Value, View, column_names
+from craton.pandas.groupby.aggregates import Pair, Probe, rows, summarise
+from craton.pandas.groupby.keys import Grouped, Key
+from craton.pandas.groupby.windows import Result
+from craton.pandas.values.comparison import is_missing
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, conjunction
 from craton.plan.operators import AggregateCall, Operator

@@ -14,13 +14,13 @@ from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
-from craton.pandas.values.elementwise import literal
 from craton.pandas.core.execute import count_rows, has_rows
+from craton.pandas.core.sharing import asked
+from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows
 from craton.pandas.groupby.functions import Undecided, outcome, without_nan
 from craton.pandas.groupby.keys import Grouped
-from craton.pandas.core.sharing import asked
-from craton.pandas.core.view import Value, View
+from craton.pandas.values.operands import literal
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, conjunction, options
 from craton.plan.operators import AggregateCall

@@ -13,11 +13,12 @@ from pandas.core import common
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.lazy import lazy, refuse_flagged, replace_state, view
 from craton.pandas.core.native import facts, is_lazy, native
+from craton.pandas.core.view import View
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
 from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where
-from craton.pandas.core.view import View
 from craton.refusals import Refusal
 
 
@@ -36,9 +37,8 @@ def chosen_columns(obj: Any, held: View, choose: Callable[[pd.DataFrame], Any]) 
     found = choose(stand_ins.positions(held.labels))
     if isinstance(found, pd.DataFrame):
         return lazy(type(obj), replace(held.take(found.iloc[0].tolist()), labels=found.columns), obj)
-    from craton.pandas.series import Series
 
-    return lazy(Series, held.series(held.values[int(found.iloc[0])], found.name), obj)
+    return lazy(series_class(), held.series(held.values[int(found.iloc[0])], found.name), obj)
 
 
 def filter_rows(obj: Any, mask: Any) -> Any:
@@ -60,9 +60,7 @@ class FrameColumns:
         if is_scalar(key) and not isinstance(held.labels, pd.MultiIndex):
             found = held.positions(key)
             if len(found) == 1:
-                from craton.pandas.series import Series
-
-                return lazy(Series, held.series(held.values[found[0]], held.labels[found[0]]), self)
+                return lazy(series_class(), held.series(held.values[found[0]], held.labels[found[0]]), self)
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)
         if isinstance(key, (pd.DataFrame, dict, set)):
@@ -95,11 +93,10 @@ class FrameColumns:
         if not is_lazy(self):
             yield from pd.DataFrame.items(self)
             return
-        from craton.pandas.series import Series
 
         held = view(self)
         for i, (label, value) in enumerate(zip(self.columns, held.values, strict=True)):
-            yield label, lazy(Series, held.series(value, held.labels[i]), self)
+            yield label, lazy(series_class(), held.series(value, held.labels[i]), self)
 
     @native(pd.DataFrame)
     def __delitem__(self: Any, key: Any) -> None:

@@ -20,13 +20,23 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.indexing.frame_columns import chosen_columns
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import is_lazy, plain_pandas, wrapped
-from craton.pandas.indexing.rows import bounds, by_label, everything, is_mask, masked, positions_of, sliced, stepping, taken
-from craton.pandas.indexing.setting import set_by_label, set_by_position
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.core.view import View
+from craton.pandas.indexing.frame_columns import chosen_columns
+from craton.pandas.indexing.rows import (
+    bounds,
+    by_label,
+    everything,
+    is_mask,
+    masked,
+    positions_of,
+    sliced,
+    stepping,
+    taken,
+)
+from craton.pandas.indexing.setting import set_by_label, set_by_position
 from craton.refusals import Refusal
 
 #: Rows that are taken one by one from a plan, each by a query, before the object is computed instead.

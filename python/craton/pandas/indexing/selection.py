@@ -12,15 +12,16 @@ from pandas.api.types import is_hashable, is_list_like, is_scalar
 from pandas.core import common
 
 from craton.errors import Unsupported
+from craton.pandas.computation.query import Evaluator, statements, variables
 from craton.pandas.core import stand_ins
+from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.deprecations import in_place, without_copy
 from craton.pandas.core.execute import count_rows, resolved
+from craton.pandas.core.lazy import finished, lazy, refuse_flagged, replace_state, view
+from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
+from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute
-from craton.pandas.core.lazy import lazy, refuse_flagged, replace_state, view
-from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
-from craton.pandas.computation.query import Evaluator, statements, variables
-from craton.pandas.reductions.reductions import arguments
 from craton.pandas.indexing.rows import (
     by_slice,
     is_mask,
@@ -33,7 +34,7 @@ from craton.pandas.indexing.rows import (
     taken,
 )
 from craton.pandas.indexing.setting import assigned, set_by_label, set_by_position
-from craton.pandas.core.view import IndexSpec, View, name_index
+from craton.pandas.reductions.reductions import arguments
 from craton.refusals import Refusal
 
 
@@ -327,13 +328,12 @@ class SeriesSelection:
 
     @native(pd.Series)
     def to_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from craton.pandas.frame import DataFrame
 
         named = arguments(pd.Series, "to_frame", args, kwargs)
         held = view(self)
         few = stand_ins.column(np.dtype(object))
         few.name = self.name
-        return lazy(DataFrame, held.with_values(held.values, few.to_frame(**named).columns), self)
+        return lazy(frame_class(), held.with_values(held.values, few.to_frame(**named).columns), self)
 
     @native(pd.Series)
     def rename(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -351,11 +351,3 @@ class SeriesSelection:
         held = view(self)
         result = finished(self, held.with_values(held.values, name_index(index)), inplace)
         return self if inplace else result  # as pandas has it, for a scalar
-
-
-def finished(obj: Any, result: View, inplace: bool = False) -> Any:
-    """The result of a method, or the object itself changed."""
-    if inplace:
-        replace_state(obj, result)
-        return None
-    return lazy(type(obj), result, obj)

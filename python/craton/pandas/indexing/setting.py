@@ -25,8 +25,16 @@ from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import view
 from craton.pandas.core.native import plain_pandas
 from craton.pandas.core.questions import happens
-from craton.pandas.indexing.rows import at_positions, everything, is_mask, label_predicate, masked, positions_of, row_labels
 from craton.pandas.core.view import Value, View
+from craton.pandas.indexing.rows import (
+    at_positions,
+    everything,
+    is_mask,
+    label_predicate,
+    masked,
+    positions_of,
+    row_labels,
+)
 from craton.plan.expr import Call, Expr, Literal, has_window
 from craton.plan.operators import Filter
 from craton.refusals import Refusal

@@ -21,17 +21,17 @@ from craton import filters
 from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.held import Held
-from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
-from craton.pandas.io.csv_text import check_blank_lines, check_text, compression_of, open_text
-from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
+from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
-from craton.pandas.frame import DataFrame
 from craton.pandas.core.lazy import lazy
-from craton.pandas.io.locations import Location, locate
 from craton.pandas.core.native import names_files, native_function, plain_pandas
 from craton.pandas.core.remembered import remembered
 from craton.pandas.core.stored import unchanged
 from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
+from craton.pandas.io.csv_text import check_blank_lines, check_text, compression_of, open_text
+from craton.pandas.io.locations import Location, locate
+from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
 from craton.plan.expr import Call, Expr, Literal, Values, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -102,9 +102,9 @@ def _read(path: Any, given: dict[str, Any], separator: str, base: Any) -> Any:
         raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if size < settings.small_rows * ROW_BYTES:
         with plain_pandas():
-            return DataFrame(base(path, **given))
+            return frame_class()(base(path, **given))
     layout = _Layout.of(local, given, separator)
-    return lazy(DataFrame, layout.view(lambda: base(path, **given)))
+    return lazy(frame_class(), layout.view(lambda: base(path, **given)))
 
 
 def _is_neutral(name: str, value: Any) -> bool:

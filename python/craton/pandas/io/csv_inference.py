@@ -13,11 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from craton.errors import Unsupported
 from craton.kernel.run import run_all
+from craton.pandas.core.questions import collect
 from craton.pandas.core.remembered import remembered
 from craton.records import dataclass
-from craton.refusals import Refusal
 
 _BOOLEANS = ["True", "true", "TRUE", "False", "false", "FALSE"]
 #: In whatever case, as pandas takes them.
@@ -114,20 +113,6 @@ def chunk_rows(fields: int) -> int:
     while rows * 2 < 2**20 // fields:
         rows *= 2
     return rows
-
-
-def collect(frame: pl.LazyFrame, what: str) -> pl.DataFrame:
-    """Run a query over a file's text.
-
-    Raises
-    ------
-    Unsupported
-        If the kernel can't read the file: pandas words the error.
-    """
-    try:
-        return run_all([frame], expected_rows=1 << 20, describe=lambda: what)[0]
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
 
 
 def facts_of(scan: TextScan, fields: Sequence[int], guesses: Sequence[str]) -> tuple[dict[int, Facts], bool]:

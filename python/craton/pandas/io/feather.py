@@ -11,11 +11,8 @@ import pyarrow as pa
 
 from craton import filters
 from craton.errors import Unsupported
-from craton.pandas.frame import DataFrame
-from craton.pandas.io.ipc_footer import Malformed, counts
-from craton.pandas.io.kernel_types import held_by_kernel
+from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.lazy import lazy
-from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.pandas.core.native import names_files, native_function
 from craton.pandas.core.stored import (
     categorical_value,
@@ -27,6 +24,9 @@ from craton.pandas.core.stored import (
     unchanged,
 )
 from craton.pandas.core.view import Value
+from craton.pandas.io.ipc_footer import Malformed, counts
+from craton.pandas.io.kernel_types import held_by_kernel
+from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
 from craton.refusals import Refusal
@@ -95,7 +95,7 @@ def read_feather(
         else:
             values[name] = stored_value(base, name, dtype, nulls[name])
     unchanged(source)
-    return lazy(DataFrame, stored_view(base, values, template, rows))
+    return lazy(frame_class(), stored_view(base, values, template, rows))
 
 
 def _opened(location: Location) -> Any:

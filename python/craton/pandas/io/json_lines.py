@@ -22,18 +22,18 @@ from craton import filters
 from craton.config import options as settings
 from craton.errors import Unsupported
 from craton.lower.json_lines import literal, scan_json_lines, scan_number_texts, scan_numbers
-from craton.pandas.io.csv import ROW_BYTES
-from craton.pandas.io.csv_inference import collect
-from craton.pandas.io.csv_text import compression_of, open_text
-from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
+from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
-from craton.pandas.frame import DataFrame
 from craton.pandas.core.lazy import lazy
-from craton.pandas.io.locations import Location, locate
 from craton.pandas.core.native import names_files, native_function, plain_pandas
+from craton.pandas.core.questions import collect
 from craton.pandas.core.remembered import remembered
 from craton.pandas.core.stored import unchanged
 from craton.pandas.core.view import Value, View
+from craton.pandas.io.csv import ROW_BYTES
+from craton.pandas.io.csv_text import compression_of, open_text
+from craton.pandas.io.locations import Location, locate
+from craton.pandas.values.dates_text import DATE_FORMATS, date_format_of, dates_everywhere
 from craton.plan.expr import Call, options
 from craton.plan.operators import Scan
 from craton.plan.sources import FileSource
@@ -103,8 +103,8 @@ def read_json(path_or_buf: Any, **given: Any) -> Any:
         raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
     if size < settings.small_rows * ROW_BYTES:
         with plain_pandas():
-            return DataFrame(pd.read_json(path_or_buf, **given))
-    return lazy(DataFrame, _view(path, lambda: pd.read_json(path_or_buf, **given)))
+            return frame_class()(pd.read_json(path_or_buf, **given))
+    return lazy(frame_class(), _view(path, lambda: pd.read_json(path_or_buf, **given)))
 
 
 def _view(path: str, reopen: Any) -> View:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from craton.config import options
 from craton.errors import Unsupported
 from craton.kernel.run import collected
+from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import inside_pandas
 from craton.pandas.core.stored import categorical_value, stored_value, stored_view, template_of
@@ -41,12 +42,9 @@ def from_arrow(data: Any) -> Any:
     >>> pd.from_arrow(pa.table({"a": [1, 2]}))["a"].sum()
     np.int64(3)
     """
-    from craton.pandas.frame import DataFrame
-    from craton.pandas.series import Series
-
     if isinstance(data, (pa.Array, pa.ChunkedArray, pl.Series)) and not isinstance(data, pa.StructArray):
-        return Series.from_arrow(data)
-    return DataFrame.from_arrow(data)
+        return series_class().from_arrow(data)
+    return frame_class().from_arrow(data)
 
 
 def from_polars(data: Any) -> Any:

@@ -21,15 +21,9 @@ from pandas.io._util import arrow_table_to_pandas
 
 from craton.errors import Unsupported
 from craton.lower.scans import parquet_options
-from craton.pandas.io.footers import Footer, local_footer, text_bytes
-from craton.pandas.frame import DataFrame
-from craton.pandas.io.kernel_types import held_by_kernel, read_by_kernel
+from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.lazy import lazy
-from craton.pandas.io.locations import HttpFiles, Location, locate
 from craton.pandas.core.native import names_files, native_function
-from craton.pandas.io.parquet_engine import as_pyarrow
-from craton.pandas.io.parquet_filters import Filtered, predicate
-from craton.pandas.io.partitions import hive_schema, partition_value, some_folder_matches
 from craton.pandas.core.remembered import remembered
 from craton.pandas.core.stored import (
     categorical_value,
@@ -41,6 +35,12 @@ from craton.pandas.core.stored import (
     unchanged,
 )
 from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.io.footers import Footer, local_footer, text_bytes
+from craton.pandas.io.kernel_types import held_by_kernel, read_by_kernel
+from craton.pandas.io.locations import HttpFiles, Location, locate
+from craton.pandas.io.parquet_engine import as_pyarrow
+from craton.pandas.io.parquet_filters import Filtered, predicate
+from craton.pandas.io.partitions import hive_schema, partition_value, some_folder_matches
 from craton.plan import build
 from craton.plan.expr import options
 from craton.plan.operators import Operator, Scan
@@ -79,7 +79,7 @@ def read_parquet(path: Any, engine: Any = pd.api.extensions.no_default, columns:
     with as_pyarrow(engine):
         location = locate(path, given.get("storage_options"), patterns=True)
         held, attrs = scan_parquet(location, columns, given.get("filters"), named_backend(backend))
-        frame = lazy(DataFrame, held)
+        frame = lazy(frame_class(), held)
         if attrs:
             frame.attrs = attrs
     return frame

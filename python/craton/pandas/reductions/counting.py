@@ -12,14 +12,15 @@ from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import DtypeObj, family, tells_zeros_apart
 from craton.pandas.core.execute import resolved, scalar
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native, native_property, plain_pandas
-from craton.pandas.reductions.reductions import arguments
 from craton.pandas.core.sharing import answer
-from craton.pandas.reductions.statistics import compute, prepared
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, name_index
+from craton.pandas.reductions.reductions import arguments
+from craton.pandas.reductions.statistics import compute, prepared
 from craton.plan import build
 from craton.plan.expr import Call, Expr, WindowCall
 from craton.plan.operators import AggregateCall, Distinct, Operator, SortKey
@@ -103,10 +104,9 @@ class FrameCounting:
         if len(values) == 1:  # pandas makes a MultiIndex of the one column's labels
             sources = (LevelSource(counts, counts.column(names[0]), True, False),)
         kind: Any = "multi" if len(levels) > 1 or (subset is None or is_list_like(subset)) else "labels"
-        from craton.pandas.series import Series
 
         return lazy(
-            Series,
+            series_class(),
             _by_count(
                 counts,
                 held,

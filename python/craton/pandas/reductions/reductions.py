@@ -16,13 +16,13 @@ from pandas.core.methods.describe import _refine_percentiles as refine_percentil
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.core.counterparts import crafted
+from craton.pandas.core.counterparts import crafted, frame_class, series_class
 from craton.pandas.core.dtypes import FLOAT64, family, kind_of
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import view
 from craton.pandas.core.native import native, plain_pandas
-from craton.pandas.reductions.statistics import compute, compute_columns, statistic
 from craton.pandas.core.view import Value, View
+from craton.pandas.reductions.statistics import compute, compute_columns, statistic
 from craton.refusals import Refusal
 
 REDUCTIONS = ("sum", "prod", "mean", "median", "min", "max", "var", "std", "sem", "count", "nunique", "any", "all")
@@ -109,9 +109,8 @@ def reduced(self: Any, name: str, held: View, named: dict[str, Any]) -> Any:
         result = result.astype("bool")
     elif name == "count" or name == "nunique":
         result = result.astype("int64")
-    from craton.pandas.series import Series
 
-    made = Series(result)
+    made = series_class()(result)
     return made.__finalize__(self)
 
 
@@ -272,12 +271,9 @@ class FrameReductions:
         frame.columns = held.labels.view()
         frame.index = pd.Index([q] if not is_list_like(q) else q, dtype="float64")
         if not is_list_like(q):
-            from craton.pandas.series import Series
+            return series_class()(frame.iloc[0]).__finalize__(self)
 
-            return Series(frame.iloc[0]).__finalize__(self)
-        from craton.pandas.frame import DataFrame
-
-        return DataFrame(frame).__finalize__(self)
+        return frame_class()(frame).__finalize__(self)
 
 
 class SeriesReductions:
@@ -296,9 +292,8 @@ class SeriesReductions:
         (values,) = _quantiles(held, q, named)
         if not is_list_like(q):
             return values.iloc[0]
-        from craton.pandas.series import Series
 
-        return Series(values._values, index=pd.Index(q, dtype="float64"), name=self.name)
+        return series_class()(values._values, index=pd.Index(q, dtype="float64"), name=self.name)
 
 
 for _name in REDUCTIONS:

@@ -23,8 +23,8 @@ from craton.pandas.core.axes import labels_of
 from craton.pandas.core.dtypes import DtypeObj, family, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.questions import happens
-from craton.pandas.reshape.sorting import in_order
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names, index_labels, name_index
+from craton.pandas.reshape.sorting import in_order
 from craton.plan import build
 from craton.plan.expr import Call, Column, Literal
 from craton.plan.operators import Operator, Scan, Union

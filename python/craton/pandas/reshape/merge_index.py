@@ -12,9 +12,9 @@ from typing import Any
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import has_rows
-from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, Keys
 from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, Keys
 from craton.plan import build
 from craton.plan.expr import Call, roots, substitute
 from craton.plan.operators import Filter, JoinHow, Project, RowNumber, Slice, Window

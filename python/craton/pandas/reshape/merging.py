@@ -20,6 +20,8 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import holds_missing
 from craton.pandas.core.execute import told_apart
+from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.reshape.merge_index import Side, check_labels, coalesced, result_index
 from craton.pandas.reshape.merge_keys import (
     KeyPair,
@@ -30,8 +32,6 @@ from craton.pandas.reshape.merge_keys import (
     resolve_keys,
     unique_keys,
 )
-from craton.pandas.indexing.row_labels import index_kind
-from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal
 from craton.plan.operators import (

@@ -14,6 +14,7 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.dtypes import family
 from craton.pandas.core.execute import materialise
 from craton.pandas.groupby.groupby import aggregate_native, group
@@ -80,11 +81,8 @@ def pivot_table(frame: Any, *args: Any, **kwargs: Any) -> Any:
     Unsupported
         If it has margins, or the groups can't be aggregated by a plan.
     """
-    from craton.pandas.frame import DataFrame
-    from craton.pandas.series import Series
-
     if kwargs.get("margins", False) or not kwargs.get("sort", True) or len(args) > 5:
         raise Unsupported(Refusal.PARAMETERS, "margins and sort")
     table = pd.pivot_table(_Table(frame), *args, **kwargs)  # type: ignore[arg-type]
-    made = Series(table) if isinstance(table, pd.Series) else DataFrame(table)
+    made = series_class()(table) if isinstance(table, pd.Series) else frame_class()(table)
     return made.__finalize__(frame, method="pivot_table")

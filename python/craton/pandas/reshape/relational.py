@@ -12,14 +12,15 @@ from pandas.errors import Pandas4Warning
 from craton.callers import warn
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of
+from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import told_apart
 from craton.pandas.core.lazy import lazy, refuse_flagged, view
 from craton.pandas.core.native import all_stay, native
-from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
-from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
-from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
 from craton.pandas.core.view import Value, View, as_frame
+from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
+from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of
+from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, plain, rows_only
+from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, missing_as_infinity, sorted_rows
 from craton.refusals import Refusal
 
 
@@ -232,11 +233,16 @@ class FrameRelational:
 
     @native(pd.DataFrame)
     def duplicated(self: Any, subset: Any = None, keep: Any = "first") -> Any:
-        from craton.pandas.series import Series
 
         held = view(self)
         held = told_apart(held, subset_of(held, subset))
-        return lazy(Series, held.series(duplicated_rows(held, subset_of(held, subset), keep), None), self)
+        return lazy(series_class(), held.series(duplicated_rows(held, subset_of(held, subset), keep), None), self)
+
+    @native(pd.DataFrame)
+    def pivot_table(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from craton.pandas.reshape.pivoting import pivot_table
+
+        return pivot_table(self, *args, **kwargs)
 
 
 def merged(left: Any, right: Any, *args: Any) -> Any:

@@ -10,8 +10,8 @@ from pandas.api.extensions import no_default
 from craton.errors import Unsupported
 from craton.pandas.core import deprecations
 from craton.pandas.core.lazy import lazy, replace_state, view
-from craton.pandas.reshape.sorting import check_options, sorted_by_index
 from craton.pandas.core.view import View
+from craton.pandas.reshape.sorting import check_options, sorted_by_index
 from craton.refusals import Refusal
 
 

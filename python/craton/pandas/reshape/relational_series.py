@@ -9,15 +9,16 @@ from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import OBJECT
-from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows
 from craton.pandas.core.execute import told_apart
 from craton.pandas.core.lazy import lazy, refuse_flagged, view
 from craton.pandas.core.native import native
-from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, rows_only
-from craton.pandas.indexing.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
-from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, sorted_rows
 from craton.pandas.core.view import as_frame
+from craton.pandas.indexing.row_labels import drop_levels, index_to_columns, rearranged, renamed_axes
+from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows
+from craton.pandas.reshape.relational_calls import bools, in_place, index_sorted, outcome, rows_only
+from craton.pandas.reshape.sorting import check_options, directions, extreme_rows, sorted_rows
 from craton.refusals import Refusal
 
 
@@ -133,8 +134,7 @@ class SeriesRelational:
             return outcome(self, held, in_place(self, inplace, "reset_index"))
         if inplace is not no_default:
             raise Unsupported(Refusal.IN_PLACE_CLASS)
-        from craton.pandas.frame import DataFrame
 
         label = (0 if self.name is None else self.name) if name is no_default else name
         frame = as_frame(held, label)
-        return lazy(DataFrame, index_to_columns(frame, level, None, allow_duplicates), self)
+        return lazy(frame_class(), index_to_columns(frame, level, None, allow_duplicates), self)

@@ -12,10 +12,10 @@ from pandas.api.types import is_list_like
 from pandas.core.dtypes.cast import find_common_type
 
 from craton.errors import Unsupported
-from craton.pandas.reshape.concatenation import as_dtype
 from craton.pandas.core.dtypes import OBJECT, STR
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
+from craton.pandas.reshape.concatenation import as_dtype
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Values
 from craton.plan.operators import Unpivot

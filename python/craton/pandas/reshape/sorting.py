@@ -17,8 +17,8 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import family, tells_zeros_apart
 from craton.pandas.core.questions import happens
-from craton.pandas.indexing.row_labels import level_numbers
 from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.indexing.row_labels import level_numbers
 from craton.plan.expr import Call, Expr, Literal, WindowCall, dtype_of
 from craton.plan.operators import Filter, Operator, Slice, Sort, SortKey
 from craton.refusals import Refusal

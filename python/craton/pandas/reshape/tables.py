@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -10,30 +9,15 @@ from pandas.api.extensions import no_default
 
 from craton.errors import Unsupported
 from craton.pandas.core.axes import keep_row_axis
-from craton.pandas.reshape.concatenation import Part, beside, clean_parts, stack
-from craton.pandas.frame import DataFrame
+from craton.pandas.core.counterparts import frame_class, series_class
 from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.native import in_plain_pandas, native_function
+from craton.pandas.core.view import View, as_frame
+from craton.pandas.reshape.concatenation import Part, beside, clean_parts, stack
 from craton.pandas.reshape.merging import merge as merge_views
-from craton.pandas.core.native import native_function, operands, stays_in_pandas
 from craton.pandas.reshape.relational import melted
 from craton.pandas.reshape.relational_calls import plain
-from craton.pandas.series import Series
-from craton.pandas.core.view import View, as_frame
 from craton.refusals import Refusal
-
-
-def in_plain_pandas(subject: str) -> Callable[..., bool]:
-    """Whether a call of a function of frames runs in plain pandas.
-
-    It does where no argument is a Craton object, or all are small and in memory, or the first parameter is missing.
-    """
-
-    def stays(*args: Any, **kwargs: Any) -> bool:
-        found = operands(args, kwargs)
-        ours = any(isinstance(obj, (DataFrame, Series)) for obj in found)
-        return not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs)
-
-    return stays
 
 
 def _read(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -44,7 +28,7 @@ def _read(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def own_classes(*objects: Any) -> None:
     """Refuse subclasses, whose class pandas would give the result."""
-    if any(type(obj) not in (pd.DataFrame, pd.Series, DataFrame, Series) for obj in objects):
+    if any(type(obj) not in (pd.DataFrame, pd.Series, frame_class(), series_class()) for obj in objects):
         raise Unsupported(Refusal.SUBCLASS)
 
 
@@ -71,7 +55,7 @@ def merge(
     own_classes(left)
     keys = (on, left_on, right_on, left_index, right_index)
     held = merge_views(_frame(left), _frame(right), how, *keys, sort, suffixes, indicator, validate)
-    return lazy(DataFrame, held)
+    return lazy(frame_class(), held)
 
 
 def _frame(obj: Any) -> View:
@@ -118,11 +102,11 @@ def concat(
         if sort is not no_default and not isinstance(sort, bool):
             raise Unsupported(Refusal.PARAMETER, f"sort={sort!r}")
         held = stack(parts, join, None if sort is no_default else sort, ignore_index, labels, names)
-        return lazy(Series if only_series else DataFrame, held)
+        return lazy(series_class() if only_series else frame_class(), held)
     if axis not in (1, "columns") or sort is True or names is not None:
         raise Unsupported(Refusal.PARAMETERS, "axis, sort and names")
     held = beside(parts, ignore_index, labels)
-    result = lazy(DataFrame, held)
+    result = lazy(frame_class(), held)
     if held.index.names == parts[0].view.index.names:
         keep_row_axis(result.__dict__, held, items[0].index)  # the very Index, as in pandas
     return result

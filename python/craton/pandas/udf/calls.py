@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from craton.remote.functions import Function
     from craton.remote.jobs import Job, Results
 
-__all__ = ["called", "plain", "refuse_others"]
-
 
 def refuse_others(obj: Any, function: Any) -> None:
     """Raise Unsupported unless this is a call of a Python function with an object whose class is known."""
@@ -32,19 +30,6 @@ def refuse_others(obj: Any, function: Any) -> None:
         raise Unsupported(Refusal.NOT_A_FUNCTION)
     if not plannable(type(obj)):
         raise Unsupported(Refusal.CLASS_OF_USER, type(obj).__name__)
-
-
-def plain(obj: Any) -> Any:
-    """The object with the same data that is pandas' own, on which nothing is planned."""
-    theirs = pd.Series if isinstance(obj, pd.Series) else pd.DataFrame
-    manager = obj._mgr.copy(deep=False)
-    manager.axes = list(obj._mgr.axes)  # the very labels: those of results are them
-    made: Any = theirs._from_mgr(manager, manager.axes)  # type: ignore[attr-defined]
-    if isinstance(obj, pd.Series):
-        object.__setattr__(made, "_name", obj._name)  # type: ignore[attr-defined]
-    if obj._attrs or not obj._flags._allows_duplicate_labels:
-        made = made.__finalize__(obj)
-    return made
 
 
 def called(job: Job, label: str) -> Results:

@@ -16,9 +16,10 @@ import pandas as pd
 import pyarrow as pa
 
 from craton.errors import Unsupported
-from craton.pandas.udf.calls import called, curried, plain, refuse_others
-from craton.pandas.udf.rows import apply_frame
+from craton.pandas.core.counterparts import plain
 from craton.pandas.core.native import plain_pandas
+from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
 from craton.remote.values import Values, pack, unpack

@@ -19,9 +19,10 @@ from pandas.core.groupby.ops import FrameSplitter, SeriesSplitter, _is_indexed_l
 from pandas.core.indexes.base import maybe_sequence_to_range
 
 from craton.errors import Unsupported
-from craton.pandas.udf.calls import called, curried, plain, refuse_others
-from craton.pandas.udf.results import pack_objects
+from craton.pandas.core.counterparts import plain
 from craton.pandas.core.native import plain_pandas
+from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.udf.results import pack_objects
 from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
 from craton.remote.values import Values, unpack

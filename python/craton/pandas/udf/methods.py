@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from craton.pandas.values.cells import planned_map
 from craton.pandas.core.native import native
+from craton.pandas.values.cells import planned_map
 
 
 def _apply_frame(self: Any, *args: Any, **kwargs: Any) -> Any:

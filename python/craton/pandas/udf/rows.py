@@ -13,9 +13,10 @@ import pyarrow as pa
 from pandas.core.apply import frame_apply
 
 from craton.errors import Unsupported
-from craton.pandas.udf.calls import called, curried, plain, refuse_others
-from craton.pandas.udf.results import Stacked, pack_objects, stacked
+from craton.pandas.core.counterparts import plain
 from craton.pandas.core.native import plain_pandas
+from craton.pandas.udf.calls import called, curried, refuse_others
+from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal
 from craton.remote.functions import Function, from_table, to_table
 from craton.remote.jobs import Results

@@ -12,11 +12,12 @@ import polars as pl
 from craton.errors import Unsupported
 from craton.lower.results import reads_memory
 from craton.pandas.core import stand_ins
-from craton.pandas.values.batches import batched
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.values.elementwise import binary, by_batch, invert, is_na, literal
-from craton.pandas.core.questions import happens, tried
+from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.batches import batched, tried
+from craton.pandas.values.comparison import compared, invert
+from craton.pandas.values.operands import by_batch, is_na, literal, probe
 from craton.plan.expr import Call
 from craton.refusals import Refusal
 
@@ -86,7 +87,11 @@ def _division_dtype(name: str, left: Any, right: Any, dtype: DtypeObj, held: Vie
     if family(dtype) == "arrow":
         return dtype
     if isinstance(right, Value):
-        if held is None or not right.definite or happens(held, binary("eq", right, zero).expr):
+        if (
+            held is None
+            or not right.definite
+            or happens(held, compared("eq", right, zero, probe("eq", right, zero)).expr)
+        ):
             raise Unsupported(Refusal.OPERATION, f"{name} by zeros, whose dtype depends on the data")
     elif is_na(right) or right == 0:
         raise Unsupported(Refusal.OPERATION, f"{name} by zero")

@@ -21,11 +21,12 @@ import polars as pl
 
 from craton import filters
 from craton.errors import PlanError, Unsupported
-from craton.pandas.values.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
 from craton.pandas.core.convert import borrowed, to_array
 from craton.pandas.core.dtypes import DtypeObj, holds_nan, kind_of, physical
 from craton.pandas.core.native import plain_pandas
-from craton.pandas.core.view import Value
+from craton.pandas.core.questions import happens
+from craton.pandas.core.view import Value, View
+from craton.pandas.values.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
 from craton.plan.expr import Call
 from craton.plan.node import Node, encode
 from craton.records import dataclass
@@ -257,6 +258,26 @@ def batched(
     target = physical(result)
     expr = Call("batch", tuple(value.expr for value in columns), target, payload=payload)
     return Value(expr, result, nulls=True, nans=target.is_float() and not holds_nan(result))
+
+
+def tried(held: View, value: Value) -> Value:
+    """Compute a column now, so that what makes pandas raise does so in the call that asks for it.
+
+    Returns
+    -------
+    Value
+        The column, known not to raise on any of the view's rows.
+
+    Raises
+    ------
+    Unsupported
+        If it can't be computed: pandas words the error.
+    """
+    try:
+        happens(held, Call("is_null", (value.expr,), pl.Boolean()))
+    except Exception as error:
+        raise Unsupported(Refusal.ERROR_OF_PANDAS, error) from error
+    return proven(value)
 
 
 def proven(value: Value) -> Value:

@@ -16,22 +16,22 @@ from pandas.core.dtypes.astype import astype_is_view
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.align import aligned
-from craton.pandas.values.arithmetic import absolute
 from craton.pandas.core.axes import planned_labels
-from craton.pandas.values.casting import cast, dtype_named, is_dtype_map, rounded
-from craton.pandas.values.dates import DatetimeAccessor
 from craton.pandas.core.deprecations import in_place
 from craton.pandas.core.dtypes import kind_of
-from craton.pandas.values.elementwise import invert, is_missing, is_na, not_missing
 from craton.pandas.core.execute import resolved, told_apart
+from craton.pandas.core.lazy import finished, lazy, memory_of, replace_state, view
+from craton.pandas.core.native import is_lazy, native, stays_in_pandas
+from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.values.arithmetic import absolute
+from craton.pandas.values.casting import cast, dtype_named, is_dtype_map, rounded
+from craton.pandas.values.comparison import invert, is_missing, not_missing
+from craton.pandas.values.dates import DatetimeAccessor
 from craton.pandas.values.filling import choose, clipped, filled, filled_with
-from craton.pandas.core.lazy import lazy, memory_of, replace_state, view
 from craton.pandas.values.mapping import mapped, replaced
 from craton.pandas.values.membership import between, is_in_values, is_in_view
-from craton.pandas.core.native import is_lazy, native, stays_in_pandas
-from craton.pandas.indexing.selection import finished
+from craton.pandas.values.operands import is_na
 from craton.pandas.values.strings import StringAccessor
-from craton.pandas.core.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal
 from craton.refusals import Refusal
 

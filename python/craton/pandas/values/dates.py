@@ -23,14 +23,13 @@ from pandas.core.indexes.accessors import (
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.values.accessors import LazyAccessor, member, member_property
-from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.core.inherit import counterpart
 from craton.pandas.core.lazy import lazy
 from craton.pandas.core.native import Native, stays_in_pandas
-from craton.pandas.core.questions import tried
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.accessors import LazyAccessor, member, member_property
+from craton.pandas.values.batches import COLUMN, batched, tried
 from craton.plan import build
 from craton.plan.expr import Call, Expr
 from craton.refusals import Refusal

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from craton.errors import Unsupported
-from craton.pandas.io.csv_inference import collect
+from craton.pandas.core.questions import collect
 from craton.pandas.core.remembered import remembered
 from craton.refusals import Refusal
 

@@ -12,8 +12,9 @@ from pandas.api.types import is_scalar
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, with_missing
-from craton.pandas.values.elementwise import binary, is_na, literal
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.elementwise import binary
+from craton.pandas.values.operands import is_na, literal
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.refusals import Refusal

@@ -10,13 +10,15 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.core.convert import from_array
 from craton.pandas.core.dtypes import BOOL, FLOAT64, DtypeObj, family, holds_nan, kind_of, physical, with_missing
-from craton.pandas.values.elementwise import binary, is_missing, is_na
 from craton.pandas.core.execute import count_rows
-from craton.pandas.values.filling import constant
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.values.comparison import is_missing
+from craton.pandas.values.elementwise import binary
+from craton.pandas.values.filling import constant
+from craton.pandas.values.operands import is_na
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Values
 from craton.refusals import Refusal

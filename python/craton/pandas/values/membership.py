@@ -12,12 +12,13 @@ from pandas.api.types import is_list_like
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.core.convert import from_array
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
-from craton.pandas.values.elementwise import binary, stamp_dtype
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.values.elementwise import binary
+from craton.pandas.values.operands import stamp_dtype
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, Member, Values, conjunction
 from craton.plan.operators import Operator, Scan

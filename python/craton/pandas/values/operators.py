@@ -14,14 +14,16 @@ from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
 from craton.pandas.core.align import aligned
-from craton.pandas.values.arithmetic import absolute, inverted, negative
 from craton.pandas.core.dtypes import BOOL, kind_of, number, with_missing
-from craton.pandas.values.elementwise import ARITHMETIC, COMPARISON, LOGIC, binary, is_missing, is_na, probe
 from craton.pandas.core.execute import resolved
-from craton.pandas.values.filling import filled
 from craton.pandas.core.lazy import lazy, replace_state, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.arithmetic import absolute, inverted, negative
+from craton.pandas.values.comparison import is_missing
+from craton.pandas.values.elementwise import binary
+from craton.pandas.values.filling import filled
+from craton.pandas.values.operands import ARITHMETIC, COMPARISON, LOGIC, is_na, probe
 from craton.plan.expr import Call
 from craton.refusals import Refusal
 

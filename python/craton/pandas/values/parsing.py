@@ -15,17 +15,16 @@ from pandas.tseries.api import guess_datetime_format
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.values.batches import COLUMN, batched, proven
+from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import FLOAT64, INT64, family, kind_of
-from craton.pandas.values.elementwise import not_missing
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import lazy, view
-from craton.pandas.core.native import native_function
-from craton.pandas.core.questions import happens, tried
-from craton.pandas.series import Series
+from craton.pandas.core.native import in_plain_pandas, native_function
+from craton.pandas.core.questions import happens
 from craton.pandas.core.sharing import asked
-from craton.pandas.reshape.tables import in_plain_pandas
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.batches import COLUMN, batched, proven, tried
+from craton.pandas.values.comparison import not_missing
 from craton.plan import build
 from craton.plan.expr import Call
 from craton.plan.operators import Slice
@@ -110,7 +109,7 @@ def to_datetime(
         raise Unsupported(Refusal.DATES_OBJECTS)
     result = batched("function", "to_datetime", [value], dtype, (COLUMN,), cache=False, **options)
     result = tried(held, result)
-    return lazy(Series if not isinstance(arg, Series) else type(arg), held.series(result, arg.name))
+    return lazy(series_class() if not isinstance(arg, series_class()) else type(arg), held.series(result, arg.name))
 
 
 __all__ = ["to_datetime", "to_numeric"]

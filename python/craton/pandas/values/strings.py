@@ -19,18 +19,18 @@ from pandas.core.strings.accessor import StringMethods as PandasStringMethods
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.values.accessors import LazyAccessor, member
 from craton.pandas.core.align import aligned
-from craton.pandas.values.batches import COLUMN, batched
 from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, family, kind_of, physical
-from craton.pandas.values.elementwise import is_missing
 from craton.pandas.core.execute import has_rows, scalar
 from craton.pandas.core.inherit import counterpart
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import Native, stays_in_pandas
 from craton.pandas.core.questions import happens
-from craton.pandas.values.regexes import groups, is_plain, may_be_empty, translate
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.accessors import LazyAccessor, member
+from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.values.comparison import is_missing
+from craton.pandas.values.regexes import groups, is_plain, may_be_empty, translate
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import AggregateCall

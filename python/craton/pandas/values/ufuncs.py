@@ -15,17 +15,16 @@ from pandas.api.types import is_scalar
 from pandas.core.ops.common import _maybe_match_name
 
 from craton.errors import Unsupported
-from craton.pandas.core import numpy_errors
-from craton.pandas.core import stand_ins
+from craton.pandas.core import numpy_errors, stand_ins
 from craton.pandas.core.align import aligned
-from craton.pandas.values.batches import COLUMN, batched
+from craton.pandas.core.counterparts import plain
 from craton.pandas.core.dtypes import family, number, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native, stays_in_pandas
-from craton.pandas.values.operators import operate
-from craton.pandas.core.questions import tried
 from craton.pandas.core.view import Value, View
+from craton.pandas.values.batches import COLUMN, batched, tried
+from craton.pandas.values.operators import operate
 from craton.refusals import Refusal
 
 _OPERATORS = {
@@ -98,8 +97,6 @@ def apply_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
 def _theirs(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """Pandas' own. It refuses a frame beside a Series, and tells them by their very classes."""
     if len(inputs) > 1 and len({item.ndim for item in inputs if isinstance(item, (pd.Series, pd.DataFrame))}) > 1:
-        from craton.pandas.udf.calls import plain
-
         one, *others = (plain(item) if isinstance(item, (pd.Series, pd.DataFrame)) else item for item in inputs)
         found = one if isinstance(one, (pd.Series, pd.DataFrame)) else others[0]
         return pd.DataFrame.__array_ufunc__(found, ufunc, method, one, *others, **kwargs)

@@ -17,16 +17,15 @@ from pandas.api.types import is_scalar
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
-from craton.pandas.values.arithmetic import arithmetic
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.core.execute import has_rows, resolved
-from craton.pandas.core.lazy import lazy, view
+from craton.pandas.core.lazy import finished, lazy, view
 from craton.pandas.core.native import native
-from craton.pandas.reductions.reductions import arguments, numeric
-from craton.pandas.indexing.selection import finished
-from craton.pandas.indexing.setting import constant_of
-from craton.pandas.reductions.statistics import prepared
 from craton.pandas.core.view import Value, View
+from craton.pandas.indexing.setting import constant_of
+from craton.pandas.reductions.reductions import arguments, numeric
+from craton.pandas.reductions.statistics import prepared
+from craton.pandas.values.arithmetic import arithmetic
 from craton.plan.expr import Call, Expr, Literal, Options, WindowCall, options
 from craton.refusals import Refusal
 

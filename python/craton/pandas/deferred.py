@@ -1,0 +1,30 @@
+"""pandas' objects that compute later, windows, resamplers and group-bys: counted, and with Craton's results."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from pandas.core import resample
+from pandas.core.base import SelectionMixin
+from pandas.core.groupby import generic
+from pandas.core.window import ewm, expanding, rolling
+
+from craton.pandas.core.counterparts import register
+from craton.pandas.core.inherit import counterpart
+
+
+def _apply(self: Any, label: str, func: Any, *args: Any, **kwargs: Any) -> Any:
+    """``apply`` of a group-by calls a Python function for each group."""
+    from craton.pandas.udf.groups import apply_groups
+
+    return apply_groups(self, label, func, args, kwargs)
+
+
+def inherit_deferred() -> None:
+    """Register the counterparts of pandas' windows, resamplers and group-bys."""
+    for module in (generic, resample, rolling, expanding, ewm):
+        for theirs in vars(module).values():
+            if isinstance(theirs, type) and issubclass(theirs, SelectionMixin) and theirs is not SelectionMixin:
+                grouped = theirs in (generic.DataFrameGroupBy, generic.SeriesGroupBy)
+                register(partial(counterpart, theirs, calls={"apply": _apply} if grouped else None), theirs)

@@ -1,0 +1,210 @@
+"""Operands of operators: which operators there are, the dtype of a result, and scalars as columns.
+
+The dtype of a result is found by asking pandas: the operation runs on empty columns of the same dtypes
+(:func:`probe`), so NumPy promotion, weak Python scalars and errors are pandas' own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from craton.errors import Unsupported
+from craton.pandas.core import stand_ins
+from craton.pandas.core.dtypes import BOOL, DtypeObj, family, kind_of, number, physical
+from craton.pandas.core.view import Value
+from craton.pandas.values.batches import COLUMN, batched
+from craton.plan.expr import Call, Literal
+from craton.refusals import Refusal
+
+ARITHMETIC = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+}
+COMPARISON = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+LOGIC = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+EQUALITY = frozenset(["eq", "ne"])
+#: The classes of real numbers that NumPy computes with.
+REAL_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
+_OPERATORS = ARITHMETIC | COMPARISON | LOGIC
+_FUNCTIONS = {name: function.__name__ for name, function in _OPERATORS.items()}
+
+
+def probe(name: str, left: Any, right: Any) -> DtypeObj:
+    """The dtype that pandas gives to ``left <name> right``, each a :class:`Value` or a scalar.
+
+    Raises
+    ------
+    Unsupported
+        If pandas would raise or warn: then pandas itself should.
+    """
+    operands = (left, right)
+    keys = [(isinstance(item, Value), item.dtype if isinstance(item, Value) else item) for item in operands]
+
+    texts = any(column and kind_of(item) == "T" for column, item in keys)
+
+    def call() -> DtypeObj:
+        if name not in ARITHMETIC or name == "pow" or texts:  # what pandas refuses value by value
+            _OPERATORS[name](*(stand_ins.column(item, 1) if column else item for column, item in keys))
+        result = _OPERATORS[name](*(stand_ins.column(item) if column else item for column, item in keys))
+        return result.dtype  # type: ignore[no-any-return]
+
+    return stand_ins.asked("operator", (name, keys), call, name)  # type: ignore[no-any-return]
+
+
+def is_na(scalar: Any) -> bool:
+    """Whether a scalar operand is a missing value of any kind."""
+    return scalar is None or scalar is pd.NA or scalar is pd.NaT or bool(pd.isna(scalar))
+
+
+def literal(scalar: Any, like: Value) -> Value:
+    """A scalar operand beside a column, in the dtype that it has for pandas beside this column.
+
+    Raises
+    ------
+    Unsupported
+        If the scalar's type doesn't go with the column's.
+    """
+    kind = kind_of(like.dtype)
+    if is_na(scalar):
+        raise Unsupported(Refusal.MISSING_OPERAND)
+    if isinstance(scalar, np.timedelta64):
+        if kind in "mM":
+            return timedelta(scalar)
+    elif kind in "biuf" and isinstance(scalar, (bool, int, float, np.bool_, np.integer, np.floating)):
+        return _number(scalar, like)
+    elif isinstance(scalar, str) and kind == "T":
+        return Value(Literal(str(scalar), pl.String()), like.dtype, nulls=False)
+    elif kind == "M" and isinstance(scalar, (str, dt.datetime, np.datetime64)):
+        if isinstance(scalar, str) and family(like.dtype) == "arrow":
+            raise Unsupported(Refusal.TEXT_BESIDE_ARROW_TIMES)
+        return timestamp(scalar, like)
+    elif (kind in "mM" and isinstance(scalar, dt.timedelta)) or (kind == "m" and isinstance(scalar, str)):
+        return timedelta(scalar)
+    raise Unsupported(Refusal.OPERAND_TYPE, f"{type(scalar).__name__} beside {like.dtype}")
+
+
+def _number(scalar: Any, like: Value) -> Value:
+    column = number(like.dtype)
+    if isinstance(scalar, (bool, np.bool_)):
+        if column.kind != "b" and family(like.dtype) != "numpy":
+            raise Unsupported(Refusal.BOOL_BESIDE_NUMBERS)
+        return Value(Literal(bool(scalar), pl.Boolean()), BOOL, nulls=False)
+    if isinstance(scalar, np.generic):
+        dtype = scalar.dtype
+        if dtype.name == "float16" or dtype.name == "longdouble":
+            raise Unsupported(Refusal.OPERAND_DTYPE, dtype)
+        value = float(scalar) if dtype.kind == "f" else int(scalar)
+        return Value(Literal(value, physical(dtype)), dtype, nulls=False)
+    if isinstance(scalar, int):
+        if column.kind in "iu" and np.iinfo(column).min <= scalar <= np.iinfo(column).max:
+            return Value(Literal(scalar, physical(column)), column, nulls=False)
+        if not -(2**63) <= scalar < 2**63:
+            raise Unsupported(Refusal.LARGE_INTEGER)
+        if column.kind == "f":
+            return Value(Literal(float(column.type(scalar)), physical(column)), column, nulls=False)
+        return Value(Literal(scalar, pl.Int64()), np.dtype("int64"), nulls=False)
+    if column == np.dtype("float32") and family(like.dtype) != "arrow":
+        return Value(Literal(float(np.float32(scalar)), pl.Float32()), column, nulls=False)
+    return Value(Literal(float(scalar), pl.Float64()), np.dtype("float64"), nulls=False)
+
+
+def timestamp(scalar: Any, like: Value) -> Value:
+    """A point in time beside a datetime column, in the column's unit."""
+    zone = getattr(like.dtype, "tz", None)
+    try:
+        stamp = pd.Timestamp(scalar)
+        if isinstance(scalar, str) and zone is not None:
+            stamp = stamp.tz_localize(zone) if stamp.tz is None else stamp.tz_convert(zone)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Unsupported(Refusal.NO_POINT_IN_TIME, error) from error
+    kind = like.physical
+    if not isinstance(kind, pl.Datetime):
+        raise Unsupported(Refusal.POINT_BESIDE_DAYS)
+    physical_zone = getattr(kind, "time_zone", None)
+    if stamp is pd.NaT or (stamp.tz is None) != (physical_zone is None):
+        raise Unsupported(Refusal.ZONES_DIFFER)
+    unit = kind.time_unit
+    if (unit != "ns" and stamp.nanosecond) or (unit == "ms" and stamp.microsecond % 1000):
+        raise Unsupported(Refusal.FINER_TIMESTAMP)
+    try:
+        stamp.as_unit(unit)
+    except pd.errors.OutOfBoundsDatetime as error:
+        raise Unsupported(Refusal.TIMESTAMP_OUT_OF_RANGE) from error
+    if physical_zone is not None:
+        stamp = stamp.tz_convert(physical_zone)
+    dtype = like.dtype if isinstance(like.dtype, pd.ArrowDtype) else stamp_dtype(unit, zone)
+    return Value(Literal(stamp, pl.Datetime(unit, physical_zone)), dtype, nulls=False)
+
+
+def stamp_dtype(unit: str, zone: Any) -> DtypeObj:
+    """The pandas dtype of points in time."""
+    return np.dtype(f"M8[{unit}]") if zone is None else pd.DatetimeTZDtype(unit, zone)
+
+
+def timedelta(scalar: Any) -> Value:
+    """A span of time, in its own unit."""
+    try:
+        span = pd.Timedelta(scalar)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Unsupported(Refusal.NO_SPAN_OF_TIME, error) from error
+    if span is pd.NaT:
+        raise Unsupported(Refusal.MISSING_OPERAND)
+    unit: Any = "ms" if span.unit == "s" else span.unit
+    return Value(Literal(span, pl.Duration(unit)), np.dtype(f"m8[{span.unit}]"), nulls=False)
+
+
+def cast_number(value: Value, dtype: np.dtype[Any]) -> Value:
+    """A number in another NumPy dtype (the flags stay; the pandas dtype becomes the NumPy one)."""
+    target = physical(dtype)
+    if value.physical == target:
+        return Value(value.expr, dtype, value.nulls, value.nans)
+    if isinstance(value.expr, Literal):
+        literal_value = float(value.expr.value) if dtype.kind == "f" else int(value.expr.value)
+        return Value(Literal(literal_value, target), dtype, nulls=False)
+    return Value(Call("cast", (value.expr,), target), dtype, value.nulls, value.nans)
+
+
+def may_be_nan(value: Value) -> bool:
+    """Whether an expression's value may be NaN, missing or not."""
+    if value.nans:
+        return True
+    return family(value.dtype) == "arrow" and value.physical.is_float() and not isinstance(value.expr, Literal)
+
+
+def holds_na(value: Value) -> bool:
+    """Whether a column may hold NA, of which nobody can say whether it is true."""
+    dtype = value.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype  # type: ignore[union-attr]
+    return (value.nulls or value.nans) and family(dtype) in ("masked", "arrow", "object")
+
+
+def by_batch(name: str, left: Any, right: Any, dtype: DtypeObj) -> Value:
+    """The operator as pandas computes it, batch by batch; the dtype must not depend on the data."""
+    physical(dtype)
+    columns = [item for item in (left, right) if isinstance(item, Value)]
+    args = tuple(COLUMN if isinstance(item, Value) else item for item in (left, right))
+    result = batched("operator", _FUNCTIONS[name], columns, dtype, args)
+    if dtype == BOOL:
+        return replace(result, nulls=False)
+    return result
