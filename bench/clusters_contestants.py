@@ -55,7 +55,7 @@ class OnSession(Craton):
     def __init__(self, host: str, workers: int, threads: int, least: int | None, *, persists: bool = False) -> None:
         super().__init__()
         importlib.import_module("craton").init(host, workers=workers, threads=threads)
-        self.tiled: Any = importlib.import_module("craton.lower.tiled.running").current_engine()
+        self.tiled: Any = importlib.import_module("craton.engine.tiled").current_engine()
         if least is not None:
             self.tiled.least_bytes = least
         self._persists = persists

@@ -72,8 +72,8 @@ class Driver:
         import craton
         import craton.pandas
         from craton.cluster.sessions import Session
+        from craton.engine.tiled import current_engine
         from craton.lower.tiled.planner import Settings
-        from craton.lower.tiled.running import current_engine
 
         self._folder = options["folder"]
         self._expected = self._run()

@@ -92,7 +92,7 @@ def record(bands: int, query: Any, folder: str, settings: Any) -> Recorded:
     import pandas
 
     import craton.pandas
-    from craton.lower.tiled.running import TiledEngine, using
+    from craton.engine.tiled import TiledEngine, using
     from craton.memory import clear_memory
     from craton.schedule.inline import InlineRunner
     from craton.schedule.tasks import Output, Task

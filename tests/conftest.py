@@ -15,8 +15,8 @@ def _as_tiles():
     if not wanted:
         yield
         return
+    from craton.engine.tiled import TiledEngine, using
     from craton.lower.tiled import Settings
-    from craton.lower.tiled.running import TiledEngine, using
     from craton.schedule.inline import InlineRunner
 
     count, broadcast, collapse, *_ = [*wanted.split(","), "", ""]

@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def clear_memory() -> None:
     """Forget the results of plans that were run."""
-    from craton.lower.results import results
+    from craton.engine.results import results
 
     results.clear()

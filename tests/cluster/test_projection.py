@@ -12,8 +12,8 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton.cluster.sessions import ClusterSession
+from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
-from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.schedule.metering import SMALL_NEED, projected
 from craton.schedule.tasks import Band, Output, Runner, Task, Traffic, Underway

@@ -17,8 +17,8 @@ import craton
 import craton.pandas as pd
 from craton import events
 from craton.cluster.sessions import ClusterSession
+from craton.engine.tiled import TiledEngine, current_engine, using
 from craton.lower.tiled import Settings
-from craton.lower.tiled.running import TiledEngine, current_engine, using
 from craton.memory import clear_memory
 from craton.schedule.tasks import Task, Underway, new_key
 

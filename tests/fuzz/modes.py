@@ -9,11 +9,10 @@ from types import ModuleType
 from unittest import mock
 
 import craton
+from craton.engine.tiled import TiledEngine, using
 from craton.lower import ordering, whole
 from craton.lower.tiled import Settings, stage
-from craton.lower.tiled.running import TiledEngine, using
-from craton.pandas.values import mapping
-from craton.pandas.values import membership
+from craton.pandas.values import mapping, membership
 from craton.plan.rules import eager, group_rows, sideways
 from craton.schedule.inline import InlineRunner
 from craton.store import close_store

@@ -171,7 +171,7 @@ def text_of(finding: Finding) -> str:
 
 
 _TILES = """\
-from craton.lower.tiled import Settings; from craton.lower.tiled.running import TiledEngine, set_engine
+from craton.lower.tiled import Settings; from craton.engine.tiled import TiledEngine, set_engine
 from craton.schedule.inline import InlineRunner; craton.options.small_rows = 0
 set_engine(TiledEngine(InlineRunner(), settings=Settings(tiles={}, broadcast_bytes=1, collapse_bytes=0), least_bytes=0))"""
 SETUPS = {

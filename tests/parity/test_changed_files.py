@@ -106,7 +106,7 @@ def test_a_file_that_is_replaced_or_removed_is_still_there_for_its_frame(path, k
 
 def changing(monkeypatch, change):
     """Have a file change while a plan runs: after its first look, before the kernel reads."""
-    from craton.pandas.core import run
+    from craton.engine import run
 
     real = run.run_all
 

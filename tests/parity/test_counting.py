@@ -11,7 +11,7 @@ from support import check
 from test_reductions import FRAMES, SERIES
 from test_tiles import engine
 
-from craton.lower.tiled.running import using
+from craton.engine.tiled import using
 
 MORE = {
     **SERIES,

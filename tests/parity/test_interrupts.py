@@ -98,7 +98,7 @@ some["s"].map(slow)
 len(some)
 pid = os.fork()
 if pid == 0:
-    from craton.pandas.core import kernel_process
+    from craton.engine import kernel_process
     running()
     kernel_process.elsewhere(time.sleep, 1000)
     os._exit(0)

@@ -21,7 +21,7 @@ from test_tiles import engine
 
 import craton
 import craton.pandas as pd
-from craton.lower.tiled.running import using
+from craton.engine.tiled import using
 
 ROWS = 30_000
 

@@ -18,11 +18,11 @@ import craton.pandas as cp
 from craton.demo import data
 from craton.demo.compare import difference, materialise
 from craton.demo.queries import QUERIES
+from craton.engine import run
+from craton.engine.tiled import TiledEngine, using
 from craton.lower import decoded, whole
 from craton.lower.tiled import Settings
-from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
-from craton.pandas.core import run
 from craton.schedule.inline import InlineRunner
 from craton.store import close_store
 

@@ -17,9 +17,9 @@ import pytest
 import craton
 import craton.pandas as cp
 from craton.demo.compare import materialise
+from craton.engine import run
 from craton.lower.tiled.stage import Sampled, compact
 from craton.memory import clear_memory
-from craton.pandas.core import run
 from craton.pandas.io.footers import local_footer, text_bytes
 from craton.plan.expr import Call, Column
 from craton.plan.memory import held_bytes

@@ -22,8 +22,8 @@ from test_tiles import engine
 
 import craton
 import craton.pandas as pd
-from craton.lower.results import results
-from craton.lower.tiled.running import using
+from craton.engine.results import results
+from craton.engine.tiled import using
 from craton.memory import clear_memory
 from craton.plan.registry import FUNCTIONS
 

@@ -255,7 +255,7 @@ reading, writing = os.pipe()
 pid = os.fork()
 if pid == 0:
     len(chosen)
-    from craton.pandas.core import kernel_process
+    from craton.engine import kernel_process
     helper = kernel_process._started._process.pid
     os.write(writing, str(helper).encode() + b" ")
     if sys.argv[2] == "normally":

@@ -16,8 +16,8 @@ import pytest
 import craton
 import craton.pandas
 from craton.demo.compare import difference, materialise
+from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
-from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.schedule.inline import InlineRunner
 

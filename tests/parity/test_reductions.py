@@ -252,8 +252,8 @@ def test_summaries_are_planned(call):
 def test_describe_runs_once(monkeypatch):
     import craton
     import craton.pandas
-    from craton.pandas.reductions import statistics
     from craton.pandas.core.native import is_lazy
+    from craton.pandas.reductions import statistics
 
     runs = []
     monkeypatch.setattr(statistics, "answer", lambda plans, run=statistics.answer: runs.append(plans) or run(plans))

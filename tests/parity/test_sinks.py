@@ -326,9 +326,7 @@ WRITES = {
 @pytest.mark.parametrize("kind", WRITES)
 @pytest.mark.parametrize("error", [Broken, KeyboardInterrupt])
 def test_an_error_in_the_middle_leaves_what_was_there(tmp_path, monkeypatch, kind, error):
-    from craton.pandas.io import sink_arrow
-    from craton.pandas.io import sink_text
-    from craton.pandas.io import written
+    from craton.pandas.io import sink_arrow, sink_text, written
 
     path = tmp_path / "x"
     if kind == "folder":

@@ -105,7 +105,7 @@ def test_a_series_that_was_taken_from_a_frame(path):
 @pytest.fixture
 def started(monkeypatch):
     """One item for each run of the kernel."""
-    from craton.pandas.core import run
+    from craton.engine import run
 
     found, real = [], run.run_all
 

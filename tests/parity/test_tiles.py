@@ -18,9 +18,9 @@ import craton.pandas
 from craton.demo import data
 from craton.demo.compare import difference, materialise
 from craton.demo.queries import QUERIES
+from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
 from craton.lower.tiled.planner import RULES
-from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.plan import operators
 from craton.plan.operators import Operator

@@ -10,8 +10,8 @@ import pandas
 import pytest
 from support import check
 
+from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
-from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.schedule.inline import InlineRunner
 

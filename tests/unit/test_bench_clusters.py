@@ -68,7 +68,7 @@ def test_tiles_and_the_whole_are_compared(tables: Path) -> None:
     options: dict[str, Any] = {"work": "tpch", "folder": str(tables), "exact": True}
     whole = clusters_contestants.open_contestant("embedded", {**options, "engine": "embedded"})
     expected = whole.answer("q04", whole.run("q04"))
-    from craton.lower.tiled.running import set_engine
+    from craton.engine.tiled import set_engine
 
     try:
         tiled = clusters_contestants.open_contestant(

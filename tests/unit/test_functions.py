@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from function_oracles import AGGREGATES, VALUES, WINDOWS, is_nan
 
+from craton.engine.tiled import TiledEngine
 from craton.errors import PlanError
 from craton.lower import lower
 from craton.lower.tiled import Settings
-from craton.lower.tiled.running import TiledEngine
 from craton.plan.expr import Call, Column, Expr, Options, WindowCall, is_cheap, options
 from craton.plan.functions.strategies import phases_of
 from craton.plan.memory import held_bytes

@@ -12,26 +12,39 @@ import sys
 #: The modules that `import craton.pandas` loads, by package.
 LOADED = {
     "craton": """
-        _native callers cluster config errors events fallbacks filters forks imported kernel locks lower pandas plan
-        records refusals store
+        _native callers cluster config engine errors events fallbacks filters forks imported kernel locks
+        lower pandas plan records refusals store
         """,
+    "craton.engine": "bounded choice evaluations living results run sharing",
     "craton.kernel": "interrupts memory progress run",
-    "craton.lower": "bounded engines held results",
+    "craton.lower": "held",
     "craton.pandas": """
-        accessors align arithmetic axes batch_rows batches calling_methods casting cells convert counterparts
-        counting dates deprecations dtypes duplicates elementwise evaluations execute expression_types filling frame
-        frame_columns frame_facts functions grouping identities indexers inherit lazy living mapping membership native numpy_errors
-        operators persisting printing query questions reductions regexes relational relational_calls
-        relational_series row_labels rows run scanning selection series series_facts setting sharing sinks
-        sorting stack stand_ins statistics strings ufuncs view windows
+        computation core deferred frame frame_facts functions groupby indexing io printing reductions
+        reshape series series_facts udf values window
         """,
+    "craton.pandas.computation": "expression_types query",
+    "craton.pandas.core": """
+        align axes convert counterparts deprecations dtypes execute identities inherit lazy native
+        numpy_errors questions scanning stack stand_ins view
+        """,
+    "craton.pandas.groupby": "grouping",
+    "craton.pandas.indexing": "frame_columns indexers row_labels rows selection setting",
+    "craton.pandas.io": "persisting sinks",
+    "craton.pandas.reductions": "counting reductions statistics",
+    "craton.pandas.reshape": "duplicates relational relational_calls relational_series sorting",
+    "craton.pandas.udf": "methods",
+    "craton.pandas.values": """
+        accessors arithmetic batch_rows batches casting cells comparison dates elementwise filling mapping
+        membership operands operators regexes strings ufuncs
+        """,
+    "craton.pandas.window": "windows",
     "craton.plan": """
-        build expr functions memory names node operators ops order origin protocol registry rules size sources
-        stages visit
+        build expr functions memory names node operators ops order origin protocol registry rules size
+        sources stages visit
         """,
     "craton.plan.functions": """
-        aggregates arithmetic cells dates distinct exact extremes logic moments neighbours order_statistics picks
-        ranks rowwise running strategies strings
+        aggregates arithmetic cells dates distinct exact extremes logic moments neighbours order_statistics
+        picks ranks rowwise running strategies strings
         """,
     "craton.plan.ops": "combining grouping rowwise selecting",
     "craton.plan.rules": "complete distinct_counts eager fuse group_rows memberships prune pushdown sideways unnest",

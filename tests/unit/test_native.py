@@ -18,8 +18,8 @@ import craton.pandas as pd
 from craton import events, fallbacks
 from craton.errors import FallbackError, Unsupported
 from craton.pandas.core import native
-from craton.pandas.groupby.groupby import DataFrameGroupBy, SeriesGroupBy
 from craton.pandas.core.native import REGISTRY, Native, wrapped
+from craton.pandas.groupby.groupby import DataFrameGroupBy, SeriesGroupBy
 from craton.pandas.values.strings import StringMethods
 from craton.refusals import Reason, Refusal
 

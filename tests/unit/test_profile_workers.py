@@ -18,8 +18,8 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton import events
+from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
-from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.profiling import Profile, drawing
 from craton.profiling.activity import Ran

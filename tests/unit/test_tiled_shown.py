@@ -20,12 +20,12 @@ from plans import OTHER, col, compare, scan, total
 
 import craton
 import craton.pandas as pd
+from craton.engine.tiled import TiledEngine, using
 from craton.kernel import progress as progress_module
 from craton.lower.tiled import Settings, Tiling
 from craton.lower.tiled import alone as alone_module
 from craton.lower.tiled.alone import alone
 from craton.lower.tiled.report import seen, table
-from craton.lower.tiled.running import TiledEngine, using
 from craton.memory import clear_memory
 from craton.plan import build
 from craton.plan.expr import Call, Literal, WindowCall

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 #: Functions whose modules are imported when they are first asked for.
 _LATER = {
-    "concat": "tables",
-    "from_arrow": "memory_data",
-    "from_polars": "memory_data",
-    "melt": "tables",
-    "merge": "tables",
-    "read_csv": "csv",
-    "read_feather": "feather",
-    "read_json": "json_lines",
-    "read_parquet": "parquet",
-    "read_table": "csv",
-    "to_datetime": "parsing",
-    "to_numeric": "parsing",
+    "concat": "reshape.tables",
+    "from_arrow": "io.memory_data",
+    "from_polars": "io.memory_data",
+    "melt": "reshape.tables",
+    "merge": "reshape.tables",
+    "read_csv": "io.csv",
+    "read_feather": "io.feather",
+    "read_json": "io.json_lines",
+    "read_parquet": "io.parquet",
+    "read_table": "io.csv",
+    "to_datetime": "values.parsing",
+    "to_numeric": "values.parsing",
 }
 
 DataFrame._constructor_sliced = Series  # the class, as pandas has it: each module needs the other

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from craton.engine.analysis import Ran, analyze
+from craton.engine.choice import expected_engine
+from craton.engine.results import results
 from craton.lower import lower
-from craton.lower.results import results
 from craton.lower.tiled.report import expected, measured, summary, table
 from craton.pandas.core.execute import planned
 from craton.pandas.core.lazy import identities, view
 from craton.pandas.core.native import is_lazy
-from craton.pandas.core.run import Ran, analyze, expected_engine
 from craton.plan.explain import Notes, explain_svg, explain_text, silent
 from craton.plan.operators import Operator, schema
 from craton.plan.stages import STAGES, optimize

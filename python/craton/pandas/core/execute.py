@@ -13,11 +13,11 @@ import polars as pl
 from pandas.core.internals.managers import SingleBlockManager, create_block_manager_from_column_arrays
 
 from craton import forks
+from craton.engine.evaluations import rows_kept
+from craton.engine.sharing import answer, asked
 from craton.errors import Unsupported
 from craton.pandas.core.convert import Array, borrowed, from_array, require_sound, to_array, to_objects
 from craton.pandas.core.dtypes import OBJECT, physical, with_missing
-from craton.pandas.core.evaluations import rows_kept
-from craton.pandas.core.sharing import answer, asked
 from craton.pandas.core.view import Carried, IndexSpec, LevelSource, Value, View, column_names, frequency, index_labels
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr
@@ -40,7 +40,7 @@ def materialise(view: View) -> tuple[list[Array], pd.Index]:
 def materialise_all(views: Sequence[View]) -> list[tuple[list[Array], pd.Index]]:
     """Run several views, all in one run; as :func:`materialise`."""
     if forks.kernel_lost():
-        from craton.pandas.core.kernel_process import elsewhere
+        from craton.engine.kernel_process import elsewhere
 
         return elsewhere(materialise_all, views)
     sources = list(

@@ -14,13 +14,13 @@ from pandas._config import is_nan_na
 from pandas.core.flags import Flags
 
 from craton import locks
+from craton.engine.living import register
 from craton.errors import Unsupported
 from craton.kernel.interrupts import Heard
 from craton.pandas.core.axes import current
 from craton.pandas.core.counterparts import own_class, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
-from craton.pandas.core.living import register
 from craton.pandas.core.native import counted, inside_pandas
 from craton.pandas.core.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
 from craton.pandas.core.view import View, name_index

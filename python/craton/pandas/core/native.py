@@ -484,9 +484,9 @@ def native_function(
                 result = theirs(*args, **kwargs)
                 return crafted(result) if craft else result
             if elsewhere is not None and forks.kernel_lost() and elsewhere(*args, **kwargs):
-                from craton.pandas.core.kernel_process import read_elsewhere
+                from craton.engine.kernel_process import elsewhere as in_its_process
 
-                return read_elsewhere(label, args, kwargs)
+                return in_its_process(_called, label, args, kwargs)
             return entry.run(None, args, kwargs)
 
         _presented(wrapper, theirs, entry)
@@ -494,6 +494,11 @@ def native_function(
         return wrapper
 
     return decorate
+
+
+def _called(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What one of the functions gives in another process: pickled with its data."""
+    return getattr(sys.modules["craton.pandas"], name)(*args, **kwargs)
 
 
 def names_files(*args: Any, **_: Any) -> bool:

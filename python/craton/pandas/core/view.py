@@ -281,6 +281,11 @@ class View:
     index: IndexSpec = field(default_factory=IndexSpec)
     rows: int | None = None
 
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """The expressions of all columns and levels of the index."""
+        return tuple(value.expr for value in (*self.values, *self.index.values))
+
     # -- columns -----------------------------------------------------------------------------------------------------
 
     def positions(self, label: Hashable) -> list[int]:

@@ -14,11 +14,11 @@ import polars as pl
 from pandas.core.groupby.generic import DataFrameGroupBy as PandasFrameGroupBy
 from pandas.core.groupby.generic import SeriesGroupBy as PandasSeriesGroupBy
 
+from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.questions import happens
-from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, column_names
 from craton.pandas.groupby.functions import LABELS, UNSURE_OF_NAN, Outcome, outcome
 from craton.pandas.groupby.keys import Grouped

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
+from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import family, kind_of, physical
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.questions import happens
-from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import Value, View, column_names
 from craton.pandas.groupby.aggregates import Pair, Probe, rows, summarise
 from craton.pandas.groupby.keys import Grouped, Key

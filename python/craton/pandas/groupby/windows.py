@@ -12,10 +12,10 @@ import polars as pl
 from pandas.api.extensions import no_default
 from pandas.api.types import is_list_like
 
+from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import FLOAT64, INT64, DtypeObj, family, kind_of, physical, with_missing
 from craton.pandas.core.execute import count_rows, has_rows
-from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import Value, View
 from craton.pandas.groupby.aggregates import Probe, refuse_nan, rows
 from craton.pandas.groupby.functions import Undecided, outcome, without_nan

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from craton.lower.results import results
+from craton.engine.evaluations import keep_used
+from craton.engine.results import results
+from craton.engine.run import execute
 from craton.pandas.core.axes import current
-from craton.pandas.core.evaluations import keep_used
-from craton.pandas.core.run import execute
 from craton.pandas.core.view import View
 from craton.plan import build
 from craton.plan.expr import roots

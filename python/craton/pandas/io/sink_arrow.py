@@ -13,9 +13,9 @@ import polars as pl
 import pyarrow as pa
 
 from craton.config import options
+from craton.engine.sharing import asked, sunk
 from craton.errors import Unsupported
 from craton.pandas.core.execute import count_rows, make_index
-from craton.pandas.core.sharing import asked, sunk
 from craton.pandas.core.view import IndexSpec, View
 from craton.pandas.io.written import Rows, arrow_batch, batches_of, rows_of, rows_over, write_batches
 from craton.plan import build

@@ -12,12 +12,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from craton.engine.sharing import sunk
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import block_manager, make_index, planned, resolved
 from craton.pandas.core.lazy import view as view_of_object
-from craton.pandas.core.sharing import sunk
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
 from craton.plan.operators import Operator
 from craton.records import dataclass

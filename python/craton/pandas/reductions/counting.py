@@ -10,6 +10,7 @@ import polars as pl
 from pandas.api.types import is_list_like
 from pandas.core.dtypes.cast import maybe_unbox_numpy_scalar
 
+from craton.engine.sharing import answer
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
@@ -17,7 +18,6 @@ from craton.pandas.core.dtypes import DtypeObj, family, tells_zeros_apart
 from craton.pandas.core.execute import resolved, scalar
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import native, native_property, plain_pandas
-from craton.pandas.core.sharing import answer
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.pandas.reductions.reductions import arguments
 from craton.pandas.reductions.statistics import compute, prepared

@@ -16,13 +16,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from craton.engine.results import results
+from craton.engine.sharing import answer
 from craton.errors import Unsupported
-from craton.lower.results import results
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import DtypeObj, family, holds_nan, kind_of, physical, tells_zeros_apart, with_missing
 from craton.pandas.core.execute import null_count
-from craton.pandas.core.sharing import answer
 from craton.pandas.core.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal, options

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import is_float
 from craton.pandas.core.execute import has_rows
-from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.reshape.merge_keys import KeyPair, KeyRef, Keys
 from craton.plan import build

@@ -15,9 +15,9 @@ import pandas as pd
 import polars as pl
 from pandas.api.types import is_hashable
 
+from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core.dtypes import DtypeObj, family, physical, tells_zeros_apart
-from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import Value, View
 from craton.plan import build
 from craton.plan.expr import Call, Expr, Literal

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
+from craton.engine.results import reads_memory
 from craton.errors import Unsupported
-from craton.lower.results import reads_memory
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.core.questions import happens

@@ -10,12 +10,12 @@ import polars as pl
 from pandas.api.types import pandas_dtype
 from pandas.core.dtypes.dtypes import NumpyEADtype
 
+from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.convert import to_array
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, number, physical
 from craton.pandas.core.questions import happens
-from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, tried
 from craton.plan import build

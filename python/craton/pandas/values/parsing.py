@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 from pandas.tseries.api import guess_datetime_format
 
+from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
@@ -21,7 +22,6 @@ from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import lazy, view
 from craton.pandas.core.native import in_plain_pandas, native_function
 from craton.pandas.core.questions import happens
-from craton.pandas.core.sharing import asked
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, proven, tried
 from craton.pandas.values.comparison import not_missing

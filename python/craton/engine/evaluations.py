@@ -16,10 +16,9 @@ import polars as pl
 
 from craton import forks
 from craton.config import options
-from craton.lower.results import results
-from craton.pandas.core.living import live_views
-from craton.pandas.core.run import execute
-from craton.pandas.core.view import View
+from craton.engine.living import Live, live_views
+from craton.engine.results import results
+from craton.engine.run import execute
 from craton.plan.expr import Column, dtype_of
 from craton.plan.operators import Aggregate, AggregateCall, Operator, Project, RowNumber, schema
 from craton.plan.rules.unnest import nested_plans
@@ -44,7 +43,7 @@ def keep_values(plans: Sequence[Operator]) -> None:
 
 
 def rows_kept(
-    plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[View] = ()
+    plans: Sequence[Operator], others: Sequence[Operator] = (), views: Sequence[Live] = ()
 ) -> list[pl.DataFrame]:
     """Run plans whose rows come back as they are, and keep those of groups: what comes back is what is kept.
 
@@ -83,7 +82,7 @@ def rows_kept(
     return frames
 
 
-def keep_used(plans: Sequence[Operator], views: Sequence[View]) -> None:
+def keep_used(plans: Sequence[Operator], views: Sequence[Live]) -> None:
     """Keep those groups below plans that an object was made of beside those, of these views, whose rows come back."""
     below = {groups for plan in plans for groups in _computed(plan)}
     wanted = {groups for groups in below if groups.digest not in _kept or not results.persisted(groups)}

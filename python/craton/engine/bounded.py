@@ -20,7 +20,7 @@ from craton.plan.stages import optimize
 from craton.plan.visit import topological
 
 if TYPE_CHECKING:
-    from craton.lower.tiled.running import TiledEngine
+    from craton.engine.tiled import TiledEngine
     from craton.schedule.inline import InlineRunner
 
 #: Of the memory limit: what a plan may be expected to hold that runs as a whole, and what is kept free of pages otherwise.
@@ -49,8 +49,8 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
     if sum(held_bytes(optimize(plan), ordered) for plan in plans) <= share:
         return None
     from craton.cluster.sessions import run_here
+    from craton.engine.tiled import TiledEngine
     from craton.lower.tiled.planner import Settings
-    from craton.lower.tiled.running import TiledEngine
 
     where = "in this process, to keep within the memory limit"
     return TiledEngine(

@@ -28,11 +28,11 @@ from craton import forks
 from craton.cluster import VARIABLE
 from craton.config import options
 
-__all__ = ["elsewhere", "read_elsewhere", "serve"]
+__all__ = ["elsewhere", "serve"]
 
 _LENGTH = struct.Struct("<Q")
 #: A terminal's Ctrl-C comes to every process; the one that waits for a run ends this one.
-_PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from craton.pandas.core.kernel_process import serve; serve()"
+_PROGRAM = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from craton.engine.kernel_process import serve; serve()"
 
 
 T = TypeVar("T")
@@ -71,17 +71,6 @@ def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         raise raised(answer)
     result: T = answer
     return result
-
-
-def read_elsewhere(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a reader of Craton's gives for what pandas' own does not take, as data."""
-    return elsewhere(_read, name, args, kwargs)
-
-
-def _read(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    from craton import pandas
-
-    return getattr(pandas, name)(*args, **kwargs)  # pickled with its data
 
 
 class _KernelProcess:

@@ -6,31 +6,28 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
 from craton import events, forks, locks
+from craton.engine.choice import chosen_engine
+from craton.engine.results import reads_memory, results
 from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
-from craton.lower.bounded import bounded_engine
-from craton.lower.engines import present_engine
 from craton.lower.held import check_held
-from craton.lower.results import reads_memory, results
 from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
 from craton.plan.sources import FileSource, MemorySource, SharedSource, Source
 from craton.plan.stages import optimize
 from craton.plan.visit import topological
-from craton.records import dataclass
 from craton.refusals import Refusal
 
 if TYPE_CHECKING:
-    from craton.lower.tiled.planner import Tiling
-    from craton.lower.tiled.running import TiledEngine
+    from craton.engine.tiled import TiledEngine
 
 _T = TypeVar("_T")
 
@@ -126,7 +123,7 @@ def _execute(
         started = time.perf_counter()
         wanted = [results.substitute(plans[i], ordered) for i in missing]
         shared: list[Operator] = []
-        tiled = _engine(wanted, ordered)
+        tiled = chosen_engine(wanted, ordered)
         if tiled is not None and tiled.bounded:
             beside = None  # it may be large: it goes through the store with the plans that read it
         more: list[pl.LazyFrame] = []
@@ -135,8 +132,8 @@ def _execute(
             shared = [optimize(results.substitute(projection, ordered=False))]
             source: Source
             if tiled is not None:
-                asked = [set().union(*(_rows_of(core, plan) for plan in plans))]
-                (kept,) = _raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
+                asked = [set().union(*(rows_of(core, plan) for plan in plans))]
+                (kept,) = raising(partial(tiled.collect, shared, ordered=False, asked=asked), shared)
                 source = MemorySource.of(kept)
             else:
                 _prepare(shared)
@@ -147,12 +144,12 @@ def _execute(
         optimized = [optimize(plan) for plan in wanted]
         ran = []
         if tiled is not None and (beside is None or tiled.takes(optimized)):
-            asked = [_rows_of(plans[i], plans[i]) for i in missing]
+            asked = [rows_of(plans[i], plans[i]) for i in missing]
             _prepare(optimized)
-            with _or_as_a_whole(tiled):
-                ran = _raising(partial(tiled.collect, optimized, ordered, asked), optimized)
+            with or_as_a_whole(tiled):
+                ran = raising(partial(tiled.collect, optimized, ordered, asked), optimized)
         if not ran:
-            ran = _as_a_whole(optimized, ordered, shared, more)
+            ran = as_a_whole(optimized, ordered, shared, more)
             if more:
                 kept = ran.pop()
         if beside is not None and kept.height <= rows:
@@ -168,7 +165,7 @@ def _execute(
 
 def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
     """Run plans where this process's kernel was lost in a fork."""
-    from craton.pandas.core.kernel_process import elsewhere
+    from craton.engine.kernel_process import elsewhere
 
     started = time.perf_counter()
     frames = elsewhere(execute, plans, ordered=ordered)
@@ -179,32 +176,20 @@ def _elsewhere(plans: list[Operator], ordered: bool) -> list[pl.DataFrame]:
     return frames
 
 
-def _engine(plans: list[Operator], ordered: bool = True) -> TiledEngine | None:
-    """What runs plans as tiles: where tasks run, or where memory is short; None if they run as a whole."""
-    engine, refusal = expected_engine(plans, ordered)
-    return engine if refusal is None else None
-
-
-def expected_engine(plans: list[Operator], ordered: bool = True) -> tuple[TiledEngine | None, str | None]:
-    """What runs plans as tiles, and why it does not take them if so; None where there is nothing but this process."""
-    engine = present_engine() or bounded_engine(plans, ordered)
-    return engine, None if engine is None else engine.refusal(plans)
-
-
 @contextlib.contextmanager
 def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | None]:
     """The rows of a plan that runs as tiles; None if it runs as a whole. Raises what goes wrong as pandas would."""
-    engine = _engine([plan])
+    engine = chosen_engine([plan])
     with contextlib.ExitStack() as stack:
         rows = None
         if engine is not None:
-            with _or_as_a_whole(engine):
-                rows = _raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
+            with or_as_a_whole(engine):
+                rows = raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
         yield rows
 
 
 @contextlib.contextmanager
-def _or_as_a_whole(engine: TiledEngine) -> Iterator[None]:
+def or_as_a_whole(engine: TiledEngine) -> Iterator[None]:
     """Let a plan run as a whole that does not fit as tiles either, where that is what they are for: some cannot be cut."""
     try:
         yield
@@ -213,7 +198,7 @@ def _or_as_a_whole(engine: TiledEngine) -> Iterator[None]:
             raise
 
 
-def _as_a_whole(
+def as_a_whole(
     plans: list[Operator], ordered: bool, shared: list[Operator], more: list[pl.LazyFrame]
 ) -> list[pl.DataFrame]:
     """Run optimized plans in one run of the kernel, and what is lowered already."""
@@ -252,10 +237,10 @@ def _run(frames: list[pl.LazyFrame], plans: list[Operator], describe: Callable[[
     nbytes = sum(scanned_bytes(op) for op in _scans(plans) if isinstance(op.source, FileSource))
     rows = _scanned_rows(plans)
     run = partial(run_all, frames, expected_rows=rows, expected_bytes=nbytes, describe=describe)
-    return _raising(run, plans)
+    return raising(run, plans)
 
 
-def _raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
+def raising(run: Callable[[], _T], plans: list[Operator]) -> _T:
     """Run plans, and raise what goes wrong as pandas would; SourceChanged if a file was changed before or meanwhile."""
     sources = [op.source for op in _scans(plans)]
     check_held(sources, remote=True)
@@ -300,69 +285,7 @@ def let_pandas_explain(plans: list[Operator], error: Exception) -> None:
                     raise worded from error
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What became of a plan.
-
-    Parameters
-    ----------
-    plan
-        What was run: after the rewrite rules.
-    tiling
-        What is known of its stages; None if it was run as a whole.
-    where
-        Where it ran, for people; and if it was run as a whole in a session with workers, why.
-    seconds, rows
-        How long it took, and how many rows it has.
-    """
-
-    plan: Operator
-    tiling: Tiling | None
-    where: str
-    seconds: float
-    rows: int
-
-
-def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
-    """Run a plan for what is to be known of it; what ran last as tiles is not run again.
-
-    Parameters
-    ----------
-    plan
-        As the front end built it.
-    made_of
-        The digests of what its data was made of, if it is in memory now.
-    """
-    if forks.kernel_lost():
-        raise RuntimeError(
-            "plans can't be measured in a process that was forked from one that had run plans; "
-            "start it with multiprocessing's 'spawn' or 'forkserver' method"
-        )
-    engine = present_engine()
-    if engine is not None:
-        known = next(filter(None, map(engine.ran, [plan.digest, *made_of])), None)
-        if known is not None:
-            return Ran(known.root, known, engine.where, known.seconds or 0.0, known.rows)
-    started = time.perf_counter()
-    optimized = [optimize(plan)]
-    engine, refusal = expected_engine([plan])
-    frames: list[pl.DataFrame] = []
-    if engine is not None and refusal is None:
-        refusal = "as tiles it did not fit into memory either"
-        with _or_as_a_whole(engine):
-            frames = _raising(partial(engine.collect, optimized, True, [_rows_of(plan, plan)]), optimized)
-    if engine is not None and frames:
-        (tiling,) = engine.last
-        ran = Ran(tiling.root, tiling, engine.where, time.perf_counter() - started, frames[0].height)
-    else:
-        frames = _as_a_whole(optimized, True, [], [])
-        where = "in this process" if refusal is None else f"in this process: {refusal}"
-        ran = Ran(optimized[0], None, where, time.perf_counter() - started, frames[0].height)
-    results.put(plan, frames[0])
-    return ran
-
-
-def _rows_of(core: Operator, plan: Operator) -> set[bytes]:
+def rows_of(core: Operator, plan: Operator) -> set[bytes]:
     """The digests of an operator, of what it is a projection of, and of a plan's projections of it: all have its rows."""
     found = {core.digest, core.input.digest} if isinstance(core, Project) else {core.digest}
     for op in reversed(topological(plan)):

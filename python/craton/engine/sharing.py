@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import polars as pl
 
-from craton.lower.results import results
-from craton.pandas.core.evaluations import keep_values
-from craton.pandas.core.living import live_views
-from craton.pandas.core.run import execute, sink
+from craton.engine.evaluations import keep_values
+from craton.engine.living import live_views
+from craton.engine.results import results
+from craton.engine.run import execute, sink
 from craton.plan import build
 from craton.plan.operators import Aggregate, Distinct, Join, Operator, Project, RowNumber, schema
 from craton.plan.order import observed_order
@@ -32,7 +32,7 @@ _HEAVY = (Join, Aggregate, Distinct)
 
 
 def sunk(plan: Operator, attach: Callable[[pl.LazyFrame], pl.LazyFrame]) -> None:
-    """Run a plan into a sink, as :func:`craton.pandas.core.run.sink` does: what is computed later agrees with what was written."""
+    """Run a plan into a sink, as :func:`craton.engine.run.sink` does: what is computed later agrees with what was written."""
     keep_values([plan])
     sink(plan, attach)
 
@@ -93,7 +93,7 @@ def _wanted(core: Operator, own: set[str]) -> set[str]:
         if core not in topological(base):
             continue
         if _expensive(base) == core:
-            exprs = [value.expr for value in (*view.values, *view.index.values)]
+            exprs = view.exprs
             sealed = build.project(base, tuple((f"c{i}", expr) for i, expr in enumerate(exprs))) if exprs else base
             needed = needed_columns(sealed)[core]
             if len(needed) > FEW_COLUMNS:

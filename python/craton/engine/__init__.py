@@ -1,0 +1,1 @@
+"""Which engine runs a plan, how it runs, and what is kept of its results."""
