@@ -18,7 +18,7 @@ import craton.pandas as cp
 from craton.demo import data
 from craton.demo.compare import difference, materialise
 from craton.demo.queries import QUERIES
-from craton.engine import run
+from craton.engine import choice
 from craton.engine.tiled import TiledEngine, using
 from craton.lower import decoded, whole
 from craton.lower.tiled import Settings
@@ -37,7 +37,7 @@ QUICK = {"q01", "q03", "q07", "q18", "q21"}
 def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[TiledEngine]]:
     """The engines that were chosen, in a process without much memory."""
     found: list[TiledEngine] = []
-    choose = run.bounded_engine
+    choose = choice.bounded_engine
 
     def chosen(*args: Any, **kwargs: Any) -> TiledEngine | None:
         engine = choose(*args, **kwargs)
@@ -45,7 +45,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[TiledEngine]]:
             found.append(engine)
         return engine
 
-    monkeypatch.setattr(run, "bounded_engine", chosen)
+    monkeypatch.setattr(choice, "bounded_engine", chosen)
     clear_memory()
     close_store()
     with craton.option_context(small_rows=0, memory_limit=LIMIT):

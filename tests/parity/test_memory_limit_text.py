@@ -17,7 +17,7 @@ import pytest
 import craton
 import craton.pandas as cp
 from craton.demo.compare import materialise
-from craton.engine import run
+from craton.engine import choice, run
 from craton.lower.tiled.stage import Sampled, compact
 from craton.memory import clear_memory
 from craton.pandas.io.footers import local_footer, text_bytes
@@ -56,15 +56,15 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def within(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The engines that were chosen; no plan that ran as tiles may run as a whole after all."""
     found: list[Any] = []
-    choose = run.bounded_engine
+    choose = choice.bounded_engine
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         engine = choose(*args, **kwargs)
         found.extend([] if engine is None else [engine])
         return engine
 
-    monkeypatch.setattr(run, "bounded_engine", chosen)
-    monkeypatch.setattr(run, "_or_as_a_whole", lambda _engine: contextlib.nullcontext())
+    monkeypatch.setattr(choice, "bounded_engine", chosen)
+    monkeypatch.setattr(run, "or_as_a_whole", lambda _engine: contextlib.nullcontext())
     clear_memory()
     close_store()
     with craton.option_context(small_rows=0, memory_limit=LIMIT):
