@@ -14,7 +14,7 @@ import pytest
 
 import craton.actor as xo
 from craton.actor.allocate_strategy import IdleLabel, RandomSubPool
-from craton.actor.refs import local_pool
+from craton.actor.pools import local_pool
 from craton.actor.wire import addresses
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -42,7 +42,7 @@ class Holder(xo.Actor):
         self.kept.append(value)
 
     def lent(self) -> int:
-        from craton.actor.refs import local_pool
+        from craton.actor.pools import local_pool
 
         pool = local_pool(self.address)
         return sum(link.sharing.lent for link in pool._links if link.sharing is not None)

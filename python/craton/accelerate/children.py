@@ -15,20 +15,20 @@ __all__ = ["forget", "prepare"]
 
 _KEY = "craton"
 _before: Callable[[str], dict[str, Any]] | None = None
+_install: Callable[..., None] | None = None
 _arguments: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 class _InstallWhenUnpickled:
     def __reduce__(self) -> tuple[Callable[..., None], tuple[tuple[str, ...], tuple[str, ...]]]:
-        from craton.accelerate.install import install  # imported late: it imports this module
+        assert _install is not None
+        return _install, _arguments
 
-        return install, _arguments
 
-
-def prepare(include: Iterable[str], exclude: Iterable[str]) -> None:
-    """Make processes that ``multiprocessing`` starts from now on install Craton with these arguments."""
-    global _before, _arguments
-    _arguments = (tuple(include), tuple(exclude))
+def prepare(install: Callable[..., None], include: Iterable[str], exclude: Iterable[str]) -> None:
+    """Make processes that ``multiprocessing`` starts from now on call a function with these arguments before their main module."""
+    global _before, _install, _arguments
+    _install, _arguments = install, (tuple(include), tuple(exclude))
     if _before is not None:
         return
     before = _before = multiprocessing.spawn.get_preparation_data

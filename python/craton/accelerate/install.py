@@ -140,7 +140,7 @@ def install(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> None:
             _active = _Installation()
             builtins.__import__ = _active.import_hook
             importlib.import_module = _active.import_module_hook
-        children.prepare(include, exclude)
+        children.prepare(install, include, exclude)
         if "pandas" in sys.modules:
             for module in list(sys.modules.values()):
                 rebind(getattr(module, "__dict__", None))

@@ -11,13 +11,11 @@ import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from types import FunctionType, GeneratorType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from craton.actor import debug
 from craton.actor.errors import Return
-
-if TYPE_CHECKING:
-    from craton.actor.refs import ActorRef
+from craton.actor.refs import ActorRef, make_ref
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -189,8 +187,6 @@ class BaseActor:
 
     def ref(self) -> ActorRef:
         """Return a reference to this actor."""
-        from craton.actor.refs import make_ref
-
         return make_ref(self.address, self.uid)
 
     async def __post_create__(self) -> None:

@@ -14,9 +14,10 @@ from craton.actor.allocate_strategy import AddressSpecified, AllocateStrategy
 from craton.actor.errors import SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.main import MainActorPool
-from craton.actor.refs import ActorRef, as_ref, local_actor, local_pool, make_ref
+from craton.actor.pools import all_pools
+from craton.actor.refs import ActorRef, as_ref, local_actor, make_ref
 from craton.actor.wire import addresses
-from craton.actor.wire.peers import Peers
+from craton.actor.wire.peers import Peers, ask_pool
 from craton.actor.wire.tls import TLS
 
 _RECOVERIES = ("actor", "process", False)
@@ -150,13 +151,6 @@ def _meant(name: str) -> str:
     return f": did you mean {close[0]!r}?" if close else ""
 
 
-async def _ask(address: str | None, what: str, value: Any) -> Any:
-    if address is None:
-        raise ValueError("which pool? Give an address: this process has no pool of its own")
-    pool = local_pool(address)
-    return await (pool.answer(what, value) if pool is not None else Peers.here().ask(address, what, value))
-
-
 def describe_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     """Return what an actor is made from, for `create`.
 
@@ -206,16 +200,14 @@ async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: st
     name = uid.encode() if isinstance(uid, str) else uid
     if name is not None and type(name) is not bytes:
         raise TypeError(f"the uid of an actor is text or bytes, not {type(uid).__name__}")
-    where, found = await _ask(address, "create", (name, describe_actor(actor_cls, args, kwargs), strategy))
+    where, found = await ask_pool(address, "create", (name, describe_actor(actor_cls, args, kwargs), strategy))
     return make_ref(_reachable(where, address), found)
 
 
 def default_address() -> str | None:
     """Return the address of this process's pool, if it has one."""
-    from craton.actor.refs import _pools
-
     loop = asyncio.get_running_loop()
-    mine = [pool for pool in list(_pools.values()) if pool.loop is loop and not pool.stopped]
+    mine = [pool for pool in all_pools() if pool.loop is loop and not pool.stopped]
     return mine[0].external_address if mine else None
 
 
@@ -236,14 +228,14 @@ async def actor_ref(*args: Any, **kwargs: Any) -> ActorRef:
     address = ref.address or default_address()
     if address is not None and local_actor(address, ref.uid) is not None:
         return make_ref(address, ref.uid)
-    where = await _ask(address, "find", ref.uid)
+    where = await ask_pool(address, "find", ref.uid)
     return make_ref(_reachable(where, address), ref.uid)
 
 
 async def has_actor(actor_ref: ActorRef) -> bool:
     """Return whether the actor exists."""
     ref = as_ref(actor_ref)
-    return await _ask(ref.address, "has", ref.uid)
+    return await ask_pool(ref.address, "has", ref.uid)
 
 
 async def destroy_actor(actor_ref: ActorRef) -> None:
@@ -255,7 +247,7 @@ async def destroy_actor(actor_ref: ActorRef) -> None:
         There is none.
     """
     ref = as_ref(actor_ref)
-    await _ask(ref.address, "destroy", ref.uid)
+    await ask_pool(ref.address, "destroy", ref.uid)
 
 
 async def kill_actor(actor_ref: ActorRef) -> None:
@@ -267,11 +259,11 @@ async def kill_actor(actor_ref: ActorRef) -> None:
         It is a main pool's.
     """
     ref = as_ref(actor_ref)
-    main = await _ask(ref.address, "main", None)
-    where = await _ask(ref.address, "find", ref.uid)
+    main = await ask_pool(ref.address, "main", None)
+    where = await ask_pool(ref.address, "find", ref.uid)
     if where == main:
         raise ValueError("an actor of a main pool cannot be killed: that would end the process which made the group")
-    await _ask(main, "kill", where)
+    await ask_pool(main, "kill", where)
 
 
 async def wait_actor_pool_recovered(address: str, main_pool_address: str | None = None) -> None:
@@ -292,15 +284,15 @@ async def wait_actor_pool_recovered(address: str, main_pool_address: str | None 
     main = main_pool_address
     if main is None:
         try:
-            main = await _ask(address, "main", None)
+            main = await ask_pool(address, "main", None)
         except ConnectionError:
             main = Peers.here().main_of(address)
             if not main:
                 raise
     if main is not None and main != address:
-        await _ask(main, "recovered", address)
+        await ask_pool(main, "recovered", address)
 
 
 async def get_pool_config(address: str) -> ActorPoolConfig:
     """Return what the group of the pool at that address consists of."""
-    return await _ask(address, "config", None)
+    return await ask_pool(address, "config", None)

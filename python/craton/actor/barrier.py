@@ -8,10 +8,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from craton.actor.api import _ask
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef
-from craton.actor.wire.peers import Peers
+from craton.actor.wire.peers import Peers, ask_pool
 
 __all__ = ["wait_at"]
 
@@ -31,7 +30,7 @@ async def wait_at(refs: Sequence[ActorRef], uid: str, timeout: float | None) -> 
     """
     others = sorted({ref.address for ref in refs})
     async with asyncio.timeout(timeout):
-        await _ask(refs[0].address, "barrier", (uid, len(refs), others))
+        await ask_pool(refs[0].address, "barrier", (uid, len(refs), others))
 
 
 class _Barrier:

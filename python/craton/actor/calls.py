@@ -10,11 +10,10 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from craton.actor.actors import Ticket, is_final
-from craton.actor.api import _ask
 from craton.actor.errors import RemoteTraceback
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef
-from craton.actor.wire.peers import CALL
+from craton.actor.wire.peers import CALL, ask_pool
 from craton.actor.wire.raised import Raised
 
 __all__ = ["call_each"]
@@ -59,7 +58,7 @@ async def call_each(
     for index, ref in enumerate(refs):
         places[ref.address].append(index)
     asked = [
-        _ask(
+        ask_pool(
             address,
             "call each",
             (method, [refs[i].uid for i in indexes], same, None if pairs is None else [pairs[i] for i in indexes]),

@@ -23,12 +23,13 @@ import cloudpickle
 
 from craton.actor.actors import BaseActor
 from craton.actor.allocate_strategy import Allocated, AllocateStrategy, IdleLabel
-from craton.actor.api import _ask, _reachable, default_address
+from craton.actor.api import _reachable, default_address
 from craton.actor.barrier import wait_at
 from craton.actor.calls import call_each
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef, make_ref
 from craton.actor.wire import frames
+from craton.actor.wire.peers import ask_pool
 from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
@@ -222,7 +223,7 @@ async def create_actors(
         raise ValueError(f"{len(pairs)} actors, and {len(names)} names")
     address = address or default_address()
     specs = [_described(pair) for pair in pairs]
-    made = await _ask(address, "create many", (cloudpickle.dumps(actor_cls, 5), names, specs, strategies))
+    made = await ask_pool(address, "create many", (cloudpickle.dumps(actor_cls, 5), names, specs, strategies))
     return ActorGroup([make_ref(_reachable(where, address), uid) for where, uid in made])
 
 
@@ -249,7 +250,7 @@ def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
 async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
     kind, names, specs, strategies = value
     if pool.external_address != pool.main_address and strategies is not None:
-        return await _ask(pool.main_address, "create many", value)
+        return await ask_pool(pool.main_address, "create many", value)
     each = strategies if isinstance(strategies, list) else [strategies] * len(specs)
     places: defaultdict[str, list[int]] = defaultdict(list)
     made: list[Any] = [None] * len(specs)
@@ -264,7 +265,7 @@ async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
                 places[own if strategy is None else pool.place(strategy)].append(index)
         await _create_at(pool, places, made, kind, names, specs)
     except BaseException:
-        gone = [_ask(where, "destroy", uid) for where, uid in filter(None, made)]
+        gone = [ask_pool(where, "destroy", uid) for where, uid in filter(None, made)]
         await asyncio.gather(*gone, return_exceptions=True)
         raise
     return made
@@ -275,7 +276,7 @@ async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names
         if where != pool.external_address:
             await pool.wait_recovered(where)
         value = kind, [names[i] for i in indexes], [specs[i] for i in indexes]
-        uids = await _ask(where, "create many here", value)
+        uids = await ask_pool(where, "create many here", value)
         for index, uid in zip(indexes, uids, strict=True):
             made[index] = where, uid
         if where in pool.config.get_external_addresses()[1:]:

@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from craton.actor.api import _ask
 from craton.actor.pool.base import Pool, answers
 from craton.actor.waiting import wait_for
+from craton.actor.wire.peers import ask_pool
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +168,7 @@ async def metrics(address: str) -> GroupMetrics:
         The pool there has not answered in time; others of its group may.
     """
     try:
-        config = await wait_for(_ask(address, "config", None), _PATIENCE)
+        config = await wait_for(ask_pool(address, "config", None), _PATIENCE)
     except TimeoutError:
         raise TimeoutError(f"the pool at {address} has not answered within {_PATIENCE:g} s") from None
     return GroupMetrics(list(await asyncio.gather(*[_one(index, conf) for index, conf in config.pools.items()])))
@@ -176,7 +176,7 @@ async def metrics(address: str) -> GroupMetrics:
 
 async def _one(index: int, conf: Any) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = await wait_for(_ask(conf.address, "metrics", None), _PATIENCE)
+        found: dict[str, Any] = await wait_for(ask_pool(conf.address, "metrics", None), _PATIENCE)
     except Exception as error:
         said = f"no answer within {_PATIENCE:g} s" if isinstance(error, TimeoutError) else str(error)
         return {"address": conf.address, "index": index, "label": conf.label, "error": said}

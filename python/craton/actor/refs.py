@@ -7,29 +7,18 @@ import contextlib
 import logging
 import weakref
 from collections.abc import Awaitable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from craton.actor import debug
-from craton.actor.actors import BaseActor
 from craton.actor.errors import ActorNotExist
+from craton.actor.pools import local_pool
 from craton.actor.wire.frames import simple
-from craton.actor.wire.peers import BATCH, CALL, Peers
+from craton.actor.wire.peers import BATCH, CALL, Peers, ask_pool
+
+if TYPE_CHECKING:
+    from craton.actor.actors import BaseActor
 
 logger = logging.getLogger("craton.actor")
-
-_pools: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-"""The pools of this process, by their addresses."""
-
-
-def register_pool(pool: Any) -> None:
-    """Make the actors of a pool of this process known here."""
-    _pools[pool.external_address] = _pools[pool.advertised] = pool
-
-
-def local_pool(address: str) -> Any:
-    """Return the pool at that address if it runs in this event loop, else None."""
-    pool = _pools.get(address)
-    return pool if pool is not None and pool.loop is asyncio._get_running_loop() and not pool.stopped else None
 
 
 def local_actor(address: str, uid: bytes) -> BaseActor | None:
@@ -107,9 +96,7 @@ class ActorRef:
 
     def destroy(self) -> Awaitable[Any]:
         """Destroy the actor."""
-        from craton.actor.api import destroy_actor
-
-        return destroy_actor(self)
+        return ask_pool(self.address, "destroy", self.uid)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return make_ref, (self.address, self.uid)

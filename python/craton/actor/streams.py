@@ -33,13 +33,12 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any, TypeVar, overload
 
 from craton.actor.actors import Turn
-from craton.actor.api import _ask
 from craton.actor.errors import ActorError, ActorNotExist
 from craton.actor.pool.base import answers
-from craton.actor.refs import local_pool
+from craton.actor.pools import local_pool
 from craton.actor.wire import frames
 from craton.actor.wire.link import Link
-from craton.actor.wire.peers import ASK, Peers
+from craton.actor.wire.peers import ASK, Peers, ask_pool
 
 __all__ = ["Stream", "generator"]
 
@@ -129,7 +128,7 @@ class Stream(AsyncIterator[Any]):
     async def _fetch(self) -> None:
         self._loop = asyncio.get_running_loop()
         try:
-            items = await _ask(self._address, "next of stream", (self._uid, self._name))
+            items = await ask_pool(self._address, "next of stream", (self._uid, self._name))
         except BaseException as error:
             if self._over and isinstance(error, ActorError):
                 return  # it was read to its end by another, who has this very stream
@@ -146,7 +145,7 @@ class Stream(AsyncIterator[Any]):
         self._items.clear()
         if not self._over:
             self._over, self._owner = True, False
-            await _ask(self._address, "close stream", (self._uid, self._name))
+            await ask_pool(self._address, "close stream", (self._uid, self._name))
 
     destroy = aclose
 

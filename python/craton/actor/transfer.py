@@ -22,12 +22,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from craton.actor.api import _ask
 from craton.actor.errors import ActorError
 from craton.actor.pool.base import answers
-from craton.actor.refs import local_pool
+from craton.actor.pools import local_pool
 from craton.actor.wire import frames
-from craton.actor.wire.peers import Peers
+from craton.actor.wire.peers import Peers, ask_pool
 
 __all__ = [
     "CARRIERS", "BlockSizeError", "BufferRef", "Carrier", "FileObjectRef", "buffer_ref", "copy_to", "file_object_ref",
@@ -339,7 +338,7 @@ async def _copy_file(file: Any, ref: FileObjectRef, block: int) -> None:
     while data:
         # An array, and not a `PickleBuffer`: Python before 3.11.8 and 3.12.2 crashes when it collects one of a memoryview.
         block_of_it = np.frombuffer(data, np.uint8)
-        written = asyncio.ensure_future(_ask(ref.address, "append to file", (ref, block_of_it)))
+        written = asyncio.ensure_future(ask_pool(ref.address, "append to file", (ref, block_of_it)))
         try:
             data = await file.read(block)
         except BaseException:

@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from craton import forks
-from craton.cluster import VARIABLE
+from craton.cluster.environment import VARIABLE
 from craton.config import parse_bytes
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ import cloudpickle
 import polars as pl
 
 from craton import forks
-from craton.cluster import VARIABLE
+from craton.cluster.environment import VARIABLE
 from craton.config import options
 
 __all__ = ["elsewhere", "serve"]

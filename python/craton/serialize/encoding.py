@@ -115,10 +115,8 @@ class Encoder(pickle.Pickler):
     def encode(self, obj: Any) -> Parts:
         """Encode one object; an encoder is used once."""
         if "numpy" in sys.modules:
-            from craton.serialize.numpy_arrays import unnested
-
             # Arrays in lists and dicts alone need no more than their place in the stream.
-            obj = unnested(self, obj)
+            obj = _adapter("numpy").unnested(self, obj)
         self.dump(obj)
         count = len(self._buffers)
         if len(self._described) == count:

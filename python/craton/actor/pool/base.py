@@ -20,10 +20,10 @@ from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotSt
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
 from craton.actor.pool.returning import Returning
-from craton.actor.refs import register_pool
+from craton.actor.pools import register_pool
 from craton.actor.wire import addresses, frames, owners, shared, tls
 from craton.actor.wire.link import Link
-from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers
+from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, store_of
 from craton.actor.wire.pulse import notice_silence
 from craton.actor.wire.raised import sendable
 from craton.actor.wire.strangers import Complaints, Strangers, pause
@@ -163,8 +163,6 @@ class Pool:
             self.loop.add_reader(listening.fileno(), self._accept, listening)
 
     async def _home(self) -> Any:
-        from craton.actor.pool.sharing import store_of
-
         return await store_of(self.main_address)
 
     def _greet(self, link: Link, _ready: object) -> None:

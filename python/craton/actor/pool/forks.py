@@ -12,7 +12,7 @@ import os
 import weakref
 from typing import Any
 
-from craton.actor.refs import _pools
+from craton.actor.pools import all_pools
 from craton.actor.wire.peers import Peers
 
 groups: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -34,7 +34,7 @@ def _let_go() -> None:
         for process in group.sub_processes.values():
             process.forget()
     groups.clear()
-    for pool in list(_pools.values()):
+    for pool in all_pools():
         for sock in pool._listening:
             sock.close()
         for link in list(pool._links):

@@ -6,14 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from craton.actor.pool.base import answers
-from craton.actor.refs import local_pool
 from craton.actor.wire import shared
-from craton.actor.wire.peers import Peers
 
 if TYPE_CHECKING:
     from craton.store import Store
 
-__all__ = ["GroupStore", "store_of"]
+__all__ = ["GroupStore"]
 
 
 class GroupStore:
@@ -55,24 +53,6 @@ class GroupStore:
         if self._store is not None and self._mine:
             self._store.close()
         self._store = None
-
-
-async def store_of(main: str) -> Store | None:
-    """Return the store of the group of the main pool at that address; None if it has none.
-
-    Raises
-    ------
-    LookupError
-        The address is not known yet.
-    """
-    if not main:
-        raise LookupError("the peer has not said yet of which group it is")
-    pool = local_pool(main)
-    if pool is not None:
-        found: Store | None = await pool.store.get()
-        return found
-    address = await Peers.here().ask(main, "store", None)
-    return None if address is None else await shared.connected(address)
 
 
 @answers("store")

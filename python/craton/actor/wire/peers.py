@@ -8,14 +8,18 @@ import itertools
 import logging
 import socket
 import weakref
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFailed, ServerClosed
+from craton.actor.pools import local_pool
 from craton.actor.waiting import wait_for
 from craton.actor.wire import addresses, auth, frames, owners, shared, tls
 from craton.actor.wire.link import Link
 from craton.actor.wire.pulse import SILENCE, notice_silence
 from craton.actor.wire.strangers import Complaints
+
+if TYPE_CHECKING:
+    from craton.store import Store
 
 CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
 """The kinds of messages. The number of a call is negative in an answer that was given although the call was cancelled."""
@@ -64,8 +68,6 @@ class Peer:
             raise
 
     async def _home(self) -> Any:
-        from craton.actor.pool.sharing import store_of
-
         return await store_of(self.main)
 
     async def _socket(self) -> socket.socket:
@@ -415,3 +417,35 @@ class Peers:
         for address, peer in list(self._peers.items()):
             if (only is None or address in only) and peer.link is not None:
                 peer.link.close()
+
+
+async def ask_pool(address: str | None, what: str, value: Any) -> Any:
+    """Ask a pool something, also if it is in this event loop.
+
+    Raises
+    ------
+    ValueError
+        No address is given.
+    """
+    if address is None:
+        raise ValueError("which pool? Give an address: this process has no pool of its own")
+    pool = local_pool(address)
+    return await (pool.answer(what, value) if pool is not None else Peers.here().ask(address, what, value))
+
+
+async def store_of(main: str) -> Store | None:
+    """Return the store of the group of the main pool at that address; None if it has none.
+
+    Raises
+    ------
+    LookupError
+        The address is not known yet.
+    """
+    if not main:
+        raise LookupError("the peer has not said yet of which group it is")
+    pool = local_pool(main)
+    if pool is not None:
+        found: Store | None = await pool.store.get()
+        return found
+    address = await Peers.here().ask(main, "store", None)
+    return None if address is None else await shared.connected(address)

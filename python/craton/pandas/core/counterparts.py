@@ -10,6 +10,7 @@ of a call that went through Craton, it is made one of Craton's, so that what fol
 from __future__ import annotations
 
 import copyreg
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +70,7 @@ class Counterpart(type):
 
 
 def _unpickled(theirs: type) -> type:
-    from craton import pandas  # noqa: F401  # registers the classes, in a process that has not used it yet
+    importlib.import_module("craton.pandas")  # registers the classes, in a process that has not used it yet
 
     return counterpart_of(theirs)
 
@@ -96,7 +97,7 @@ def reduce_by_counterpart(theirs: type) -> Callable[[Any, Any], Any]:
 
 
 def _instance(theirs: type, *args: Any) -> Any:
-    from craton import pandas  # noqa: F401  # registers the classes, in a process that has not used it yet
+    importlib.import_module("craton.pandas")  # registers the classes, in a process that has not used it yet
 
     cls: Any = counterpart_of(theirs) if theirs in _counterparts else theirs
     return cls.__new__(cls, *args)
