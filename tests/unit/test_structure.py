@@ -1,0 +1,143 @@
+"""What keeps the structure readable: no cycles, small folders and files, imports within functions only with a reason.
+
+`test_layers` holds the units under ``craton`` to their order; this one looks into them.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / "python"
+
+MOST_FILES = 25
+MOST_LINES = 600
+#: Files of more lines, and how many they may have: they are to be divided, and may not grow.
+LONG = {
+    "python/craton/lower/tiled/planner.py": 718,
+    "python/craton/cluster/supervisor.py": 666,
+    "python/craton/cluster/crew.py": 619,
+    "crates/py/src/store.rs": 645,
+    "tests/unit/test_serialize.py": 687,
+    "tests/parity/test_parallel_functions.py": 723,
+}
+#: Folders of more files, and how many they may have.
+FULL = {"bench": 36, "tests/parity": 110, "tests/unit": 90}
+
+#: The packages of the front end, from the top down: each imports only those below it.
+FRONT_END = ["", "io", "reshape", "groupby", "window", "udf", "indexing", "computation", "reductions", "values", "core"]
+
+
+def tracked(*suffixes: str) -> list[str]:
+    """The files of the repository that end so."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [name for name in listed.split() if name.endswith(suffixes) and (ROOT / name).is_file()]
+
+
+def modules() -> dict[str, Path]:
+    """Each module of the package and its file."""
+    found = {}
+    for path in sorted((PYTHON / "craton").rglob("*.py")):
+        parts = path.relative_to(PYTHON).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path, known: dict[str, Path]) -> Iterator[tuple[str, bool]]:
+    """The modules of the package that a file imports when it runs, and whether it does so within a function."""
+
+    def walk(node: ast.AST, within: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(node, ast.If) and child in node.body and "TYPE_CHECKING" in ast.dump(node.test):
+                continue
+            if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == "craton":
+                for alias in child.names:
+                    name = f"{child.module}.{alias.name}"
+                    yield (name if name in known else str(child.module)), within
+            elif isinstance(child, ast.Import):
+                yield from ((alias.name, within) for alias in child.names if alias.name.partition(".")[0] == "craton")
+            inner = within or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from walk(child, inner)
+
+    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False)
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of nodes of which each reaches all others of its group."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in order:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], order[other])
+        if low[node] == order[node]:
+            group = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in graph:
+        if node not in order:
+            visit(node)
+    return found
+
+
+def test_no_module_reaches_itself() -> None:
+    known = modules()
+    graph = {name: {other for other, _ in imported(path, known) if other != name} for name, path in known.items()}
+    assert cycles(graph) == []
+
+
+def test_cycles_are_found() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}) == [["b", "c"]]
+
+
+def test_packages_of_the_front_end_point_down() -> None:
+    known, found = modules(), []
+
+    def package(name: str) -> str:
+        parts = name.split(".")
+        return parts[2] if len(parts) > 3 or (len(parts) == 3 and parts[2] in FRONT_END) else ""
+
+    for name, path in known.items():
+        if name.startswith("craton.pandas"):
+            for other, _ in imported(path, known):
+                if other.startswith("craton.pandas") and FRONT_END.index(package(other)) < FRONT_END.index(package(name)):
+                    found.append(f"{name} imports {other}")
+    assert found == []
+
+
+def test_folders_are_small() -> None:
+    count: dict[str, int] = {}
+    for name in tracked(".py", ".rs", ".pyi"):
+        folder = name.rpartition("/")[0]
+        count[folder] = count.get(folder, 0) + (not name.endswith("__init__.py"))
+    large = {folder: n for folder, n in count.items() if n > FULL.get(folder, MOST_FILES)}
+    assert large == {}, "divide the folder by what its files are about"
+
+
+def test_files_are_short() -> None:
+    long = {}
+    for name in tracked(".py", ".rs"):
+        lines = len((ROOT / name).read_text(encoding="utf-8").splitlines())
+        if lines > LONG.get(name, MOST_LINES):
+            long[name] = lines
+    assert long == {}, "divide the file where the idea changes"
+
+
+@pytest.mark.parametrize("name", [*LONG, *FULL])
+def test_exceptions_exist(name: str) -> None:
+    assert (ROOT / name).exists(), "take it off the list"
