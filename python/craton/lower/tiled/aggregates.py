@@ -7,8 +7,18 @@ from dataclasses import replace
 
 import polars as pl
 
+from craton.lower.tiled.exchanges import (
+    by_hash,
+    by_range,
+    coalesced,
+    note_skew,
+    part_sizes,
+    partitioned,
+    with_one_position,
+    with_positions,
+)
 from craton.lower.tiled.phases import without_twins
-from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
+from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
 from craton.lower.tiled.totals import combined, needs_rows, one_each, one_row
@@ -67,7 +77,7 @@ async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles, phases: list[P
     calls = tuple(part for phase in phases for part in phase.partial)
     first: str | None = None
     if tiling.observed(op) and not op.sort:
-        tiles = await tiling.placed(op.input, tiles)
+        tiles = await with_one_position(tiling, op.input, tiles)
         first = hidden_name()
         least = AggregateCall("min", (Column(tiles.order[0].name, pl.UInt64()),), pl.UInt64())
         calls = (*calls, (first, least))
@@ -118,7 +128,7 @@ async def _by_ranges(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     """Groups that are wanted in order, of few rows each: rows go by ranges of the key, so that groups are where they stay."""
     (name,), tiles = keyed(tiles, [expr for _, expr in op.keys])
     reads = set().union({name}, *(roots(arg) for _, call in op.aggregates for arg in call.args))
-    found = await tiling.by_range(op.input, tiles, (OrderKey(name),), reads)
+    found = await by_range(tiling, op.input, tiles, (OrderKey(name),), reads)
     tiling.decide(op, f"few rows share a key: all go by ranges of it into {len(found)} tiles")
     return found.then(lambda plan: replace(op, input=plan), order=())
 
@@ -137,14 +147,14 @@ async def _all_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     by_order = any(call.ordered for _, call in op.aggregates)
     first: str | None = None
     if tiling.observed(op) and not op.sort:
-        tiles = await tiling.placed(op.input, tiles)
+        tiles = await with_one_position(tiling, op.input, tiles)
         first = tiles.order[0].name
     if not _partitioned_by(tiles, op):
         names, tiles = keyed(tiles, [expr for _, expr in op.keys])
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
-        columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, reads, ordered=by_order)
-        tiling.note_skew(op, part_sizes(outputs), "all values of a group are needed at once")
-        tiles = tiling.partitions(columns, outputs, tiling.grouped(outputs), order=tiles.order)
+        columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, reads, ordered=by_order)
+        note_skew(tiling, op, part_sizes(outputs), "all values of a group are needed at once")
+        tiles = partitioned(columns, outputs, coalesced(tiling, outputs), order=tiles.order)
     place = tiles.order
 
     def build(plan: Operator) -> Operator:
@@ -173,7 +183,7 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
     by_order = keep in ("first", "last")
     in_place = not tiles.order  # then rows of a part stay in order
     if observed:
-        tiles = tiling.spelled(tiles)
+        tiles = with_positions(tiles)
     order = tiles.order
     if not tiles.partitioned_by(names):
         wanted = tuple(dict.fromkeys([*tiling.columns(op.input), *names, *(key.name for key in order)]))
@@ -183,8 +193,8 @@ async def _distinct(tiling: Tiling, op: Distinct) -> Tiles:
             way = one_each(names, keep, () if in_place or not by_order else order)
             tiles = await exchanged(tiling, op, tiles, ByHash(names, parts), way, ordered=by_order and in_place)
         else:
-            columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, tiles.schema, ordered=False)
-            tiles = tiling.partitions(columns, outputs, tiling.grouped(outputs))
+            columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, tiles.schema, ordered=False)
+            tiles = partitioned(columns, outputs, coalesced(tiling, outputs))
 
     def build(plan: Operator) -> Operator:
         if by_order and order and not in_place:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from craton.lower.tiled.exchanges import by_range, gathered, in_order, with_positions
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import Tiles, columns_of, kept, keyed, new_leaf, sorted_by
@@ -72,7 +73,7 @@ def twins(tiles: Tiles, names: Sequence[str]) -> list[tuple[Column, Column]]:
 
 async def resting_in_order(tiling: Tiling, op: Window, tiles: Tiles) -> Tiles:
     """Tiles in order and at rest, with all their columns."""
-    return await resting(tiling, op, await tiling.in_order(op.input, tiles, tiles.schema))
+    return await resting(tiling, op, await in_order(tiling, op.input, tiles, tiles.schema))
 
 
 # ---- what comes of the tiles before ----
@@ -117,7 +118,7 @@ async def _carried(
     keys = tuple((theirs.name, ours) for ours, theirs in on)
     each = kept(tiles).then(lambda plan: Aggregate(plan, keys, totals, sort=False))
     outputs = await tiling.run_all(op, each, Keep(), ordered=True)
-    every = tiling.gathered(tiling.resting(dict(each.schema), outputs))
+    every = gathered(tiling.resting(dict(each.schema), outputs))
     partition = tuple(theirs for _, theirs in on)
 
     def stepped(plan: Operator) -> Operator:
@@ -149,10 +150,10 @@ async def ranks(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) 
     in_place = not tiles.order  # then equal values stay in order
     by_order = any(window.ordered for _, window in windows)
     if tiling.observed(op):
-        tiles = tiling.spelled(tiles)
+        tiles = with_positions(tiles)
     (name,), tiles = keyed(tiles, window.args)
     key = OrderKey(name, bool(window.option("descending", False)))
-    tiles = await tiling.by_range(op.input, tiles, (key,), tiles.schema)
+    tiles = await by_range(tiling, op.input, tiles, (key,), tiles.schema)
     order, values = tiles.order, list[tuple[str, Expr]](windows)
     if len(tiles) > 1:
         column = Column(name, tiles.schema[name])

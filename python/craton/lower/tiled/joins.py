@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from craton.lower.tiled.planner import Tiling, part_sizes, tiles_of
+from craton.lower.tiled.exchanges import by_hash, coalesced, part_sizes, partitioned, skewed_parts, with_positions
+from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
     Leaf,
@@ -86,7 +87,7 @@ def _broadcast_left(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> Tile
     observed = tiling.observed(op)
     numbered = observed and (op.how != "right" or bool(right.order))
     if observed and op.how != "right":
-        right = tiling.spelled(right)
+        right = with_positions(right)
     segments, row = [], hidden_name()
     for segment in right.segments:
         ours, leaf = _for_all(tiling, op.left, left, segment)
@@ -147,10 +148,10 @@ def _spelled(tiling: Tiling, op: Join, left: Tiles, right: Tiles) -> tuple[Tiles
     """Both sides, and the order of what they are joined to: spelled out, if it is seen."""
     if not tiling.observed(op):
         return left, right, ()
-    left = tiling.spelled(left)
+    left = with_positions(left)
     if op.how in ("semi", "anti"):
         return left, right, left.order
-    right = tiling.spelled(right)
+    right = with_positions(right)
     return left, right, right.order + left.order if op.how == "right" else left.order + right.order
 
 
@@ -211,14 +212,14 @@ class _Side:
 
 
 async def _exchanged(tiling: Tiling, op: Operator, tiles: Tiles, names: tuple[str, ...], parts: int) -> _Side:
-    columns, outputs = await tiling.by_hash(op, tiles, names, parts, names)
+    columns, outputs = await by_hash(tiling, op, tiles, names, parts, names)
     return _Side(columns, outputs, tiles.order, names)
 
 
 async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
     """All parts as one tile that many tasks will read, if they are few bytes: in one piece, if they lie in many."""
     every = tuple(range(len(side.outputs[0].parts)))
-    tiles = tiling.partitions(side.columns, side.outputs, [every], order=side.order)
+    tiles = partitioned(side.columns, side.outputs, [every], order=side.order)
     if not _is_small(tiling, tiles):
         return None
     if len(side.outputs) * len(every) <= _PIECES:
@@ -229,9 +230,9 @@ async def _few(tiling: Tiling, op: Operator, side: _Side) -> Tiles | None:
 
 def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[OrderKey, ...]) -> Tiles:
     """The tiles of a join of parts. A part far larger than the others is cut on both sides, and each piece meets each."""
-    groups, parts = tiling.grouped(left.outputs, right.outputs), len(left.outputs[0].parts)
+    groups, parts = coalesced(tiling, left.outputs, right.outputs), len(left.outputs[0].parts)
     sizes = (left.sizes(groups), right.sizes(groups))
-    large = [set(tiling.skewed(of_side)) for of_side in sizes]
+    large = [set(skewed_parts(tiling, of_side)) for of_side in sizes]
     if op.how in ("semi", "anti"):
         large[1] = set()  # its rows are only looked up
     met: dict[str, list[tuple[tuple[Read, Part], tuple[Read, Part]]]] = {op.how: []}

@@ -13,58 +13,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import statistics
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import polars as pl
 
+from craton.lower.tiled.exchanges import gathered, in_order, with_positions
 from craton.lower.tiled.ranges import common_ranges
-from craton.lower.tiled.stage import ByHash, ByRange, Exchange, Keep, Sampled, StageWork, copy_of, from_arrow, to_arrow
+from craton.lower.tiled.stage import Exchange, Keep, StageWork, copy_of, from_arrow, to_arrow
 from craton.lower.tiled.tiles import (
-    Leaf,
     Ranges,
-    Segment,
     Tiles,
     at_rest,
     kept,
-    new_leaf,
     order_columns,
     selected,
-    sorted_by,
 )
-from craton.lower.whole import OrderKey
 from craton.plan.explain import describe
-from craton.plan.expr import Call
 from craton.plan.memory import file_bytes
-from craton.plan.names import HIDDEN, hidden_name
-from craton.plan.operators import Operator, Project, RowNumber, Scan, schema
+from craton.plan.operators import Operator, Scan, schema
 from craton.plan.order import observed_order
 from craton.plan.rules.prune import needed_columns
 from craton.plan.size import column_bytes, estimated_rows
 from craton.plan.visit import readers, topological
-from craton.schedule.tasks import Band, Output, Part, Read, Runner, Task, Traffic, new_key
+from craton.schedule.tasks import Band, Output, Read, Runner, Task, Traffic, new_key
 
-#: Rows of a tile are numbered below this bit; the tile's number stands above it.
-_ROW_BITS = 40
 #: Bytes of memory that the kernel has for each of a tile, at the most: what is decoded, hash tables, parts of an exchange.
 KERNEL_FACTOR = 8
 # Of a thread's memory, a tile may have such a part.
 _SHARE = 24
 #: Tiles are not smaller, whatever the memory: each part of an exchange of each has a page.
 _LEAST_TILE = 128 << 10
-#: A part is skewed from this many times the median part on.
-SKEWED = 4
-#: So many rows are sampled for each range that a sort makes; of all tiles together, so many times as many.
-_SAMPLES, _OVERSAMPLED = 64, 4
-#: Rows at rest that are numbered are cut into ranges of their numbers at some of so many places.
-_CUTS = 240
-
-_WEIGHT, _SHARE_OF = f"{HIDDEN}weight", f"{HIDDEN}share"
 
 _plans = itertools.count(1)
 
@@ -261,9 +244,9 @@ class Tiling:
         """Run the plan; its rows at rest, tile after tile in order, until :meth:`close`."""
         tiles = await self.tied(self.root)
         if tiles.order and not self._small(tiles):
-            tiles = await self.in_order(self.root, tiles)
+            tiles = await in_order(self, self.root, tiles)
         tiles = await self.rest(self.root, tiles)
-        return self.gathered(tiles) if tiles.order else tiles  # few rows, which are sorted when they are looked at
+        return gathered(tiles) if tiles.order else tiles  # few rows, which are sorted when they are looked at
 
     async def frame(self, tiles: Tiles, number: int) -> pl.DataFrame:
         """The rows of one tile of what :meth:`run_to_rest` gave, with the columns of the plan."""
@@ -293,7 +276,7 @@ class Tiling:
     async def __call__(self, op: Operator) -> Tiles:
         """The tiles of an operator, with columns that tell the order of any two rows, if they have an order."""
         tiles = await self.tied(op)
-        return self.spelled(tiles) if tiles.tied else tiles
+        return with_positions(tiles) if tiles.tied else tiles
 
     async def tied(self, op: Operator) -> Tiles:
         """The tiles of an operator, for who keeps ties as they are; those that several read are made once."""
@@ -401,10 +384,10 @@ class Tiling:
         ordered
             Whether the rows of each tile are to be in logical order.
         """
-        names = self._kept(op, tiles, extra)
+        names = self.kept_columns(op, tiles, extra)
         return await self.run_all(op, tiles.then(lambda plan: selected(plan, names)), exchange, ordered=ordered)
 
-    def _kept(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> dict[str, pl.DataType]:
+    def kept_columns(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> dict[str, pl.DataType]:
         """What tiles have of an operator's columns that something reads, of others, and of their order; one at least."""
         have = tiles.schema
         wanted = dict.fromkeys([*self.columns(op), *extra, *order_columns(tiles.order)])
@@ -472,7 +455,7 @@ class Tiling:
         if tiles.sizes is not None:
             return tiles
         outputs = await self.run(op, tiles, Keep(), ordered=self.observed(op) and tiles.in_place)
-        columns = self._kept(op, tiles)
+        columns = self.kept_columns(op, tiles)
         found = tiles.partitioning_as((name, name) for name in columns)
         return self.resting(columns, outputs, order=tiles.order, tied=tiles.tied, partitioning=found)
 
@@ -488,231 +471,5 @@ class Tiling:
         self._keys.add(output.key)
         return output
 
-    # ---- exchanges ----
 
-    def gathered(self, tiles: Tiles) -> Tiles:
-        """Tiles at rest as one tile, its rows one tile's after another's."""
-        if len(tiles) == 1:
-            return tiles
-        scan, leaf = new_leaf(
-            tiles.schema,
-            reads=(tuple(read for tile in tiles.reads for read in tile),),
-            sizes=(Part(tiles.rows, tiles.nbytes),),
-            kept=tiles.kept,
-        )
-        return Tiles((Segment(scan, (leaf,)),), tiles.order, tied=tiles.tied)
-
-    def sorted_within(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
-        """Each tile put in the order that its columns spell out; it need not be carried further.
-
-        Of the columns of the order, those that ``op`` has and those of ``extra`` stay.
-        """
-        if not tiles.order:
-            return tiles
-        keys = tiles.order
-        dropped = set(order_columns(keys)).difference(schema(op), extra)
-        names = [name for name in tiles.schema if name not in dropped]
-        return tiles.then(lambda plan: selected(sorted_by(plan, keys), names), order=(), tied=False)
-
-    async def by_hash(
-        self,
-        op: Operator,
-        tiles: Tiles,
-        names: tuple[str, ...],
-        parts: int,
-        extra: Iterable[str] = (),
-        *,
-        ordered: bool | None = None,
-    ) -> tuple[dict[str, pl.DataType], list[Output]]:
-        """Run what is pending into parts by the hash of some columns; rows of one key keep their order if it is seen."""
-        columns = self._kept(op, tiles, (*extra, *names))
-        ordered = (self.observed(op) if ordered is None else ordered) and tiles.in_place
-        exchange = ByHash(names, parts)
-        outputs = await self.run_all(op, tiles.then(lambda p: selected(p, columns)), exchange, ordered=ordered)
-        return columns, outputs
-
-    def partitions(
-        self,
-        columns: dict[str, pl.DataType],
-        outputs: Sequence[Output],
-        groups: Sequence[tuple[int, ...]],
-        **changes: Any,
-    ) -> Tiles:
-        """Parts of outputs, some together, as tiles."""
-        keys = tuple(output.key for output in outputs)
-        sizes = part_sizes(outputs)
-        return at_rest(
-            columns,
-            [(Read(keys, group),) for group in groups],
-            [Part(sum(sizes[i].rows for i in g), sum(sizes[i].nbytes for i in g)) for g in groups],
-            **changes,
-        )
-
-    def grouped(self, *outputs: Sequence[Output]) -> list[tuple[int, ...]]:
-        """Neighbouring parts together, until they have a tile's bytes; the same for all the outputs."""
-        every = [part_sizes(one) for one in outputs]
-        total = [sum(sizes[i].nbytes for sizes in every) for i in range(len(every[0]))]
-        if self.settings.tiles is not None:
-            return [(i,) for i in range(len(total))]
-        wanted = max(sum(total) // (2 * sum(band.threads for band in self.runner.bands)), 1 << 20)
-        most = min(self.settings.tile_bytes, wanted)
-        groups: list[tuple[int, ...]] = []
-        filled = most + 1
-        for i, nbytes in enumerate(total):
-            if filled + nbytes > most:
-                groups.append(())
-                filled = 0
-            groups[-1] += (i,)
-            filled += nbytes
-        return groups
-
-    def skewed(self, sizes: Sequence[Part]) -> list[int]:
-        """The numbers of parts that are far larger than the others, and than a tile should be."""
-        least = max(SKEWED * statistics.median(size.nbytes for size in sizes), self.settings.tile_bytes)
-        return [number for number, size in enumerate(sizes) if size.nbytes > least]
-
-    def note_skew(self, op: Operator, sizes: Sequence[Part], why: str) -> None:
-        """Say if one task has far more rows than the others, and why they are not dealt out."""
-        total = sum(size.rows for size in sizes)
-        for number in self.skewed(sizes):
-            self.decide(op, f"{sizes[number].rows:,} of {total:,} rows are in one task: {why}")
-
-    async def in_order(self, op: Operator, tiles: Tiles, extra: Iterable[str] = ()) -> Tiles:
-        """Tiles in logical order, and so the rows of each: sorted by what spells the order out.
-
-        They have the columns of ``op`` that something reads, and those of ``extra``.
-        """
-        if not tiles.order:
-            return tiles
-        extra = tuple(extra)
-        found = await self.by_range(op, tiles, tiles.order, extra)
-        return self.sorted_within(op, found, extra)
-
-    async def by_range(
-        self, op: Operator, tiles: Tiles, keys: tuple[OrderKey, ...], extra: Iterable[str] = ()
-    ) -> Tiles:
-        """Tiles by ranges of some columns, one after another; rows of equal keys are in one tile and keep their order."""
-        by = tuple(key.name for key in keys)
-        columns = self._kept(op, tiles, (*extra, *by))
-        wanted = tiles.then(lambda plan: selected(plan, columns))
-        ordered = self.observed(op) and tiles.in_place
-        read = tiles.read
-        nbytes = sum(size.nbytes for size in read) if read else self.expected_bytes(op, tiles, by)
-        parts = self.parts(nbytes)
-        known = keys == tiles.order and not self.settings.batch_bytes
-        boundaries = _known_boundaries(tiles, parts) if known else None
-        if boundaries is not None:
-            ranged = await self.run_all(op, wanted, ByRange(keys[:1], boundaries), ordered=ordered)
-            found = self._ranged(columns, ranged, tiles)
-            if not self.skewed(part_sizes(ranged)):
-                return found
-            self.decide(op, "some ranges of the order have far more rows than others: it is sampled after all")
-            order = tuple(replace(key, cuts=()) for key in tiles.order)
-            return await self.by_range(op, replace(found, order=order), order, extra)
-        if read and nbytes > self.settings.collapse_bytes:
-            # What only renames and numbers rows is computed again, rather than written twice.
-            sampled = Sampled(by, _samples(len(tiles), parts), kept=False)
-            outputs = await self.run_all(
-                op, kept(tiles.then(lambda plan: selected(plan, by))), sampled, ordered=ordered
-            )
-            boundaries = _boundaries([output.value for output in outputs], [size.rows for size in read], keys, parts)
-        else:
-            outputs = await self.run_all(op, wanted, Sampled(by, _samples(len(tiles), parts)), ordered=ordered)
-            wanted = self.resting(columns, outputs, order=tiles.order, tied=tiles.tied)
-            if wanted.nbytes <= self.settings.collapse_bytes:
-                return self.gathered(wanted)
-            parts = self.parts(wanted.nbytes)
-            boundaries = _boundaries(
-                [output.value for output in outputs], [output.rows for output in outputs], keys, parts
-            )
-            if not boundaries.height:
-                return self.gathered(wanted)
-        ranged = await self.run_all(op, wanted, ByRange(keys, boundaries), ordered=ordered)
-        return self._ranged(columns, ranged, tiles)
-
-    def _ranged(self, columns: dict[str, pl.DataType], outputs: Sequence[Output], tiles: Tiles) -> Tiles:
-        """Parts of some tiles by ranges as tiles, in the same order."""
-        few = sum(output.nbytes for output in outputs) <= self.settings.collapse_bytes
-        groups = [tuple(range(len(outputs[0].parts)))] if few else self.grouped(outputs)
-        return self.partitions(columns, outputs, groups, order=tiles.order, tied=tiles.tied)
-
-    # ---- order ----
-
-    def spelled(self, tiles: Tiles) -> Tiles:
-        """The same rows with their order spelled out in columns, which tell it of any two rows."""
-        if not tiles.in_place:
-            return tiles
-        name, segments, before = hidden_name(), [], 0
-        sizes = tiles.sizes
-        rows = None if sizes is None else list(itertools.accumulate((size.rows for size in sizes), initial=0))
-        for segment in tiles.segments:
-            at = range(before, before + len(segment))
-            numbers = [i << _ROW_BITS if rows is None else rows[i] for i in at]
-            grown, number = segment.with_constant(pl.UInt64(), numbers)
-            row = hidden_name()
-            plan = RowNumber(segment.plan, row)
-            place = Call("add", (Call("cast", (plan.column(row),), pl.UInt64()), number), pl.UInt64())
-            others = tuple((column, plan.column(column)) for column in schema(segment.plan))
-            segments.append(replace(grown, plan=Project(plan, (*others, (name, place)))))
-            before += len(segment)
-        last = rows[-1] if rows else 0
-        cuts = (
-            [i << _ROW_BITS for i in range(1, before)] if rows is None else [last * i // _CUTS for i in range(1, _CUTS)]
-        )
-        key = OrderKey(name, cuts=() if tiles.order else tuple(dict.fromkeys(cuts)))
-        return Tiles(tuple(segments), (*tiles.order, key), tiles.partitioning)
-
-    async def placed(self, op: Operator, tiles: Tiles) -> Tiles:
-        """The same rows with their order spelled out in one column of ascending numbers."""
-        unique = len(tiles.order) == 1 and not tiles.tied
-        if unique and not tiles.order[0].descending and tiles.schema[tiles.order[0].name] == pl.UInt64():
-            return tiles
-        return self.spelled(await self.in_order(op, tiles))
-
-
-def part_sizes(outputs: Sequence[Output]) -> list[Part]:
-    """The size of each part over all outputs."""
-    return [
-        Part(sum(part.rows for part in parts), sum(part.nbytes for part in parts))
-        for parts in zip(*(output.parts for output in outputs), strict=True)
-    ]
-
-
-def _known_boundaries(tiles: Tiles, parts: int) -> pl.DataFrame | None:
-    """Values of the order's first column that cut tiles into that many parts of about equal size, if they are known."""
-    key = tiles.order[0]
-    if len(key.cuts) + 1 < parts:
-        return None
-    count = len(key.cuts) + 1
-    picked = [key.cuts[count * i // parts - 1] for i in range(1, parts)]
-    return pl.DataFrame({key.name: picked}, schema={key.name: tiles.schema[key.name]})
-
-
-def _samples(tiles: int, parts: int) -> int:
-    """How many rows of each tile are sampled: enough of one that has all rows of a range, and of all together."""
-    return max(min(_SAMPLES * parts, _OVERSAMPLED * _SAMPLES * parts // tiles), _SAMPLES)
-
-
-def _boundaries(
-    samples: Sequence[pl.DataFrame], rows: Sequence[int], keys: tuple[OrderKey, ...], parts: int
-) -> pl.DataFrame:
-    """Rows that cut what was sampled, of so many rows each, into parts of about equal size."""
-    weights = [number / max(sample.height, 1) for sample, number in zip(samples, rows, strict=True)]
-    heaviest = max(statistics.median(weights), 1.0) if weights else 1.0
-    found = [
-        sample.with_columns(pl.lit(weight / heaviest).alias(_WEIGHT))
-        for sample, weight in zip(samples, weights, strict=True)
-        if sample.height
-    ]
-    by = [key.name for key in keys]
-    if not found or parts < 2:
-        return pl.DataFrame(schema=samples[0].schema if samples else {}).head(0)
-    every = pl.concat(found).sort(
-        by, descending=[key.descending for key in keys], nulls_last=[key.nulls_last for key in keys]
-    )
-    share = (pl.col(_WEIGHT).cum_sum() * parts / pl.col(_WEIGHT).sum()).floor()
-    picked = every.with_columns(share.alias(_SHARE_OF)).filter(pl.col(_SHARE_OF).diff().fill_null(0) > 0)
-    return picked.select(by).unique(maintain_order=True).head(parts - 1)
-
-
-__all__ = ["RULES", "SKEWED", "Leaf", "Settings", "Stage", "Tiling", "part_sizes", "tiles_of"]
+__all__ = ["RULES", "Settings", "Stage", "Tiling", "tiles_of"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from craton.lower.tiled.exchanges import gathered, in_order, sorted_within, with_positions
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.sources import cut, cut_by_ranges
 from craton.lower.tiled.stage import Keep
@@ -163,13 +164,13 @@ async def _filter(tiling: Tiling, op: Filter) -> Tiles:
 
 @tiles_of(RowNumber)
 async def _row_number(tiling: Tiling, op: RowNumber) -> Tiles:
-    tiles = await tiling.in_order(op.input, await tiling.tied(op.input))
+    tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
     return _numbered(await tiling.rest(op.input, tiles), op.name)
 
 
 @tiles_of(Attach)
 async def _attach(tiling: Tiling, op: Attach) -> Tiles:
-    tiles = await tiling.in_order(op.input, await tiling.tied(op.input))
+    tiles = await in_order(tiling, op.input, await tiling.tied(op.input))
     tiles = await tiling.rest(op.input, tiles)
     assert isinstance(op.source, MemorySource)
     names = tuple(name for name in op.columns if name in tiling.columns(op)) or op.columns[:1]
@@ -201,9 +202,9 @@ async def _slice(tiling: Tiling, op: Slice) -> Tiles:
         tiles = await tiling.rest(op.input, first)
         if tiles.nbytes <= tiling.settings.tile_bytes:
             tiling.decide(op, f"of the first rows of each tile, {tiles.rows:,} in all, one task takes the first")
-            one = tiling.sorted_within(op.input, tiling.gathered(tiles))
+            one = sorted_within(op.input, gathered(tiles))
             return one.then(lambda plan: Slice(plan, op.offset, op.length))
-    tiles = await tiling.in_order(op.input, tiles)
+    tiles = await in_order(tiling, op.input, tiles)
     if op.offset >= 0 and op.length is not None and tiles.sizes is None:
         tiles = tiles.then(lambda plan: Slice(plan, 0, most))
     tiles = await tiling.rest(op.input, tiles)
@@ -237,11 +238,11 @@ async def _union(tiling: Tiling, op: Union) -> Tiles:
     if not tiling.observed(op) or not any(part.order for part in parts):
         return _one_after_another(parts, names)
     # Which input a row is of, and then its place there; inputs spell their order out in columns of the same names.
-    spelled = [tiling.spelled(part) for part in parts]
+    spelled = [with_positions(part) for part in parts]
     longest = max(len(part.order) for part in spelled)
     kinds = {(part.schema[key.name], key.descending, key.nulls_last) for part in spelled for key in part.order}
     if longest > 1 or len(kinds) > 1:
-        parts = [await tiling.in_order(below, part) for below, part in zip(op.parts, parts, strict=True)]
+        parts = [await in_order(tiling, below, part) for below, part in zip(op.parts, parts, strict=True)]
         return _one_after_another(parts, names)
     which, place = hidden_name(), hidden_name()
     segments: list[Segment] = []
@@ -267,7 +268,7 @@ async def _unpivot(tiling: Tiling, op: Unpivot) -> Tiles:
     tiles = await tiling.tied(op.input)
     observed = tiling.observed(op)
     if observed:
-        tiles = await tiling.in_order(op.input, tiles)
+        tiles = await in_order(tiling, op.input, tiles)
     tiles = await tiling.rest(op.input, tiles)
     segments: list[Segment] = []
     for number, name in enumerate(op.values):

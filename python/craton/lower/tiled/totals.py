@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from craton.lower.tiled.exchanges import by_range, gathered, in_order
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import ByHash, Keep
 from craton.lower.tiled.tiles import (
@@ -109,7 +110,7 @@ async def _in_rows(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
         tiling.decide(op, f"all rows go to one task: {needs_rows(missing)}")
     tiles = await _at_rest(tiling, op, tiles)
     by_order = any(call.ordered for _, call in op.aggregates)
-    one, order = tiling.gathered(tiles), tiles.order if by_order else ()
+    one, order = gathered(tiles), tiles.order if by_order else ()
     return one.then(lambda plan: replace(op, input=sorted_by(plan, order) if order else plan), order=())
 
 
@@ -124,13 +125,13 @@ def needs_rows(functions: Sequence[str]) -> str:
 async def _in_phases(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles:
     """The partial results of all tiles that have rows, combined."""
     if any(call.ordered for _, call in op.aggregates):
-        tiles = await tiling.in_order(op.input, tiles, _reads(op))
+        tiles = await in_order(tiling, op.input, tiles, _reads(op))
     phases = [found for _, call in op.aggregates if (found := phases_of(call)) is not None]
     rows = hidden_name()
     calls = (*(part for phase in phases for part in phase.partial), (rows, AggregateCall("len", (), INT)))
     tiles = tiles.then(lambda plan: Aggregate(plan, (), calls), order=(), partitioning=None)
     outputs = await tiling.run_all(op, tiles, Keep(), ordered=False)
-    one = tiling.gathered(tiling.resting(dict(tiles.schema), outputs))
+    one = gathered(tiling.resting(dict(tiles.schema), outputs))
     some = Call("gt", (Column(rows, INT), Literal(0, INT)), pl.Boolean())
     return one.then(lambda plan: combined(op, Filter(plan, some), phases, ()))
 
@@ -171,7 +172,7 @@ async def _distinct_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     calls = tuple((name, replace(call, args=(column,))) for name, call in op.aggregates)
     counts = tiles.then(lambda plan: Aggregate(plan, (), calls), partitioning=None)
     outputs = await tiling.run_all(op, counts, Keep(), ordered=False)
-    one = tiling.gathered(tiling.resting(dict(counts.schema), outputs))
+    one = gathered(tiling.resting(dict(counts.schema), outputs))
     sums = tuple((name, AggregateCall("sum", (Column(name, call.dtype),), call.dtype)) for name, call in calls)
     return one.then(lambda plan: Aggregate(plan, (), sums))
 
@@ -200,10 +201,10 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
     column = Column(value, dtype_of(arg))
     some = Call("not", (Call("is_null", (column,), pl.Boolean()),), pl.Boolean())
     tiles = tiles.then(lambda plan: Filter(Project(plan, ((value, arg),)), some), order=(), partitioning=None)
-    ranged = await tiling.by_range(op.input, tiles, (OrderKey(value),))
+    ranged = await by_range(tiling, op.input, tiles, (OrderKey(value),))
     calls = [(name, replace(call, args=(column,))) for name, call in op.aggregates]
     if len(ranged) == 1 or not ranged.rows:
-        one = tiling.gathered(ranged)
+        one = gathered(ranged)
         return one.then(lambda plan: Aggregate(plan, (), tuple(calls)))
     pieces, read = [], 0
     for name, call in calls:
@@ -213,7 +214,7 @@ async def _selected_values(tiling: Tiling, op: Aggregate, tiles: Tiles) -> Tiles
         found = _at_places(ranged, value, places)
         read += sum(size.rows for segment in found.segments for size in segment.leaves[0].sizes)
         outputs = await tiling.run_all(op, found, Keep(), ordered=True)
-        made = tiling.gathered(tiling.resting({value: column.dtype}, outputs))
+        made = gathered(tiling.resting({value: column.dtype}, outputs))
         pieces.append(made.then(lambda plan, name=name, asked=asked: Aggregate(plan, (), ((name, asked),))))  # type: ignore[misc]
     tiling.release(ranged)
     tiling.decide(op, f"the ranges that hold the wanted places are sorted: {read:,} of {ranged.rows:,} values")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from craton.lower.tiled.planner import SKEWED, Tiling
+from craton.lower.tiled.exchanges import SKEWED, coalesced, gathered, partitioned
+from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import ByHash, Counted
 from craton.lower.tiled.tiles import Partitioning, Segment, Tiles, selected
 from craton.plan.names import hidden_name
@@ -54,8 +55,8 @@ async def exchanged(
     first, others = tiles.parted(_tried(tiling, op, tiles))
     if not len(first):
         outputs = await tiling.run_all(op, few, exchange, ordered=False)
-        groups = tiling.grouped(outputs)
-        return _collapsed(tiling, op, tiling.partitions(dict(few.schema), outputs, groups), (), exchange)
+        groups = coalesced(tiling, outputs)
+        return _collapsed(tiling, op, partitioned(dict(few.schema), outputs, groups), (), exchange)
     counted = hidden_name()
     outputs = await tiling.run_all(
         op, first.then(lambda plan: way.few(plan, counted)), Counted(exchange, counted), ordered=False
@@ -73,8 +74,8 @@ async def exchanged(
     if not many:
         outputs += await tiling.run_all(op, others.then(lambda plan: way.few(plan, None)), exchange, ordered=False)
         tiling.release(tiles)
-        groups = tiling.grouped(outputs)
-        return _collapsed(tiling, op, tiling.partitions(dict(few.schema), outputs, groups), (), exchange)
+        groups = coalesced(tiling, outputs)
+        return _collapsed(tiling, op, partitioned(dict(few.schema), outputs, groups), (), exchange)
     nbytes = sum(output.nbytes for output in outputs) * rows // max(left, 1) * len(tiles) // len(first)
     parts = tiling.parts(nbytes)
     if parts >= 2 * exchange.parts:
@@ -85,9 +86,9 @@ async def exchanged(
     plain = others.then(way.plain, order=(), partitioning=None)
     rest = await tiling.run_all(op, plain, exchange, ordered=ordered)
     tiling.release(tiles)
-    groups = tiling.grouped(outputs, rest)
-    made = tiling.partitions(dict(few.schema), outputs, groups)
-    others = tiling.partitions(dict(plain.schema), rest, groups)
+    groups = coalesced(tiling, outputs, rest)
+    made = partitioned(dict(few.schema), outputs, groups)
+    others = partitioned(dict(plain.schema), rest, groups)
     return _collapsed(tiling, op, made, (others, way), exchange)
 
 
@@ -111,7 +112,7 @@ def _collapsed(
     every = [made, *plain[:1]]
     if len(made) > 1 and sum(tiles.nbytes for tiles in every) <= tiling.settings.collapse_bytes:
         tiling.decide(op, f"{sum(tiles.rows for tiles in every):,} exchanged rows are put together by one task")
-        every = [tiling.gathered(tiles) for tiles in every]
+        every = [gathered(tiles) for tiles in every]
     found = Partitioning.of(exchange.names, exchange.parts) if len(every[0]) == exchange.parts else None
     if not plain:
         return replace(every[0], partitioning=found)

@@ -24,6 +24,16 @@ from craton.lower.tiled.carried import (
     running_on,
     twins,
 )
+from craton.lower.tiled.exchanges import (
+    by_hash,
+    coalesced,
+    gathered,
+    note_skew,
+    partitioned,
+    skewed_parts,
+    sorted_within,
+    with_positions,
+)
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
@@ -116,19 +126,19 @@ async def _by_keys(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named
     by_order = any(window.ordered for _, window in windows)
     in_place = not tiles.order  # then rows of a part stay in order
     if tiling.observed(op):
-        tiles = tiling.spelled(tiles)
+        tiles = with_positions(tiles)
     names, tiles = keyed(tiles, keys)
     if not tiles.partitioned_by(names):
         parts = tiling.parts(tiling.expected_bytes(op.input, tiles))
-        columns, outputs = await tiling.by_hash(op.input, tiles, names, parts, tuple(tiles.schema))
-        groups = tiling.grouped(outputs)
+        columns, outputs = await by_hash(tiling, op.input, tiles, names, parts, tuple(tiles.schema))
+        groups = coalesced(tiling, outputs)
         found = Partitioning.of(names, parts) if len(groups) == parts else None
-        tiles = tiling.partitions(columns, outputs, groups, order=tiles.order, partitioning=found)
-        skewed = tiling.skewed(tiles.sizes or ())
+        tiles = partitioned(columns, outputs, groups, order=tiles.order, partitioning=found)
+        skewed = skewed_parts(tiling, tiles.sizes or ())
         if skewed and all(_is_combined(w) or (in_place and _is_running(w)) for _, w in windows):
             parted = await _without_skew(tiling, op, tiles, windows, names, skewed)
             return replace(parted, order=parted.order if tiling.observed(op) else ())
-        tiling.note_skew(op, tiles.sizes or (), "a window needs all rows of its partition")
+        note_skew(tiling, op, tiles.sizes or (), "a window needs all rows of its partition")
     order = tiles.order
 
     def build(plan: Operator) -> Operator:
@@ -176,7 +186,7 @@ async def _without_skew(
             total = Aggregate(pieces.segments[0].plan, keys, calls, sort=False)
             found = await aggregated(tiling, total, kept(pieces), ordered=False)
             outputs = await tiling.run_all(op, found, Keep(), ordered=False)
-            groups = tiling.gathered(tiling.resting(dict(found.schema), outputs))
+            groups = gathered(tiling.resting(dict(found.schema), outputs))
         if goes_on:
             made = await running_on(tiling, op, pieces, goes_on, names)
         if groups is not None:
@@ -279,8 +289,8 @@ def _first_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tu
 async def _gather(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -> Tiles:
     names = ", ".join(sorted({window.function for _, window in windows}))
     tiling.decide(op, f"by one task: {names} over all rows")
-    tiles = tiling.gathered(await resting(tiling, op, tiles))
-    return tiling.sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
+    tiles = gathered(await resting(tiling, op, tiles))
+    return sorted_within(op.input, tiles, tiles.schema).then(grown(windows))
 
 
 #: In the order in which windows are computed: those that keep tiles in the order of their rows come first.
