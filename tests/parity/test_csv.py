@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pandas
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,6 +74,35 @@ def test_plain(write):
 def test_parameters(write, named):
     path = write(PLAIN)
     check(lambda pd: pd.read_csv(path, **named))
+
+
+@pytest.mark.parametrize(
+    "labels", [(1, 4, 7), (9, 7, 5), (1, 4, 5), (2, 2, 2), ("u", "v", "w"), (1.0, 2.0, 3.0), (1, "", 3)]
+)
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"index_col": "a"},
+        {"index_col": 0},
+        {"index_col": ["a"]},
+        {"index_col": "a", "dtype": {"b": "str"}},
+        {"index_col": "a", "dtype": {"a": "str"}},
+        {"index_col": "a", "dtype": {"a": "float64"}},
+        {"index_col": "a", "dtype": {"a": "int64"}},
+        {"index_col": "k", "names": ["k", "b"], "header": 0},
+    ],
+    ids=case_id,
+)
+def test_classes_of_labels(write, tmp_path, labels, named):
+    path = write("a,b\n" + "".join(f"{label},{i}\n" for i, label in enumerate(labels)))
+    check(lambda pd: type(pd.read_csv(path, **named).index), native=None)
+    check(lambda pd: list(map(type, pd.read_csv(path, **named).index)), native=None)
+
+    def written(pd):
+        pd.read_csv(path, **named).to_parquet(tmp_path / "x.parquet")
+        return pq.read_schema(tmp_path / "x.parquet").names
+
+    check(written, native=None)
 
 
 @pytest.mark.parametrize(

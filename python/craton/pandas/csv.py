@@ -30,6 +30,7 @@ from craton.pandas.lazy import lazy
 from craton.pandas.locations import Location, locate
 from craton.pandas.native import names_files, native_function, plain_pandas
 from craton.pandas.remembered import remembered
+from craton.pandas.row_labels import index_kind
 from craton.pandas.stored import unchanged
 from craton.pandas.view import IndexSpec, Value, View
 from craton.plan.expr import Call, Expr, Literal, Values, options
@@ -224,8 +225,9 @@ class _Layout:
         names = tuple(self.sample.index.names)
         index = IndexSpec("default", (), names)
         if self.levels:
-            kind = "multi" if len(self.levels) > 1 else "labels"
-            index = IndexSpec(kind, tuple(values[field] for field in self.levels), names)  # type: ignore[arg-type]
+            levels = tuple(values[field] for field in self.levels)
+            asked = len(levels) == 1 and self.levels[0] in self.wanted  # of which pandas makes no RangeIndex
+            index = IndexSpec("labels" if asked else index_kind(levels), levels, names)
         return View(base, tuple(values[field] for field in self.fields), self.sample.columns, index, rows)
 
     def _column(self, field: int, facts: Facts, sampled: DtypeObj) -> _Column:
