@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import threading
 import warnings
 
 import numpy as np
@@ -467,3 +469,20 @@ def test_none_for_a_parameter(write, named):
             pandas.testing.assert_frame_equal(got, expected)
         elif isinstance(expected, Exception):
             assert str(got) == str(expected)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_pipe_is_read_once(tmp_path, kind):
+    text = "a,b\n1,x\n2,y\n" if kind == "csv" else '{"a":1,"b":"x"}\n{"a":2,"b":"y"}\n'
+
+    def program(pd):
+        path = tmp_path / "pipe"
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        writer = threading.Thread(target=path.write_text, args=(text,))
+        writer.start()
+        frame = pd.read_csv(path) if kind == "csv" else pd.read_json(path, lines=True)
+        writer.join()
+        return frame, frame["a"].sum(), frame[frame["a"] > 1]
+
+    check(program, native=None)
