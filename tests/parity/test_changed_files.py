@@ -7,11 +7,14 @@ import fsspec
 import numpy as np
 import pandas as pd
 import pytest
+from craton.lower.tiled.running import TiledEngine, using
 
 import craton
 import craton.pandas as cp
 from craton.errors import SourceChanged
 from craton.lower import held
+from craton.lower.tiled import Settings
+from craton.schedule.inline import InlineRunner
 
 ROWS = 1_000
 
@@ -153,6 +156,53 @@ def test_partitions_that_are_replaced_while_a_plan_runs(tmp_path, monkeypatch):
     changing(monkeypatch, lambda: (tmp_path / "new").exists() and os.replace(tmp_path / "new", first))
     with pytest.raises(SourceChanged):
         late["a"].sum()
+
+
+@pytest.fixture
+def tiles():
+    """Plans run as tiles, which find files by their names."""
+    settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0)
+    with using(TiledEngine(InlineRunner(), settings=settings, least_bytes=0)) as engine:
+        yield engine
+
+
+def test_a_file_that_is_replaced_or_removed_is_still_there_for_tiles(path, kind, tmp_path, tiles):
+    test_a_file_that_is_replaced_or_removed_is_still_there_for_its_frame(path, kind, tmp_path)
+
+
+def test_a_frame_is_written_over_its_own_file(path, kind, tiles):
+    frame = FORMATS[kind][1](path)
+    late = frame[frame["b"] >= 10]
+    late["c"] = late["a"] + late["b"]
+    FORMATS[kind][0](late.reset_index(drop=True), path)
+    again = FORMATS[kind][1](path)
+    assert (len(frame), len(late), len(again)) == (ROWS, ROWS - 10, ROWS - 10)
+    assert frame["b"].sum() - late["b"].sum() == sum(range(10))
+    assert late["c"].tolist() == again["c"].tolist()
+    assert late.merge(frame, on="b")["a_y"].sum() == ROWS - 10
+
+
+def test_a_file_that_is_replaced_while_tiles_run(path, kind, tmp_path, tiles, monkeypatch):
+    frame = FORMATS[kind][1](path)
+    other = tmp_path / "new"
+    FORMATS[kind][0](table(2), other)
+    real = tiles.collect
+
+    def late(*args, **named):
+        if other.exists():
+            os.replace(other, path)
+        return real(*args, **named)
+
+    monkeypatch.setattr(TiledEngine, "collect", lambda _, *args, **named: late(*args, **named))
+    assert frame["a"].sum() == ROWS
+    assert FORMATS[kind][1](path)["a"].sum() == 2 * ROWS
+
+
+def test_a_file_that_is_written_over_is_lost_to_tiles_too(path, kind, tmp_path, tiles):
+    frame = FORMATS[kind][1](path)
+    write_over(path, content(kind, 2, tmp_path))
+    with pytest.raises(SourceChanged):
+        frame["a"].sum()
 
 
 def test_tiles_see_that_a_file_changed(tmp_path):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
+import threading
 import warnings
 
 import numpy as np
 import pandas
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,6 +76,35 @@ def test_plain(write):
 def test_parameters(write, named):
     path = write(PLAIN)
     check(lambda pd: pd.read_csv(path, **named))
+
+
+@pytest.mark.parametrize(
+    "labels", [(1, 4, 7), (9, 7, 5), (1, 4, 5), (2, 2, 2), ("u", "v", "w"), (1.0, 2.0, 3.0), (1, "", 3)]
+)
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"index_col": "a"},
+        {"index_col": 0},
+        {"index_col": ["a"]},
+        {"index_col": "a", "dtype": {"b": "str"}},
+        {"index_col": "a", "dtype": {"a": "str"}},
+        {"index_col": "a", "dtype": {"a": "float64"}},
+        {"index_col": "a", "dtype": {"a": "int64"}},
+        {"index_col": "k", "names": ["k", "b"], "header": 0},
+    ],
+    ids=case_id,
+)
+def test_classes_of_labels(write, tmp_path, labels, named):
+    path = write("a,b\n" + "".join(f"{label},{i}\n" for i, label in enumerate(labels)))
+    check(lambda pd: type(pd.read_csv(path, **named).index), native=None)
+    check(lambda pd: list(map(type, pd.read_csv(path, **named).index)), native=None)
+
+    def written(pd):
+        pd.read_csv(path, **named).to_parquet(tmp_path / "x.parquet")
+        return pq.read_schema(tmp_path / "x.parquet").names
+
+    check(written, native=None)
 
 
 @pytest.mark.parametrize(
@@ -437,3 +469,20 @@ def test_none_for_a_parameter(write, named):
             pandas.testing.assert_frame_equal(got, expected)
         elif isinstance(expected, Exception):
             assert str(got) == str(expected)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_pipe_is_read_once(tmp_path, kind):
+    text = "a,b\n1,x\n2,y\n" if kind == "csv" else '{"a":1,"b":"x"}\n{"a":2,"b":"y"}\n'
+
+    def program(pd):
+        path = tmp_path / "pipe"
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        writer = threading.Thread(target=path.write_text, args=(text,))
+        writer.start()
+        frame = pd.read_csv(path) if kind == "csv" else pd.read_json(path, lines=True)
+        writer.join()
+        return frame, frame["a"].sum(), frame[frame["a"] > 1]
+
+    check(program, native=None)

@@ -25,6 +25,21 @@ def test_evenly_spaced_integers_become_a_range():
     check(lambda pd, df: df.assign(v=df.v.astype("int32")).set_index("v"), LEFT, native=None)
 
 
+@pytest.mark.parametrize("last", [2**63 - 1, 2**63 - 2, -(2**63)])
+def test_the_last_number_is_no_range(last):
+    frame = pandas.DataFrame({"k": [3, last, 5], "v": [1, 2, 3]})
+    steps = [
+        lambda df: df[df.v == 2].set_index("k"),
+        lambda df: df.set_index("k")[1:2],
+        lambda df: df.set_index("k").loc[[last]],
+        lambda df: df.sort_values("k").set_index("k").tail(2),
+    ]
+    for step in steps:
+        result = check(lambda pd, df, step=step: step(df), frame)
+        assert len(result.index) == len(result)
+        check(lambda pd, df, step=step: step(df).index.tolist(), frame)
+
+
 @pytest.mark.parametrize("frame", [LEFT, NAMED, LEFT.set_index(["k", "s"])], ids=["default", "labels", "levels"])
 @pytest.mark.parametrize(
     "arguments",

@@ -114,7 +114,9 @@ def test_packages_of_the_front_end_point_down() -> None:
     for name, path in known.items():
         if name.startswith("craton.pandas"):
             for other, _ in imported(path, known):
-                if other.startswith("craton.pandas") and FRONT_END.index(package(other)) < FRONT_END.index(package(name)):
+                if other.startswith("craton.pandas") and FRONT_END.index(package(other)) < FRONT_END.index(
+                    package(name)
+                ):
                     found.append(f"{name} imports {other}")
     assert found == []
 

@@ -70,7 +70,7 @@ def analyze(plan: Operator, made_of: Iterable[bytes] = ()) -> Ran:
     frames: list[pl.DataFrame] = []
     if engine is not None and refusal is None:
         refusal = "as tiles it did not fit into memory either"
-        with or_as_a_whole(engine):
+        with or_as_a_whole(engine, optimized):
             frames = raising(partial(engine.collect, optimized, True, [rows_of(plan, plan)]), optimized)
     if engine is not None and frames:
         (tiling,) = engine.last

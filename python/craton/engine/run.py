@@ -17,7 +17,7 @@ from craton.engine.choice import chosen_engine
 from craton.engine.results import reads_memory, results
 from craton.errors import SourceChanged, Unsupported
 from craton.kernel.run import run_all
-from craton.lower.held import check_held
+from craton.lower.held import check_held, in_place
 from craton.plan.operators import Aggregate, Operator, Project, Scan, schema
 from craton.plan.rules.prune import prune_columns
 from craton.plan.size import estimated_rows, scanned_bytes
@@ -146,7 +146,7 @@ def _execute(
         if tiled is not None and (beside is None or tiled.takes(optimized)):
             asked = [rows_of(plans[i], plans[i]) for i in missing]
             _prepare(optimized)
-            with or_as_a_whole(tiled):
+            with or_as_a_whole(tiled, optimized):
                 ran = raising(partial(tiled.collect, optimized, ordered, asked), optimized)
         if not ran:
             ran = as_a_whole(optimized, ordered, shared, more)
@@ -183,18 +183,25 @@ def _tiled_rows(plan: Operator, optimized: Operator) -> Iterator[pl.LazyFrame | 
     with contextlib.ExitStack() as stack:
         rows = None
         if engine is not None:
-            with or_as_a_whole(engine):
+            with or_as_a_whole(engine, [optimized]):
                 rows = raising(lambda: stack.enter_context(engine.rows(optimized)), [optimized])
         yield rows
 
 
 @contextlib.contextmanager
-def or_as_a_whole(engine: TiledEngine) -> Iterator[None]:
-    """Let a plan run as a whole that does not fit as tiles either, where that is what they are for: some cannot be cut."""
+def or_as_a_whole(engine: TiledEngine, plans: list[Operator]) -> Iterator[None]:
+    """Let plans run as a whole that cannot run as tiles.
+
+    These do not fit as tiles either, where that is what tiles are for (some cannot be cut), or a file that they read was
+    replaced or removed meanwhile: this process may still have it.
+    """
     try:
         yield
     except MemoryError:
         if not engine.bounded:
+            raise
+    except (OSError, pl.exceptions.PolarsError):
+        if in_place(op.source for op in _scans(plans)):
             raise
 
 

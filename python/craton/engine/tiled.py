@@ -15,6 +15,7 @@ from polars.io.plugins import register_io_source
 from craton.cluster.sessions import Session, current
 from craton.command import readable
 from craton.kernel.progress import progress
+from craton.lower.held import in_place
 from craton.lower.tiled.planner import Settings, Tiling
 from craton.lower.tiled.stage import compact, copy_of
 from craton.plan.operators import Operator, Scan, schema
@@ -78,6 +79,8 @@ class TiledEngine:
         scans = {op for plan in plans for op in topological(plan) if isinstance(op, Scan)}
         if any(isinstance(op.source, SharedSource) for op in scans):
             return "it goes on from what is computed in this process"
+        if not in_place(scan.source for scan in scans):
+            return "a file that it reads was replaced or removed, and only this process still has it"
         nbytes = sum(map(scanned_bytes, scans))
         if nbytes >= self.least_bytes:
             return None

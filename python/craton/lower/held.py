@@ -48,6 +48,9 @@ class Held(Protocol):
     def readable(self) -> list[str]:
         """Where this process reads the rows now, whatever becomes of the files' names meanwhile; raises as :meth:`current`."""
 
+    def in_place(self) -> bool:
+        """Whether other processes find the rows by the files' names; says nothing on objects of remote stores."""
+
     def check(self) -> None:
         """After they were read: raise SourceChanged if a file is not what it was."""
 
@@ -107,6 +110,17 @@ def check_held(sources: Iterable[Any], *, remote: bool = False) -> None:
     for held in dict.fromkeys(held for source in sources if (held := getattr(source, "held", None)) is not None):
         if not remote or isinstance(held, HeldObjects):
             held.check()
+
+
+def in_place(sources: Iterable[Any]) -> bool:
+    """Whether other processes find the files of sources by their names.
+
+    Parameters
+    ----------
+    sources
+        Of plans.
+    """
+    return all(held.in_place() for source in sources if (held := getattr(source, "held", None)) is not None)
 
 
 def _changed(name: str, gone: bool) -> SourceChanged:
@@ -172,6 +186,10 @@ class HeldFiles:
         if self._is_open:
             self._read_at = [f"{_DESCRIPTORS}/{descriptor}" for descriptor in self._descriptors]
         return self._read_at if self._is_open else found
+
+    def in_place(self) -> bool:
+        """Whether the files are what they were, and their names lead to them: else at most this process can read the rows."""
+        return all(_state(path) == version for path, version in zip(self._paths, self.versions, strict=True))
 
     def check(self) -> None:
         """Look again, after the files were read where :meth:`current` or :meth:`readable` said.
@@ -259,6 +277,10 @@ class HeldObjects:
     def readable(self) -> list[str]:
         """Where the rows are; that they are those of the plan is asked before and after a run."""
         return list(self._names)
+
+    def in_place(self) -> bool:
+        """Nothing else than their names leads to them; what they are is asked before and after a run."""
+        return True
 
     def check(self) -> None:
         """Ask again, after the objects were read.

@@ -25,6 +25,9 @@ from craton.plan.operators import AggregateCall, Operator, Project, RowNumber, S
 from craton.plan.sources import MemorySource
 from craton.refusals import Refusal
 
+#: No RangeIndex has it among its labels.
+_LAST = np.iinfo(np.int64).max
+
 
 def materialise(view: View) -> tuple[list[Array], pd.Index]:
     """Run a view.
@@ -206,7 +209,10 @@ def make_index(spec: IndexSpec, arrays: list[Array], rows: int) -> pd.Index:
     if spec.kind == "multi":
         return _multi_index(spec, arrays)
     if spec.kind == "range":
-        labels = pd.RangeIndex(0)._shallow_copy(np.asarray(arrays[0]))  # type: ignore[attr-defined]
+        numbers = np.asarray(arrays[0])
+        if rows == 1 and numbers[0] == _LAST:
+            return pd.Index(numbers, name=spec.names[0])  # a range of it would end behind the last number that there is
+        labels = pd.RangeIndex(0)._shallow_copy(numbers)  # type: ignore[attr-defined]
         return labels.rename(spec.names[0])  # type: ignore[no-any-return]
     index = pd.Index(arrays[0], name=spec.names[0], copy=False)
     if spec.freq is not None:

@@ -28,6 +28,7 @@ from craton.pandas.core.native import names_files, native_function, plain_pandas
 from craton.pandas.core.remembered import remembered
 from craton.pandas.core.stored import unchanged
 from craton.pandas.core.view import IndexSpec, Value, View
+from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.io.csv_inference import Facts, TextScan, chunk_rows, facts_of, field_name, texts_everywhere
 from craton.pandas.io.csv_text import check_blank_lines, check_text, compression_of, open_text
 from craton.pandas.io.locations import Location, locate
@@ -224,8 +225,9 @@ class _Layout:
         names = tuple(self.sample.index.names)
         index = IndexSpec("default", (), names)
         if self.levels:
-            kind = "multi" if len(self.levels) > 1 else "labels"
-            index = IndexSpec(kind, tuple(values[field] for field in self.levels), names)  # type: ignore[arg-type]
+            levels = tuple(values[field] for field in self.levels)
+            asked = len(levels) == 1 and self.levels[0] in self.wanted  # of which pandas makes no RangeIndex
+            index = IndexSpec("labels" if asked else index_kind(levels), levels, names)
         return View(base, tuple(values[field] for field in self.fields), self.sample.columns, index, rows)
 
     def _column(self, field: int, facts: Facts, sampled: DtypeObj) -> _Column:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -80,10 +81,12 @@ class Location:
         Raises
         ------
         Unsupported
-            If there is no such file: pandas words the error.
+            If there is no such file (pandas words the error), or it is none: what a pipe gives can be read once.
         """
         if self.filesystem is None:
             try:
+                if not all(stat.S_ISREG(os.stat(name).st_mode) for name in files):
+                    raise Unsupported(Refusal.FILE_FOR_PANDAS, "it is no regular file")
                 return HeldFiles(files)
             except OSError as error:
                 raise Unsupported(Refusal.FILE_FOR_PANDAS, error) from error
