@@ -21,7 +21,7 @@ Kinds of event, and their fields:
     Tasks that were given to a runner together have ended: ``tasks``, pairs of stage and :class:`craton.schedule.tasks.Output`.
 ``memory``
     Memory over time: ``worker`` (its number, -1 for this process), ``node`` (that of its machine) and ``samples``
-    (:class:`craton.schedule.watching.Sample`).
+    (:class:`craton.schedule.telemetry.Sample`).
 
 The last two are emitted in threads of the engine's.
 """

@@ -10,10 +10,10 @@ from unittest import mock
 
 import craton
 from craton.engine.tiled import TiledEngine, using
-from craton.lower import ordering, whole
+from craton.lower import ordering, single_node
 from craton.lower.tiled import Settings, stage
 from craton.pandas.values import mapping, membership
-from craton.plan.rules import eager, group_rows, sideways
+from craton.plan.rules import eager, late_materialisation, semi_join_reduction
 from craton.schedule.inline import InlineRunner
 from craton.store import close_store
 
@@ -53,10 +53,10 @@ def _tiles(count: int, broadcast: int = 1) -> Callable[[], contextlib.AbstractCo
 
 #: From which sizes on other ways are taken: here from the first row.
 _SIZES: tuple[tuple[ModuleType, dict[str, float]], ...] = (
-    (sideways, {"LARGE_ROWS": 0, "SMALL_SHARE": float("inf"), "FILTERED_SHARE": 1.0}),
+    (semi_join_reduction, {"LARGE_ROWS": 0, "SMALL_SHARE": float("inf"), "FILTERED_SHARE": 1.0}),
     (eager, {"LARGE_ROWS": 0, "ROWS_A_PARTNER": 0, "FILTERED_SHARE": 1.0}),
-    (group_rows, {"LARGE_TABLE": 0, "MOST_TEXTS": 1}),
-    (whole, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
+    (late_materialisation, {"LARGE_TABLE": 0, "MOST_TEXTS": 1}),
+    (single_node, {"MANY_ROWS": 0, "MANY_GROUPS": 0.0}),
     (ordering, {"FEWEST_ROWS": 0}),
     (membership, {"LARGE": 1}),
     (mapping, {"MANY": 1}),

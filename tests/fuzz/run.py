@@ -14,7 +14,7 @@ from tests.fuzz.execution import Difference
 from tests.fuzz.metamorphic import CHANGES
 from tests.fuzz.programs import Program
 from tests.fuzz.reach import table
-from tests.fuzz.work import Finding, Told, work
+from tests.fuzz.work import Counts, Finding, work
 
 #: A program that takes longer is a finding.
 TIMEOUT = 60.0
@@ -63,11 +63,11 @@ class Run:
     out: TextIO
     without: str = ""
 
-    def run(self) -> Told:
+    def run(self) -> Counts:
         """Run them; what was done and found."""
         until = time.time() + self.seconds
         context = multiprocessing.get_context("spawn")
-        told = Told()
+        told = Counts()
         shown: set[str] = set()
         active = [self._start(context, first, until) for first in range(self.jobs)]
         try:
@@ -79,7 +79,7 @@ class Run:
                 one.process.kill()
         return told
 
-    def _follow(self, active: list[Process], context: Any, until: float, told: Told, shown: set[str]) -> None:
+    def _follow(self, active: list[Process], context: Any, until: float, told: Counts, shown: set[str]) -> None:
         """Take what the processes tell until all have ended; replace those that end badly."""
         said = time.time()
         while active:
@@ -115,7 +115,7 @@ class Run:
         theirs.close()
         return Process(process, ours, first, since=time.time())
 
-    def _receive(self, one: Process, told: Told, shown: set[str]) -> bool | None:
+    def _receive(self, one: Process, told: Counts, shown: set[str]) -> bool | None:
         """Take a message; True if the process has ended well, False if not, None if it goes on."""
         try:
             message = one.connection.recv()
@@ -127,7 +127,7 @@ class Run:
             return True
         if isinstance(message, int):
             one.number, one.since = message, time.time()
-        elif isinstance(message, Told):
+        elif isinstance(message, Counts):
             for finding in message.findings:
                 if finding.signature not in shown:
                     shown.add(finding.signature)
@@ -140,7 +140,7 @@ class Run:
             return False
         return None
 
-    def _broken(self, one: Process, told: Told, what: str) -> None:
+    def _broken(self, one: Process, told: Counts, what: str) -> None:
         label = f"{self.seed}/{one.number}"
         mode = self.modes[one.number % len(self.modes)]
         difference = Difference("broken", "program", what, -1)
@@ -182,7 +182,7 @@ SETUPS = {
 }
 
 
-def summary(told: Told, seconds: float, reach: bool) -> str:
+def summary(told: Counts, seconds: float, reach: bool) -> str:
     """What a run has done, as text."""
     serious = {one.signature for one in told.findings if not one.difference.lesser}
     lesser = {one.signature for one in told.findings if one.difference.lesser}

@@ -172,10 +172,10 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
         raise EOFError
 
     from tests.fuzz.run import Process
-    from tests.fuzz.work import Told
+    from tests.fuzz.work import Counts
 
     one = Process(process, types.SimpleNamespace(recv=ended), 0, number=2)
-    told = Told()
+    told = Counts()
     assert run._receive(one, told, set()) is False
     assert told.findings[0].difference.kind == "broken"
 

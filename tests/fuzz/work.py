@@ -56,7 +56,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Told:
+class Counts:
     """What a process has done since it last told.
 
     Attributes
@@ -82,7 +82,7 @@ class Told:
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
     unrepeatable: list[str] = field(default_factory=list)
 
-    def add(self, other: Told) -> None:
+    def add(self, other: Counts) -> None:
         """Add what another has done."""
         self.programs += other.programs
         self.steps += other.steps
@@ -114,7 +114,7 @@ class Worker:
         self.without = without
         self.modes = modes
         self.shrinking = shrinking
-        self.told = Told()
+        self.told = Counts()
         self._seen: Counter[tuple[str, str]] = Counter()
         self._fell_back = 0
 
@@ -187,9 +187,9 @@ class Worker:
         found = self._check(small, mode, fresh=True)
         return Finding(program.label, mode, small, found[0] if found else difference, signature(small, difference.kind))
 
-    def taken(self) -> Told:
+    def taken(self) -> Counts:
         """What was done since this was last asked."""
-        told, self.told = self.told, Told()
+        told, self.told = self.told, Counts()
         return told
 
 
@@ -235,4 +235,4 @@ def _numbers(first: int, step: int, most: int, until: float) -> Iterator[int]:
         number += step
 
 
-__all__ = ["Finding", "Told", "Worker", "craton", "work"]
+__all__ = ["Counts", "Finding", "Worker", "craton", "work"]

@@ -20,7 +20,7 @@ from craton.demo.compare import difference, materialise
 from craton.demo.queries import QUERIES
 from craton.engine import choice
 from craton.engine.tiled import TiledEngine, using
-from craton.lower import decoded, whole
+from craton.lower import decoded, single_node
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
 from craton.schedule.inline import InlineRunner
@@ -219,7 +219,7 @@ def test_tiles_read_decoded_columns(tables: tuple[Path, Path], monkeypatch: pyte
             pt.assert_frame_equal(materialise(joined(cp, tables)[["k", "y"]]), expected)
             clear_memory()
             read: list[Any] = []
-            for module in (whole, decoded):
+            for module in (single_node, decoded):
                 scan = module.scan_files
                 monkeypatch.setattr(module, "scan_files", lambda *args, scan=scan: (read.append(args), scan(*args))[1])
             pt.assert_frame_equal(materialise(joined(cp, tables)[["k", "y"]]), expected)

@@ -27,7 +27,7 @@ from craton.remote import jobs
 from craton.remote import session as sessions
 from craton.remote.functions import Function
 from craton.remote.items import _Items
-from craton.remote.pieces import Told
+from craton.remote.pieces import PieceResult
 from craton.remote.values import pack
 from craton.schedule.inline import InlineRunner
 
@@ -307,7 +307,7 @@ class Held:
         return self.sent[-1]
 
     def _finish(self, number: int) -> None:
-        self.sent[number].set_result((Told(0.01), pack([number])))
+        self.sent[number].set_result((PieceResult(0.01), pack([number])))
 
     def release(self, *keys: int) -> None:
         """Drop nothing."""

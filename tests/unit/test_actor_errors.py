@@ -15,7 +15,7 @@ import pytest
 
 import craton.actor as xo
 from craton.actor.wire import frames, peers
-from craton.actor.wire.raised import sendable
+from craton.actor.wire.exceptions import sendable
 from craton.serialize import decode, encode
 from tests.unit.actors import of
 
@@ -188,7 +188,7 @@ def test_an_exception_that_cannot_be_sent_at_all(monkeypatch: pytest.MonkeyPatch
     def refuse(value: Any) -> Any:
         raise TypeError("nothing can be written")
 
-    monkeypatch.setattr("craton.actor.wire.raised.encode", refuse)
+    monkeypatch.setattr("craton.actor.wire.exceptions.encode", refuse)
     told = sendable(Hidden())
     assert type(told) is xo.SendMessageFailed
     assert "Hidden" in str(told)

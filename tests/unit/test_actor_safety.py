@@ -17,7 +17,7 @@ import pytest
 
 import craton.actor as xo
 from craton.actor.allocate_strategy import MainPool
-from craton.actor.wire import addresses, auth, frames, strangers
+from craton.actor.wire import addresses, auth, frames, unauthenticated
 from craton.actor.wire import link as links
 
 
@@ -190,7 +190,7 @@ def test_a_refusal_is_told_from_a_death() -> None:
 
 
 def test_only_so_many_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strangers, "MOST", 16)
+    monkeypatch.setattr(unauthenticated, "MOST", 16)
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import craton.actor as xo
-from craton.actor.wire import addresses, auth, frames, pulse, tls
+from craton.actor.wire import addresses, auth, frames, keepalive, tls
 from craton.actor.wire.link import PATIENCE
 from craton.actor.wire.peers import Peers
 
@@ -252,13 +252,13 @@ def test_a_silent_machine_is_noticed(files: Files, monkeypatch: pytest.MonkeyPat
     async def work(address: str) -> None:
         ref = await xo.create_actor(Worker, address=address)
         link = link_to(address)
-        (sock,) = [sock for felt, sock in pulse._felt[asyncio.get_running_loop()].items() if felt is link]
-        assert len(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, pulse._INFO.size)) == pulse._INFO.size
+        (sock,) = [sock for felt, sock in keepalive._felt[asyncio.get_running_loop()].items() if felt is link]
+        assert len(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, keepalive._INFO.size)) == keepalive._INFO.size
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        assert not pulse.is_silent(sock)
+        assert not keepalive.is_silent(sock)
         calling = asyncio.ensure_future(ref.sleep(60))
         await asyncio.sleep(0)
-        monkeypatch.setattr(pulse, "is_silent", lambda felt: felt is sock)
+        monkeypatch.setattr(keepalive, "is_silent", lambda felt: felt is sock)
         with pytest.raises(xo.ServerClosed, match="silent"):
             await asyncio.wait_for(calling, 10)
 

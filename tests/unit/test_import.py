@@ -15,6 +15,7 @@ LOADED = {
         _native callers cluster config engine errors events fallbacks filters forks imported kernel locks
         lower pandas plan records refusals store
         """,
+    "craton.cluster": "environment",
     "craton.engine": "bounded choice evaluations living results run sharing",
     "craton.kernel": "interrupts memory progress run",
     "craton.lower": "held",
@@ -47,7 +48,10 @@ LOADED = {
         picks ranks rowwise running strategies strings
         """,
     "craton.plan.ops": "combining grouping rowwise selecting",
-    "craton.plan.rules": "complete distinct_counts eager fuse group_rows memberships prune pushdown sideways unnest",
+    "craton.plan.rules": """
+        complete distinct_counts eager fuse late_materialisation prune pushdown semi_join_merging
+        semi_join_reduction unnest
+        """,
     "craton.store": "frames process sets shuffle store",
 }
 

@@ -15,10 +15,10 @@ from plans import col, compare, scan
 from craton.lower import lower
 from craton.plan.expr import Call, Expr, Literal
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, Scan
-from craton.plan.rules import sideways
+from craton.plan.rules import semi_join_reduction
 from craton.plan.rules.distinct_counts import compare_distinct_counts
-from craton.plan.rules.memberships import merge_memberships
-from craton.plan.rules.sideways import delay_memberships, restrict_groups
+from craton.plan.rules.semi_join_merging import merge_semi_joins
+from craton.plan.rules.semi_join_reduction import delay_semi_joins, restrict_groups
 from craton.plan.visit import topological
 
 ITEMS = pl.DataFrame(
@@ -29,8 +29,8 @@ PARTS = pl.DataFrame({"pk": [1, 3, 2, 5, 1], "size": [1, 2, 9, 3, 4]})
 
 @pytest.fixture(autouse=True)
 def small_is_large(monkeypatch):
-    monkeypatch.setattr(sideways, "LARGE_ROWS", 2)
-    monkeypatch.setattr(sideways, "SMALL_SHARE", 1.0)
+    monkeypatch.setattr(semi_join_reduction, "LARGE_ROWS", 2)
+    monkeypatch.setattr(semi_join_reduction, "SMALL_SHARE", 1.0)
 
 
 def rows(plan: Operator) -> list[tuple]:
@@ -75,7 +75,7 @@ def membership(how: str) -> Join:
 @pytest.mark.parametrize("how", ["semi", "anti"])
 def test_selective_joins_go_before_membership(how):
     plan = membership(how)
-    changed = delay_memberships(plan)
+    changed = delay_semi_joins(plan)
     assert isinstance(changed, Join)
     assert changed.how == how
     assert rows(changed) == rows(plan)
@@ -87,7 +87,7 @@ def test_membership_stays_before_a_join_that_keeps_all():
     asked = Join(items, groups, "semi", (col(items, "k"),), (col(groups, "g"),))
     parts = scan(PARTS)
     plan = Join(asked, parts, "inner", (col(asked, "k"),), (col(parts, "pk"),))
-    assert delay_memberships(plan) == plan
+    assert delay_semi_joins(plan) == plan
 
 
 def grouped_side(how: str, keys: tuple[str, ...] = ("k",)) -> Join:
@@ -117,7 +117,7 @@ def test_groups_that_the_result_shows_are_not_restricted(how):
 
 
 def test_a_side_as_large_as_the_groups_is_not_asked(monkeypatch):
-    monkeypatch.setattr(sideways, "SMALL_SHARE", 0.01)
+    monkeypatch.setattr(semi_join_reduction, "SMALL_SHARE", 0.01)
     plan = grouped_side("inner")
     assert restrict_groups(plan) == plan
 
@@ -165,7 +165,7 @@ def test_memberships_in_groups_of_the_same_rows_are_one(function, swapped, test)
     plan: Operator = scan(PARTS)
     for right in rights[::-1] if swapped else rights:
         plan = Join(plan, right, "semi", (col(plan, "pk"),), (col(right, "value"),), nulls_equal=True)
-    changed = merge_memberships(plan)
+    changed = merge_semi_joins(plan)
     assert len([op for op in topological(changed) if isinstance(op, Aggregate)]) == 1
     assert sorted(rows(changed)) == sorted(rows(plan))
 
@@ -176,4 +176,4 @@ def test_memberships_that_count_rows_without_values_stay_apart():
     plan: Operator = scan(PARTS)
     for right in rights:
         plan = Join(plan, right, "semi", (col(plan, "pk"),), (col(right, "value"),), nulls_equal=True)
-    assert merge_memberships(plan) == plan
+    assert merge_semi_joins(plan) == plan

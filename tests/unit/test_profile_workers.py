@@ -26,7 +26,7 @@ from craton.profiling.activity import Ran
 from craton.profiling.drawing import _lanes
 from craton.schedule.inline import InlineRunner
 from craton.schedule.tasks import Output, Part
-from craton.schedule.watching import TOGETHER, Sample, Sampler
+from craton.schedule.telemetry import TOGETHER, Sample, Sampler
 from craton.store import Store
 
 PYTHON = Path(pd.__file__).parents[2]

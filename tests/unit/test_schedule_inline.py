@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from craton.schedule.inline import InlineRunner
-from craton.schedule.metering import INTERVAL
+from craton.schedule.memory_accounting import INTERVAL
 from craton.schedule.tasks import Input, Output, Read, Sink, Task, new_key
 from craton.store import Store
 

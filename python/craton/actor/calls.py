@@ -13,8 +13,8 @@ from craton.actor.actors import Ticket, is_final
 from craton.actor.errors import RemoteTraceback
 from craton.actor.pool.base import answers
 from craton.actor.refs import ActorRef
+from craton.actor.wire.exceptions import Raised
 from craton.actor.wire.peers import CALL, ask_pool
-from craton.actor.wire.raised import Raised
 
 __all__ = ["call_each"]
 

@@ -10,13 +10,13 @@ import numpy as np
 from craton.schedule import POLICIES, Graph, PolicyName, assign
 from craton.schedule.tasks import Band, Part, Task
 
-__all__ = ["POLICIES", "Lies", "PolicyName", "place"]
+__all__ = ["POLICIES", "OutputLocation", "PolicyName", "place"]
 
 #: Bytes that reading takes as long as everything else of a small task.
 _OVERHEAD = 1 << 20
 
 
-class Lies(NamedTuple):
+class OutputLocation(NamedTuple):
     """Where an output of an earlier run is."""
 
     band: int
@@ -29,7 +29,7 @@ class Lies(NamedTuple):
 
 
 def place(
-    tasks: Sequence[Task], bands: Sequence[Band], policy: PolicyName, where: Callable[[int], Lies | None]
+    tasks: Sequence[Task], bands: Sequence[Band], policy: PolicyName, where: Callable[[int], OutputLocation | None]
 ) -> tuple[list[int], list[int]]:
     """Say where tasks run.
 
@@ -67,13 +67,13 @@ def place(
                     consumers.append(consumer)
                     nbytes.append(max(source.nbytes, source.parts) * len(read.parts) // source.parts)
                     within = True
-                elif (lies := where(key)) is not None:
-                    size = lies.nbytes(read.parts)
+                elif (found := where(key)) is not None:
+                    size = found.nbytes(read.parts)
                     cost += size
                     if apart:
-                        band = places.get(lies.band)
-                        if band is None or bands[band].node != lies.node:
-                            band = next((number for number, one in enumerate(bands) if one.node == lies.node), -1)
+                        band = places.get(found.band)
+                        if band is None or bands[band].node != found.node:
+                            band = next((number for number, one in enumerate(bands) if one.node == found.node), -1)
                         sizes[band] = sizes.get(band, 0) + size
         costs.append(cost)
         if sizes and not within:

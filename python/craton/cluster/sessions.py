@@ -158,7 +158,7 @@ class EmbeddedSession(Session):
 
     def _facts(self) -> list[dict[str, Any]]:
         from craton.config import options
-        from craton.schedule.metering import own_memory
+        from craton.schedule.memory_accounting import own_memory
 
         (band,) = self.runner.bands
         return [

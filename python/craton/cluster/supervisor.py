@@ -22,14 +22,14 @@ from craton.actor.waiting import in_background
 from craton.cluster import worker
 from craton.cluster.hosts.base import Host, Spec, Started
 from craton.cluster.lineage import Lineage, reads_of
-from craton.cluster.placing import Lies, PolicyName, place
+from craton.cluster.placing import OutputLocation, PolicyName, place
 from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor, Place, fetch, place_of
 from craton.schedule.inline import in_order
 from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
 from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
-from craton.schedule.watching import Sample, Sampler, tell_of
+from craton.schedule.telemetry import Sample, Sampler, tell_of
 from craton.store import default_store
 
 if TYPE_CHECKING:
@@ -347,13 +347,13 @@ class Supervisor:
         run.send(tasks, self._where, self._send, later=True)
 
     def _placed(self, tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], list[int]]:
-        return place(tasks, [self.workers[number].band for number in living], self._policy, self._lies)
+        return place(tasks, [self.workers[number].band for number in living], self._policy, self._location)
 
-    def _lies(self, key: int) -> Lies | None:
+    def _location(self, key: int) -> OutputLocation | None:
         made = self._lineage.get(key)
         if made is None or made.stored is None:
             return None
-        return Lies(made.output.band, made.stored.node, made.output.parts)
+        return OutputLocation(made.output.band, made.stored.node, made.output.parts)
 
     def _where(self, key: int) -> Any:
         made = self._lineage._made.get(key)

@@ -26,7 +26,7 @@ from craton.schedule.pages import (
     read_stretches,
 )
 from craton.schedule.tasks import Traffic
-from craton.schedule.watching import store_traffic
+from craton.schedule.telemetry import store_traffic
 from craton.store import LocalitySet, Store, default_store
 from craton.store.sets import one_batch
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import craton.actor as xo
 from craton.actor.waiting import in_background
-from craton.cluster.crew import Crew, Job, packed_error
+from craton.cluster.executor import Job, TaskExecutor, packed_error
 from craton.cluster.fetching import Fetcher
 from craton.cluster.transfer import UID as NODE
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
-from craton.schedule.watching import Sample, Sampler
+from craton.schedule.telemetry import Sample, Sampler
 from craton.store import Store, default_store
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class WorkerActor(xo.StatelessActor):
         self._sampler = Sampler(self._loop, self._sampled)
         store = _store()
         self._fetcher = Fetcher(self._loop, store, self.band.node, self._node_ref, self.band.memory // _AHEAD)
-        self._crew = Crew(
+        self._executor = TaskExecutor(
             self.band.number,
             self.band.node,
             self.band.threads,
@@ -163,7 +163,7 @@ class WorkerActor(xo.StatelessActor):
         """
         self._hungry.difference_update(bands)
         jobs = await self._jobs(works, [(run, *row) for row in rows])
-        self._crew.add(jobs, {key: Stored(*stored) for key, stored in where.items()})
+        self._executor.add(jobs, {key: Stored(*stored) for key, stored in where.items()})
         self._feed()
 
     async def _jobs(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[Job]:
@@ -184,33 +184,33 @@ class WorkerActor(xo.StatelessActor):
 
     async def cancel(self, run: int) -> bool:
         """Stop a run; return whether its tasks have stopped."""
-        self._crew.cancel(run)
+        self._executor.cancel(run)
         until = self._loop.time() + PATIENCE
         while self._loop.time() < until:
             await asyncio.sleep(_LOOK)
-            if not self._crew.interrupt(run):
+            if not self._executor.interrupt(run):
                 return True
         return False
 
     def holds(self, run: int) -> tuple[list[int], list[int]]:
         """Keys of the tasks of a run that are here, and of outputs that they wait for."""
-        held, missing = self._crew.holds(run)
+        held, missing = self._executor.holds(run)
         return [*held, *self._coming], missing
 
     def forget(self, keys: list[int]) -> None:
         """Let go of outputs."""
-        self._crew.forget(keys)
+        self._executor.forget(keys)
         self._fetcher.forget(keys)
 
     def facts(self) -> dict[str, Any]:
         """What is to be known of this worker now."""
-        from craton.schedule.metering import own_memory
+        from craton.schedule.memory_accounting import own_memory
 
         return {
             "pid": os.getpid(),
             "memory_used": own_memory(),
-            "done": self._crew.done,
-            "running": len(self._crew.running),
+            "done": self._executor.done,
+            "running": len(self._executor.running),
             "moved": self._fetcher.moved,
             "early": self._fetcher.early,
             "held": self._fetcher.held,
@@ -234,16 +234,16 @@ class WorkerActor(xo.StatelessActor):
 
     def made(self, told: list[tuple[int, int, Stored]]) -> None:
         """Take note of outputs of others."""
-        self._crew.made(told)
+        self._executor.made(told)
         self._feed()
 
     def surplus(self) -> int:
         """How many tasks could be given away now."""
-        return self._crew.surplus
+        return self._executor.surplus
 
     def give(self, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
         """Give half of the surplus to another band; if there is none, remember that it asked."""
-        surplus = self._crew.surplus
+        surplus = self._executor.surplus
         if not surplus:
             self._hungry.add(band)
             return None
@@ -251,7 +251,7 @@ class WorkerActor(xo.StatelessActor):
         return self._given((surplus + 1) // 2, band)
 
     def _given(self, number: int, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
-        jobs, where = self._crew.give(number)
+        jobs, where = self._executor.give(number)
         if not jobs:
             return None
         import cloudpickle
@@ -267,7 +267,7 @@ class WorkerActor(xo.StatelessActor):
     async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
         """Take tasks from another worker."""
         jobs = await self._jobs(works, rows)
-        self._crew.add(jobs, where)
+        self._executor.add(jobs, where)
         self._tell(self._supervisor().taken.tell(self.band.number, [(job.run, job.key) for job in jobs]))
 
     # ---- what is told, and what is asked for ----
@@ -284,7 +284,7 @@ class WorkerActor(xo.StatelessActor):
     def _flush(self) -> None:
         self._flushing = False
         self._sent = self._loop.time()
-        told = self._crew.take_told()
+        told = self._executor.take_told()
         if told.failed:
             self._tell(self._supervisor().failed.tell(self.band.number, told.failed))
         for band, made in told.made.items():
@@ -292,14 +292,14 @@ class WorkerActor(xo.StatelessActor):
             if ref is not None and band != self.band.number:
                 self._tell(ref.made.tell(made))
         if told.done or told.lost:
-            self._tell(self._supervisor().done.tell(self.band.number, told.done, told.lost, self._crew.running))
+            self._tell(self._supervisor().done.tell(self.band.number, told.done, told.lost, self._executor.running))
         self._feed()
-        if self._crew.idle and self._idle is None and not self._asking:
+        if self._executor.idle and self._idle is None and not self._asking:
             self._idle = self._loop.call_later(_IDLE, self._ask)
 
     def _feed(self) -> None:
         """Give tasks to those who asked, if there are some to give now."""
-        while self._hungry and (surplus := self._crew.surplus):
+        while self._hungry and (surplus := self._executor.surplus):
             band = self._hungry.pop()
             given, ref = self._given((surplus + 1) // 2, band), self._worker_ref(band)
             if given is not None and ref is not None:
@@ -307,7 +307,7 @@ class WorkerActor(xo.StatelessActor):
 
     def _ask(self) -> None:
         self._idle = None
-        if self._crew.idle and self._peers is not None and not self._asking:
+        if self._executor.idle and self._peers is not None and not self._asking:
             self._tell(self._asked())
 
     async def _asked(self) -> None:

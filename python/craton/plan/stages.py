@@ -9,11 +9,11 @@ from craton.plan.rules.complete import count_rows, match_values
 from craton.plan.rules.distinct_counts import compare_distinct_counts
 from craton.plan.rules.eager import group_before_joins, join_filtered_first
 from craton.plan.rules.fuse import fuse
-from craton.plan.rules.group_rows import group_by_rows
-from craton.plan.rules.memberships import merge_memberships
+from craton.plan.rules.late_materialisation import group_by_rows
 from craton.plan.rules.prune import prune_columns
 from craton.plan.rules.pushdown import push_predicates
-from craton.plan.rules.sideways import delay_memberships, restrict_groups
+from craton.plan.rules.semi_join_merging import merge_semi_joins
+from craton.plan.rules.semi_join_reduction import delay_semi_joins, restrict_groups
 from craton.plan.rules.unnest import unnest
 
 Rule = Callable[[Operator], Operator]
@@ -27,8 +27,8 @@ STAGES: tuple[tuple[str, tuple[Rule, ...]], ...] = (
         "joined",
         (
             compare_distinct_counts,
-            delay_memberships,
-            merge_memberships,
+            delay_semi_joins,
+            merge_semi_joins,
             restrict_groups,
             join_filtered_first,
             group_before_joins,

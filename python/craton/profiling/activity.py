@@ -12,7 +12,7 @@ from craton.command import readable
 from craton.schedule.tasks import Output
 
 if TYPE_CHECKING:
-    from craton.schedule.watching import Sample
+    from craton.schedule.telemetry import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, refusal
 from craton.remote.functions import Function, Payload, Surroundings
-from craton.remote.pieces import Body, Piece, Told
+from craton.remote.pieces import Body, Piece, PieceResult
 from craton.remote.session import Session
 from craton.remote.surfaces import raised, say
 from craton.remote.values import Values, values_of
@@ -119,7 +119,7 @@ class Results:
         return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]  # type: ignore[arg-type]
 
 
-_Underway: TypeAlias = deque[tuple[int, int, Future[tuple[Told, pa.Table | None]]]]
+_Underway: TypeAlias = deque[tuple[int, int, Future[tuple[PieceResult, pa.Table | None]]]]
 """Pieces that were sent and are not used yet, in order: where each starts and stops, and what becomes of it."""
 
 
@@ -323,7 +323,7 @@ class _Run:
         wanted = expected / (2 * workers) if underway >= workers else least
         return left / math.ceil(expected / min(max(wanted, least), most))
 
-    def take(self, start: int, stop: int, told: Told, table: pa.Table | None) -> None:
+    def take(self, start: int, stop: int, told: PieceResult, table: pa.Table | None) -> None:
         """Keep the results of a piece."""
         values = self.job.unpack(table)
         if len(values) != stop - start:
@@ -367,7 +367,7 @@ async def put(runner: Runner, table: pa.Table) -> int:
 
 async def one_piece(
     runner: Runner, piece: Piece, rows: pa.Table, function: int, name: str
-) -> tuple[Told, pa.Table | None]:
+) -> tuple[PieceResult, pa.Table | None]:
     """Run one piece, and leave nothing of it behind."""
     keys: list[int] = []
     try:

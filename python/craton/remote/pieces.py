@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from craton.cluster.crew import Cancelled
+from craton.cluster.executor import Cancelled
 from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
 from craton.remote.functions import Function, Surroundings, forget, loaded, turn
@@ -18,7 +18,7 @@ from craton.remote.session import serving
 from craton.remote.surfaces import Said, failure_of, heard
 from craton.schedule.tasks import Input, Sink
 
-__all__ = ["Body", "Piece", "Told"]
+__all__ = ["Body", "Piece", "PieceResult"]
 
 
 class Body(Protocol):
@@ -35,7 +35,7 @@ class Body(Protocol):
 
 
 @dataclass(slots=True)
-class Told:
+class PieceResult:
     """What became of a piece.
 
     Attributes
@@ -80,7 +80,7 @@ class Piece:
     surroundings: Surroundings
     watched: bool = True
 
-    def run(self, inputs: Sequence[Input], sink: Sink) -> Told:
+    def run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
         """Call the function for each row."""
         self.surroundings.complete_path()
         if not self.watched:
@@ -91,7 +91,7 @@ class Piece:
                 forget(self.digest)
             return told
 
-    def _run(self, inputs: Sequence[Input], sink: Sink) -> Told:
+    def _run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
         function = loaded(self.digest, inputs[1].table)
         rows = inputs[0].table()
         results: list[Any] = []
@@ -109,7 +109,7 @@ class Piece:
             except BaseException as error:
                 failed = error
             seconds = time.perf_counter() - started
-        told = Told(seconds, said, value)
+        told = PieceResult(seconds, said, value)
         try:
             if self.watched and State(function).digest() != before:
                 told.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)

@@ -15,7 +15,7 @@ from craton.config import options
 from craton.remote import session as sessions
 from craton.remote.functions import Function, Payload, Surroundings, to_table
 from craton.remote.jobs import one_piece, put
-from craton.remote.pieces import Piece, Told
+from craton.remote.pieces import Piece, PieceResult
 from craton.remote.session import Session
 from craton.remote.surfaces import raised, say
 from craton.remote.values import pack, unpack
@@ -115,7 +115,7 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
     return future
 
 
-async def _call(session: Session, piece: Piece, payload: Payload) -> tuple[Told, pa.Table | None]:
+async def _call(session: Session, piece: Piece, payload: Payload) -> tuple[PieceResult, pa.Table | None]:
     held = await put(session.runner, payload.table)
     try:
         return await one_piece(session.runner, piece, to_table(None), held, "craton.remote.spawn")
@@ -123,7 +123,7 @@ async def _call(session: Session, piece: Piece, payload: Payload) -> tuple[Told,
         session.runner.release([held])
 
 
-def _finish(future: Future[Any], inner: concurrent.futures.Future[tuple[Told, pa.Table | None]]) -> None:
+def _finish(future: Future[Any], inner: concurrent.futures.Future[tuple[PieceResult, pa.Table | None]]) -> None:
     if future.cancelled():
         return
     if inner.cancelled():

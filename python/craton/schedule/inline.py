@@ -15,7 +15,7 @@ import pyarrow as pa
 from craton import events
 from craton.config import options
 from craton.kernel.memory import give_back
-from craton.schedule.metering import SMALL_NEED, Meter, lent, projected
+from craton.schedule.memory_accounting import SMALL_NEED, Meter, lent, projected
 from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
@@ -28,8 +28,8 @@ from craton.schedule.pages import (
     inputs_of,
 )
 from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
+from craton.schedule.telemetry import store_traffic, tell_of
 from craton.schedule.waiting import Waiting
-from craton.schedule.watching import store_traffic, tell_of
 from craton.store import LocalitySet, Store, default_store
 
 

@@ -22,11 +22,11 @@ from craton.actor.pool.counting import Handled
 from craton.actor.pool.returning import Returning
 from craton.actor.pools import register_pool
 from craton.actor.wire import addresses, frames, owners, shared, tls
+from craton.actor.wire.exceptions import sendable
+from craton.actor.wire.keepalive import notice_silence
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, store_of
-from craton.actor.wire.pulse import notice_silence
-from craton.actor.wire.raised import sendable
-from craton.actor.wire.strangers import Complaints, Strangers, pause
+from craton.actor.wire.unauthenticated import Complaints, Unauthenticated, pause
 from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
@@ -70,7 +70,7 @@ class Pool:
         self.handled = Handled()
         self._listening: list[socket.socket] = []
         self._links: set[Link] = set()
-        self.strangers, self._complain = Strangers(), Complaints()
+        self.strangers, self._complain = Unauthenticated(), Complaints()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._key, self.secured = Peers.here().key(), tls.current()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from craton.actor.errors import NotAuthenticated
-from craton.actor.wire import frames, pulse
+from craton.actor.wire import frames, keepalive
 from craton.actor.wire.auth import REFUSED, Handshake
 from craton.actor.wire.frames import HEADER, LENGTH_BYTES
 from craton.actor.wire.owners import credentials
@@ -253,7 +253,7 @@ class Link:
         loop.add_reader(self._fd, self._readable)
         self.pid = credentials(sock)[0]
         if sock.family != socket.AF_UNIX:
-            pulse.feel(self, sock, loop)
+            keepalive.feel(self, sock, loop)
         self._introduce(handshake)
 
     def _prepare(self, loop: asyncio.AbstractEventLoop, receiver: Receiver, peer: str) -> None:

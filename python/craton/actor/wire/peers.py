@@ -14,9 +14,9 @@ from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFa
 from craton.actor.pools import local_pool
 from craton.actor.waiting import wait_for
 from craton.actor.wire import addresses, auth, frames, owners, shared, tls
+from craton.actor.wire.keepalive import SILENCE, notice_silence
 from craton.actor.wire.link import Link
-from craton.actor.wire.pulse import SILENCE, notice_silence
-from craton.actor.wire.strangers import Complaints
+from craton.actor.wire.unauthenticated import Complaints
 
 if TYPE_CHECKING:
     from craton.store import Store

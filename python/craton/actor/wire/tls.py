@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from craton.actor.errors import NotAuthenticated
-from craton.actor.wire import pulse
+from craton.actor.wire import keepalive
 from craton.actor.wire.addresses import binding
 from craton.actor.wire.auth import OPENING, SECURED, Handshake
 from craton.actor.wire.link import Link, Reader, Receiver
@@ -347,7 +347,7 @@ class TlsLink(Link):
         except OSError as error:
             self._end(error)
             return
-        pulse.feel(self, self._sock, self._loop)
+        keepalive.feel(self, self._sock, self._loop)
         self._loop.add_reader(self._fd, self._negotiate)
         self._negotiate()
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import polars as pl
 
+from craton.lower.single_node import OrderKey, groups_by_sorting
+from craton.lower.tiled.adaptive import Lessening, exchanged
 from craton.lower.tiled.exchanges import (
     by_hash,
     by_range,
@@ -22,8 +24,6 @@ from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import ByHash
 from craton.lower.tiled.tiles import Tiles, columns_of, keyed, selected, sorted_by
 from craton.lower.tiled.totals import combined, needs_rows, one_each, one_row
-from craton.lower.tiled.trial import Lessening, exchanged
-from craton.lower.whole import OrderKey, groups_by_sorting
 from craton.plan.expr import Column, dtype_of, roots, substitute
 from craton.plan.functions.strategies import Phases, of_one_row, phases_of
 from craton.plan.names import hidden_name

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from craton.lower.single_node import OrderKey
 from craton.lower.tiled.stage import ByHash, ByRange, Sampled
 from craton.lower.tiled.tiles import (
     Segment,
@@ -21,7 +22,6 @@ from craton.lower.tiled.tiles import (
     selected,
     sorted_by,
 )
-from craton.lower.whole import OrderKey
 from craton.plan.expr import Call
 from craton.plan.names import HIDDEN, hidden_name
 from craton.plan.operators import Operator, Project, RowNumber, schema

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from craton.lower.single_node import OrderKey, joins_in_order
 from craton.lower.tiled.exchanges import by_hash, coalesced, part_sizes, partitioned, skewed_parts, with_positions
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.stage import Keep
@@ -22,7 +23,6 @@ from craton.lower.tiled.tiles import (
     sliced,
     sorted_by,
 )
-from craton.lower.whole import OrderKey, joins_in_order
 from craton.plan.expr import Column, Expr, Literal
 from craton.plan.names import hidden_name
 from craton.plan.operators import Join, Operator, Project, RowNumber, schema

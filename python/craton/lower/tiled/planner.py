@@ -4,7 +4,7 @@ One rule an operator, ``rule(tiling, operator) -> Tiles``, registered with :func
 operator's inputs, grows their plans where rows need not move, and where they must asks for an exchange, which runs the stage:
 then the exact size of every tile is known, and the rule decides by it. Independent inputs run at the same time.
 
-The order of rows is carried as in :mod:`craton.lower.whole`: tiles come in logical order, and so do the rows of each, until an
+The order of rows is carried as in :mod:`craton.lower.single_node`: tiles come in logical order, and so do the rows of each, until an
 exchange would lose that; where somebody can observe it, hidden columns spell it out from there on.
 """
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import gathered, in_order, sorted_within, with_positions
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.sources import cut, cut_by_ranges
@@ -22,7 +23,6 @@ from craton.lower.tiled.tiles import (
     sliced,
     sorted_by,
 )
-from craton.lower.whole import OrderKey
 from craton.plan.expr import Call, Column, Literal, roots
 from craton.plan.names import hidden_name
 from craton.plan.operators import (

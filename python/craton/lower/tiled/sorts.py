@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from craton.lower.single_node import OrderKey
 from craton.lower.tiled.planner import Tiling, tiles_of
 from craton.lower.tiled.tiles import Tiles, keyed
-from craton.lower.whole import OrderKey
 from craton.plan.operators import Sort
 
 

@@ -13,8 +13,8 @@ from craton import _native
 from craton.kernel.run import collected
 from craton.lower import lower
 from craton.lower.held import check_files
+from craton.lower.single_node import OrderKey
 from craton.lower.tiled.tiles import TileSource, bind
-from craton.lower.whole import OrderKey
 from craton.plan.names import HIDDEN
 from craton.plan.operators import Attach, Operator, Scan
 from craton.plan.size import row_bytes

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from craton.lower.whole import OrderKey
+from craton.lower.single_node import OrderKey
 from craton.plan.expr import Call, Column, Expr, Literal, rebuild
 from craton.plan.names import hidden_name
 from craton.plan.operators import Attach, Join, Operator, Project, RowNumber, Scan, Sort, SortKey, schema

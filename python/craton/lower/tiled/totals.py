@@ -13,6 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from craton.lower.single_node import OrderKey
+from craton.lower.tiled.adaptive import Lessening, exchanged
 from craton.lower.tiled.exchanges import by_range, gathered, in_order
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import ByHash, Keep
@@ -27,8 +29,6 @@ from craton.lower.tiled.tiles import (
     side_by_side,
     sorted_by,
 )
-from craton.lower.tiled.trial import Lessening, exchanged
-from craton.lower.whole import OrderKey
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall, dtype_of, roots
 from craton.plan.functions import strategies

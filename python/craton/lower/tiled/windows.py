@@ -13,17 +13,6 @@ from typing import Any
 import polars as pl
 
 from craton.lower.tiled.aggregates import aggregated
-from craton.lower.tiled.carried import (
-    Named,
-    beside,
-    grown,
-    ranks,
-    resting,
-    resting_in_order,
-    running,
-    running_on,
-    twins,
-)
 from craton.lower.tiled.exchanges import (
     by_hash,
     coalesced,
@@ -35,6 +24,17 @@ from craton.lower.tiled.exchanges import (
     with_positions,
 )
 from craton.lower.tiled.planner import Tiling, tiles_of
+from craton.lower.tiled.prefix_scan import (
+    Named,
+    beside,
+    grown,
+    ranks,
+    resting,
+    resting_in_order,
+    running,
+    running_on,
+    twins,
+)
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import (
     Leaf,

@@ -9,7 +9,7 @@ import polars as pl
 from craton.plan.expr import Call, Column, Expr, Literal, dtype_of, has_one_form, roots
 from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, Operator, Project, schema
-from craton.plan.rules.group_rows import COMBINED, below_projections
+from craton.plan.rules.late_materialisation import COMBINED, below_projections
 from craton.plan.size import estimate
 from craton.plan.visit import readers, rewritten, rewritten_down, topological
 from craton.records import dataclass

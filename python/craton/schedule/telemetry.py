@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from craton import events
-from craton.schedule.metering import own_memory
+from craton.schedule.memory_accounting import own_memory
 from craton.schedule.tasks import Output, Task, Traffic
 from craton.store import Store
 

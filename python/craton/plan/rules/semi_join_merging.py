@@ -33,7 +33,7 @@ class _Groups:
     scan: Scan
 
 
-def merge_memberships(root: Operator) -> Operator:
+def merge_semi_joins(root: Operator) -> Operator:
     """Group the same rows once for two memberships by the same keys.
 
     Before: ``SemiJoin(SemiJoin(L, Filter[f](Aggregate[a by k](X))), Filter[g](Aggregate[b by k](Scan[X where p])))``; after:

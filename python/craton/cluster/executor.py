@@ -22,7 +22,7 @@ import cloudpickle
 
 from craton.cluster.fetching import Near, Wanted
 from craton.cluster.transfer import Place, place_of
-from craton.schedule.metering import SMALL_NEED, Meter, Remainder, lent, projected
+from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
 from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
@@ -116,7 +116,7 @@ class _JobSink(PageSink):
                 raise Cancelled
 
 
-class Told:
+class Report:
     """What is to be told to others since it was last taken."""
 
     __slots__ = ("done", "failed", "lost", "made")
@@ -128,7 +128,7 @@ class Told:
         self.made: dict[int, list[tuple[int, int, Stored]]] = {}
 
 
-class Crew:
+class TaskExecutor:
     """Runs tasks in threads.
 
     Parameters
@@ -176,7 +176,7 @@ class Crew:
         self._free = threads
         self._used = 0
         self._full = False
-        self._told = Told()
+        self._told = Report()
         self._quiet = True  # the loop does not know yet that there is something to tell
         self._meter, self._remainder = Meter(), Remainder(store, memory)
         self._small = (FRUGAL_BYTES, 1) if memory < _FRUGAL else (SMALL_BYTES, SMALL_ROWS)
@@ -317,10 +317,10 @@ class Crew:
         """Bytes that the running tasks are expected to need."""
         return self._used
 
-    def take_told(self) -> Told:
+    def take_told(self) -> Report:
         """What is to be told, once."""
         with self._changed:
-            told, self._told = self._told, Told()
+            told, self._told = self._told, Report()
             self._quiet = True
             return told
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from craton.schedule import metering
-from craton.schedule.metering import Remainder
+from craton.schedule import memory_accounting
+from craton.schedule.memory_accounting import Remainder
 from craton.store import Store
 
 MIB = 1 << 20
@@ -14,8 +14,8 @@ MIB = 1 << 20
 def test_what_a_process_keeps_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [100 * MIB]
     given: list[int] = []
-    monkeypatch.setattr(metering, "own_memory", lambda: own[0])
-    monkeypatch.setattr(metering, "give_back", lambda: given.append(own[0]))
+    monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
+    monkeypatch.setattr(memory_accounting, "give_back", lambda: given.append(own[0]))
     with Store.open(1024 * MIB) as store:
 
         def reserved() -> int:
@@ -39,8 +39,8 @@ def test_what_a_process_keeps_is_reserved(monkeypatch: pytest.MonkeyPatch) -> No
 def test_where_there_is_much_memory_only_what_cannot_be_reserved_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [0]
     given: list[int] = []
-    monkeypatch.setattr(metering, "own_memory", lambda: own[0])
-    monkeypatch.setattr(metering, "give_back", lambda: given.append(own[0]))
+    monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
+    monkeypatch.setattr(memory_accounting, "give_back", lambda: given.append(own[0]))
     with Store.open(8192 * MIB) as store:
         remainder = Remainder(store, 4096 * MIB)
         remainder.begin()
@@ -54,7 +54,7 @@ def test_where_there_is_much_memory_only_what_cannot_be_reserved_is_given_back(m
 
 def test_what_a_process_keeps_may_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [0]
-    monkeypatch.setattr(metering, "own_memory", lambda: own[0])
+    monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
     with Store.open(64 * MIB) as store, store.reserve(60 * MIB):
         remainder = Remainder(store, 320 * MIB)
         remainder.begin()

@@ -20,7 +20,7 @@ FILTERED_SHARE = 0.5
 LARGE_ROWS = 100_000
 
 
-def delay_memberships(root: Operator) -> Operator:
+def delay_semi_joins(root: Operator) -> Operator:
     """Join with selective tables first, and ask for membership in a group-by's result afterwards.
 
     ``Join[a = b](SemiJoin[k = v](L, Aggregate(…)), R)`` becomes ``SemiJoin[k = v](Join[a = b](L, R), Aggregate(…))``, and the

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import polars as pl
 
+from craton.lower.single_node import OrderKey
 from craton.lower.tiled.exchanges import by_range, gathered, in_order, with_positions
 from craton.lower.tiled.planner import Tiling
 from craton.lower.tiled.stage import Keep
 from craton.lower.tiled.tiles import Tiles, columns_of, kept, keyed, new_leaf, sorted_by
-from craton.lower.whole import OrderKey
 from craton.plan import build
 from craton.plan.expr import Call, Column, Expr, Literal, WindowCall
 from craton.plan.functions.running import after

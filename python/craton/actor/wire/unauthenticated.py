@@ -13,7 +13,7 @@ from typing import Any
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire.link import Link
 
-__all__ = ["Complaints", "Strangers"]
+__all__ = ["Complaints", "Unauthenticated"]
 
 MOST = 1024
 """Connections at a time that have not shown that they have the key."""
@@ -31,7 +31,7 @@ def most() -> int:
     return MOST if soft == resource.RLIM_INFINITY else max(16, min(MOST, soft // 4))
 
 
-class Strangers:
+class Unauthenticated:
     """Connections whose other side has not shown that it has the key.
 
     When there are too many, the one that has been silent for longest goes: whoever has the key needs milliseconds.

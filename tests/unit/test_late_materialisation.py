@@ -14,8 +14,8 @@ from plans import col, scan
 from craton.lower import lower
 from craton.plan.expr import Call, Expr
 from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, Scan, schema
-from craton.plan.rules import group_rows
-from craton.plan.rules.group_rows import group_by_rows
+from craton.plan.rules import late_materialisation
+from craton.plan.rules.late_materialisation import group_by_rows
 from craton.plan.stages import optimize
 from craton.plan.visit import topological
 
@@ -33,7 +33,7 @@ PEOPLE = pl.DataFrame(
 
 @pytest.fixture(autouse=True)
 def small_is_large(monkeypatch):
-    monkeypatch.setattr(group_rows, "LARGE_TABLE", 2)
+    monkeypatch.setattr(late_materialisation, "LARGE_TABLE", 2)
 
 
 def grouped(function: str = "sum", keys: tuple[str, ...] = ("name", "city", "age"), value: str = "x") -> Aggregate:
