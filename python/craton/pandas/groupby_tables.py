@@ -12,7 +12,7 @@ import polars as pl
 
 from craton.errors import Unsupported
 from craton.pandas.convert import to_array
-from craton.pandas.dtypes import family, kind_of, physical
+from craton.pandas.dtypes import family, kind_of, physical, tells_zeros_apart
 from craton.pandas.elementwise import is_missing
 from craton.pandas.execute import materialise
 from craton.pandas.groupby_aggregates import Pair, Probe, rows, summarise
@@ -94,6 +94,8 @@ def value_counts(
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
     if not all(value.definite for value in state.values):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
+    if any(tells_zeros_apart(value.dtype) for value in state.values):
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)
