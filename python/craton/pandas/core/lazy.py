@@ -21,7 +21,7 @@ from craton.pandas.core.axes import current
 from craton.pandas.core.counterparts import own_class, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
-from craton.pandas.core.native import counted, inside_pandas
+from craton.pandas.core.native import counted, inside_pandas, is_lazy
 from craton.pandas.core.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
 from craton.pandas.core.view import View, name_index
 from craton.refusals import Reason, Refusal
@@ -242,6 +242,20 @@ def holds(obj: Any, held: View) -> bool:
     if scan is not None and scan.view.base is held.base:
         return bool(scan.is_of(manager))
     return origin is not None and origin[1] == identity(held) and origin[0] == fingerprint(manager)
+
+
+def in_few_blocks(obj: Any, inplace: bool) -> Any:
+    """A frame, or itself, whose columns lie in one block a dtype if a plan computed them.
+
+    That is how they mostly lie in pandas, and some of its code goes block by block.
+    """
+    if not is_lazy(obj) and "_origin" not in obj.__dict__:
+        return obj
+    _ = obj._mgr
+    if not inplace:
+        obj = obj.copy(deep=False)
+    obj._consolidate_inplace()
+    return obj
 
 
 def replace_state(obj: Any, new: View) -> None:

@@ -101,9 +101,11 @@ class Native:
         Tried before anything else, for objects of every size: what calls a Python function of the user's.
     named
         The label of one call, from the object and the arguments, where it is not always the same.
+    key
+        Whether the first argument is a key, of which functions are called once (:class:`Once`).
     """
 
-    __slots__ = ("_tells_numpy_errors", "calls", "fallback", "function", "label", "named", "theirs")
+    __slots__ = ("_tells_numpy_errors", "calls", "fallback", "function", "key", "label", "named", "theirs")
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class Native:
         fallback: Callable[..., Any] | None = None,
         calls: Callable[..., Any] | None = None,
         named: Callable[..., str] | None = None,
+        key: bool = False,
     ) -> None:
         self.label = label
         self.theirs = theirs
@@ -120,6 +123,7 @@ class Native:
         self.fallback = fallback or theirs
         self.calls = calls
         self.named = named
+        self.key = key
         self._tells_numpy_errors = label.rpartition(".")[2] in numpy_errors.METHODS
         if self.planned or label not in REGISTRY:
             REGISTRY[label] = self
@@ -137,6 +141,8 @@ class Native:
     def _run(self, obj: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: Reason | None) -> Any:
         if forks.kernel_lost():
             return self.in_pandas(Reason(Refusal.FORKED), obj, args, kwargs)
+        if self.key and args:
+            args = (called_once(args[0]), *args[1:])
         if any(map(_read_once, args)) or any(map(_read_once, kwargs.values())):
             reason = Reason(Refusal.ITERATOR)
         elif self.function is None:
@@ -212,6 +218,47 @@ def _read_once(arg: Any) -> bool:
     return isinstance(arg, Iterator) and not hasattr(arg, "read") and not hasattr(arg, "write")
 
 
+class Once:
+    """A function among the keys of ``[]``, ``loc`` and ``iloc``: it is called once, whoever goes on with what it returns.
+
+    It may count, print or change something, and pandas calls it, too, when it takes a refused call over.
+    """
+
+    __slots__ = ("_function", "_result")
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._result: list[Any] = []
+
+    def __call__(self, obj: Any) -> Any:
+        if not self._result:
+            self._result.append(self._function(obj))
+        return self._result[0]
+
+
+def called_once(key: Any) -> Any:
+    """A key whose functions are called once; any other as it is."""
+    if type(key) is tuple and any(map(callable, key)):
+        return tuple(Once(part) if callable(part) else part for part in key)
+    return Once(key) if callable(key) else key
+
+
+def result_of(key: Any, obj: Any) -> Any:
+    """What a key is: what it returns, if it is a function.
+
+    Raises
+    ------
+    Unsupported
+        If it returns something that pandas takes from a function, and refuses as a key.
+    """
+    if not callable(key):
+        return key
+    found = key(obj)
+    if callable(found) or isinstance(found, (dict, set)):
+        raise Unsupported(Refusal.KEY_TYPE, type(found).__name__)
+    return found
+
+
 def known_rows(result: Any) -> int | None:
     """The rows of a result, where they are known without running anything."""
     if isinstance(result, (pd.DataFrame, pd.Series)):
@@ -279,12 +326,13 @@ def wrapped(
     calls: Callable[..., Any] | None = None,
     around: Callable[..., Any] | None = None,
     named: Callable[..., str] | None = None,
+    key: bool = False,
 ) -> Any:
     """A method in the place of one of pandas', with its signature and docstring.
 
     Parameters
     ----------
-    label, theirs, function, fallback, calls, named
+    label, theirs, function, fallback, calls, named, key
         As of :class:`Native`.
     method
         The method's name, by which pandas' own counts references to warn of chained assignments.
@@ -301,7 +349,7 @@ def wrapped(
     around
         Does the call: it gets the :class:`Native`, the object and the arguments.
     """
-    entry = Native(label, theirs, function, fallback, calls, named)
+    entry = Native(label, theirs, function, fallback, calls, named, key)
     run, in_plain_pandas = entry.run, stays or stays_in_pandas
     shown = like or theirs
 

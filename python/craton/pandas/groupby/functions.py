@@ -263,7 +263,9 @@ def _quantile(value: Value, dtype: DtypeObj, parameters: Mapping[str, Any]) -> O
     if interpolation not in ("linear", "lower", "higher", "midpoint"):
         raise Unsupported(Refusal.PARAMETER, f"interpolation={interpolation!r}")
     choice = options(q=float(q), interpolation=interpolation)
-    return Outcome("quantile", (value.expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
+    # pandas goes the way between two values in 64 bits, and so has what lies between those of 32.
+    expr = Call("cast", (value.expr,), pl.Float64()) if value.physical == pl.Float32() else value.expr
+    return Outcome("quantile", (expr,), dtype, choice, nulls=value.nulls, nans=kind_of(dtype) == "f")
 
 
 def _truth(function: str) -> Builder:

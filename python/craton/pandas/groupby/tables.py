@@ -13,7 +13,7 @@ import polars as pl
 from craton.engine.sharing import asked
 from craton.errors import Unsupported
 from craton.pandas.core.convert import to_array
-from craton.pandas.core.dtypes import family, kind_of, physical
+from craton.pandas.core.dtypes import family, kind_of, physical, tells_zeros_apart
 from craton.pandas.core.execute import materialise
 from craton.pandas.core.questions import happens
 from craton.pandas.core.view import Value, View, column_names
@@ -94,6 +94,8 @@ def value_counts(
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_CATEGORIES)
     if not all(value.definite for value in state.values):
         raise Unsupported(Refusal.DTYPE_OF_DATA)
+    if any(tells_zeros_apart(value.dtype) for value in state.values):
+        raise Unsupported(Refusal.ARROW_FLOATS_DISTINCT)
     if not state.options.as_index:
         raise Unsupported(Refusal.GROUP_VALUE_COUNTS_AS_INDEX)
     template = probe("value_counts", normalize=normalize, sort=sort, ascending=ascending, dropna=dropna)

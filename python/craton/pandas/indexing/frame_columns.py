@@ -14,8 +14,8 @@ from pandas.core import common
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.lazy import lazy, refuse_flagged, replace_state, view
-from craton.pandas.core.native import facts, is_lazy, native
+from craton.pandas.core.lazy import in_few_blocks, lazy, refuse_flagged, replace_state, view
+from craton.pandas.core.native import facts, is_lazy, native, result_of
 from craton.pandas.core.view import View
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
 from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where
@@ -48,15 +48,23 @@ def filter_rows(obj: Any, mask: Any) -> Any:
     return lazy(type(obj), chosen.neighbours() if isinstance(obj, pd.Series) else chosen, obj)
 
 
+def _set_in_blocks(obj: Any, key: Any, value: Any) -> None:
+    """Pandas' own assignment, which hands a list of values to each block of the columns of which a frame chooses cells."""
+    cells = common.apply_if_callable(key, obj)
+    if getattr(cells, "ndim", 1) == 2 and is_list_like(value) and not hasattr(value, "ndim"):
+        obj = in_few_blocks(obj, True)
+    pd.DataFrame.__setitem__(obj, key, value)
+
+
 @facts(pd.DataFrame, "items")
 class FrameColumns:
     """Column access of a lazy DataFrame."""
 
-    @native(pd.DataFrame)
+    @native(pd.DataFrame, key=True)
     def __getitem__(self: Any, key: Any) -> Any:
-        held = view(self)
         if callable(key):
-            return self[common.apply_if_callable(key, self)]
+            return self[result_of(key, self)]
+        held = view(self)
         if is_scalar(key) and not isinstance(held.labels, pd.MultiIndex):
             found = held.positions(key)
             if len(found) == 1:
@@ -71,9 +79,9 @@ class FrameColumns:
             raise Unsupported(Refusal.MASK_OF_OBJECTS)
         return chosen_columns(self, held, lambda frame: frame[key])
 
-    @native(pd.DataFrame)
+    @native(pd.DataFrame, key=True, fallback=_set_in_blocks)
     def __setitem__(self: Any, key: Any, value: Any) -> None:
-        key = common.apply_if_callable(key, self)
+        key = result_of(key, self)
         if isinstance(key, slice):
             if not all(bound is None or type(bound) is int for bound in (key.start, key.stop, key.step)):
                 raise Unsupported(Refusal.ROWS_BY_LABEL)
@@ -82,6 +90,8 @@ class FrameColumns:
             raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_hashable(key):
             replace_state(self, assigned(view(self), key, _single(value)))
+        elif not isinstance(key, (list, np.ndarray, pd.Series, pd.Index)):  # which pandas takes for one label
+            raise Unsupported(Refusal.KEY_TYPE, type(key).__name__)
         elif is_mask(key):
             held, predicate = masked(view(self), key)
             replace_state(self, set_where(self, held, list(range(len(held.values))), predicate, value))

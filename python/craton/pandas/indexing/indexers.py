@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer, is_iterator, is_list_like
-from pandas.core import common
 from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.lazy import lazy, replace_state, view
-from craton.pandas.core.native import is_lazy, plain_pandas, wrapped
+from craton.pandas.core.native import is_lazy, plain_pandas, result_of, wrapped
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.core.view import View
 from craton.pandas.indexing.frame_columns import chosen_columns
@@ -105,7 +104,7 @@ def _split(self: Any, key: Any) -> tuple[Any, Any]:
 
 
 def _called(obj: Any, key: Any) -> Any:
-    key = common.apply_if_callable(key, obj)
+    key = result_of(key, obj)
     if is_iterator(key):  # which can be read only once
         raise Unsupported(Refusal.ITERATOR)
     return key
@@ -206,7 +205,7 @@ def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any
     def named(self: Any, *_: Any) -> str:
         return f"{_base(self.obj)}.{accessor}"
 
-    return wrapped(f"{accessor} of an indexer", getattr(indexer, method), function, always=True, named=named)
+    return wrapped(f"{accessor} of an indexer", getattr(indexer, method), function, always=True, named=named, key=True)
 
 
 _get_by_label = _item(_LocIndexer, "__getitem__", "loc", _loc_get)

@@ -18,7 +18,7 @@ from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.deprecations import in_place, without_copy
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import finished, lazy, refuse_flagged, replace_state, view
-from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
+from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, result_of, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute
@@ -175,9 +175,13 @@ class FrameSelection:
     @native(pd.DataFrame)
     def assign(self: Any, **kwargs: Any) -> Any:
         result = lazy(type(self), view(self), self)
+        if any(map(callable, kwargs.values())):
+            # Each is called once, with the frame that it may change and keep; only its column may be left to pandas.
+            for name, value in kwargs.items():
+                result[name] = common.apply_if_callable(value, result)
+            return result
         for name, value in kwargs.items():
-            held = assigned(view(result), name, common.apply_if_callable(value, result))
-            result = lazy(type(self), held, self)
+            result = lazy(type(self), assigned(view(result), name, value), self)
         return result
 
     @native(pd.DataFrame)
@@ -296,10 +300,10 @@ class SeriesSelection:
         """Access by position."""
         return pd.Series.iloc.fget(self) if stays_in_pandas(self) else ILocIndexer("iloc", self)  # type: ignore[attr-defined]
 
-    @native(pd.Series)
+    @native(pd.Series, key=True)
     def __getitem__(self: Any, key: Any) -> Any:
         if callable(key):
-            return self[common.apply_if_callable(key, self)]
+            return self[result_of(key, self)]
         held = view(self)
         if isinstance(key, slice):
             return lazy(type(self), by_slice(held, key), self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from craton.pandas.core.axes import planned_labels
 from craton.pandas.core.deprecations import in_place
 from craton.pandas.core.dtypes import kind_of
 from craton.pandas.core.execute import resolved, told_apart
-from craton.pandas.core.lazy import finished, lazy, memory_of, replace_state, view
+from craton.pandas.core.lazy import finished, in_few_blocks, lazy, memory_of, replace_state, view
 from craton.pandas.core.native import is_lazy, native, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.values.arithmetic import absolute
@@ -87,6 +88,18 @@ def _where(obj: Any, cond: Any, other: Any, inplace: Any, axis: Any, level: Any,
         filler = other if right is None else right.values[position]
         values.append(choose(held, _negated(selector) if negate else selector, value, filler))
     return _updated(obj, held.with_values(values), inplace)
+
+
+def _in_blocks(name: str) -> Callable[..., Any]:
+    """Pandas' own ``where`` or ``mask``: a list of replacements goes to each block of columns, which a plan's frame has one a column."""
+    theirs = getattr(pd.DataFrame, name)
+
+    def called(obj: Any, cond: Any, other: Any = no_default, **kwargs: Any) -> Any:
+        if is_list_like(other) and not hasattr(other, "ndim"):
+            obj = in_few_blocks(obj, kwargs.get("inplace") is True)
+        return theirs(obj, cond, other, **kwargs)
+
+    return called
 
 
 def _negated(selector: Value) -> Value:
@@ -208,13 +221,13 @@ class FrameCells:
     def abs(self: Any) -> Any:
         return _each(self, absolute)
 
-    @native(pd.DataFrame)
+    @native(pd.DataFrame, fallback=_in_blocks("where"))
     def where(
         self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
     ) -> Any:
         return _where(self, cond, other, inplace, axis, level, negate=False)
 
-    @native(pd.DataFrame)
+    @native(pd.DataFrame, fallback=_in_blocks("mask"))
     def mask(
         self: Any, cond: Any, other: Any = no_default, *, inplace: Any = False, axis: Any = None, level: Any = None
     ) -> Any:
