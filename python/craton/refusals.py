@@ -182,6 +182,8 @@ class Refusal(enum.Enum):
     FUNCTION_ROWS_NOT_PICKLED = "the rows for the function cannot be pickled: {}"
     FUNCTION_RESULTS_NOT_PICKLED = "the function's results cannot be pickled: {}"
     FUNCTION_CAPTURED_NOT_PICKLED = "what the function captures cannot be pickled any more: {}"
+    FUNCTION_MISSES_ATTRIBUTE = "a function that misses an attribute in workers: {}"
+    FUNCTION_OPTIONS = "a Python function while pandas.set_option has changed {}"
     FUNCTIONS_NOT_PARALLEL = "craton.options.parallel_functions is off"
     FUNCTION_IN_WORKER = "the function is called by a function that a worker runs"
     FUNCTION_IN_CHILD = "the function is called in a process that multiprocessing started"

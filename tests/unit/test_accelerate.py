@@ -111,6 +111,20 @@ class TestImports:
         assert namespace["it"] is craton.pandas.DataFrame
 
 
+@pytest.mark.parametrize("module", ["craton.pandas", "pandas"])
+def test_a_star_gives_all_names_of_pandas(module: str) -> None:
+    names: dict[str, Any] = {"__name__": "a_users_module"}
+    craton.install()
+    try:
+        exec(f"from {module} import *", names)
+    finally:
+        craton.uninstall()
+    assert set(pandas.__all__) <= set(names)
+    assert names["DataFrame"] is craton.pandas.DataFrame
+    assert names["Timestamp"] is pandas.Timestamp
+    assert names["concat"] is craton.pandas.concat
+
+
 def test_modules_loaded_before_are_rebound_and_given_back() -> None:
     module = ModuleType("a_users_module")
     module.__file__ = "/project/a_users_module.py"

@@ -83,3 +83,6 @@ __all__ = [
     "to_datetime",
     "to_numeric",
 ]
+__all__ += [
+    name for name in _pandas.__all__ if name not in __all__
+]  # for a star: what pandas has is found by __getattr__

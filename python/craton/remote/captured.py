@@ -30,8 +30,9 @@ import pandas as pd
 from craton.callers import is_user
 from craton.refusals import Reason, Refusal
 from craton.remote.functions import Function
+from craton.remote.modules import Held, held_by, importable, members_named
 
-__all__ = ["State", "refusal"]
+__all__ = ["State", "held_elsewhere", "refusal"]
 
 _CHANGING = frozenset(
     [
@@ -114,6 +115,7 @@ def _functions(function: Function) -> Iterator[types.FunctionType]:
                 continue
             yield one
             waiting += [value for _, value in _named(one)]
+            waiting += [value for _, _, value in _of_modules(one)]
         elif isinstance(one, type):
             if _is_users(one):
                 waiting += [value for value in vars(one).values() if isinstance(value, types.FunctionType)]
@@ -136,6 +138,30 @@ def _named(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for name in _names(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
+
+
+def _of_modules(function: types.FunctionType) -> list[tuple[types.ModuleType, str, Any]]:
+    """What a function names of the user's modules."""
+    return list(members_named(_names(function.__code__), dict(_named(function))))
+
+
+def held_elsewhere(function: Function) -> list[Held]:
+    """What a function reads of modules and classes that are pickled by their names."""
+    found: dict[tuple[str, str, str], Any] = {}
+    for one in _functions(function):
+        values = [(module.__name__, name, value) for module, name, value in _of_modules(one)]
+        named = dict(_named(one))
+        if importable(one):
+            values += [(one.__module__, name, named[name]) for name in _names(one.__code__) if name in named]
+        for module, name, value in values:
+            if not isinstance(value, types.ModuleType):
+                found[module, "", name] = value
+        for kind in {
+            value for value in [*named.values(), *(value for _, _, value in values)] if isinstance(value, type)
+        }:
+            if _is_users(kind) and importable(kind):
+                found |= {(kind.__module__, kind.__qualname__, name): value for name, value in held_by(kind)}
+    return [(*key, value) for key, value in found.items()]
 
 
 def _names(code: types.CodeType) -> list[str]:
@@ -302,17 +328,12 @@ class State:
         """What is not pickled with the function: globals of modules that go by name, and attributes of classes."""
         found: list[Any] = []
         for function in _functions(self._function):
-            for _, value in _named(function):
+            values = [*(value for _, value in _named(function)), *(value for _, _, value in _of_modules(function))]
+            for value in values:
                 if isinstance(value, (*_PLAIN, types.FunctionType, types.BuiltinFunctionType)):
                     continue
                 if not isinstance(value, type):
                     found.append(value)
                 elif _is_users(value):
-                    found.append(
-                        [
-                            held
-                            for name, held in vars(value).items()
-                            if not (name.startswith("__") or callable(held) or hasattr(held, "__get__"))
-                        ]
-                    )
+                    found.append([held for _, held in held_by(value)])
         return found

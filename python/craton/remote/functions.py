@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from craton import forks
+from craton.remote.modules import Held, process, put_back
 from craton.serialize import decode, deserialize, encode, serialize
 
 __all__ = ["Function", "Payload", "Surroundings", "from_table", "loaded", "to_table"]
@@ -59,11 +60,14 @@ class Surroundings:
         The filters of warnings, packed.
     floating
         What NumPy does on division by zero and the like.
+    decimals
+        How ``decimal`` computes; None where nobody has imported it.
     """
 
     path: tuple[str, ...]
     filters: bytes
     floating: tuple[tuple[str, Any], ...]
+    decimals: Any = None
 
     @classmethod
     def here(cls) -> Surroundings:
@@ -73,11 +77,17 @@ class Surroundings:
         except Exception:  # one of a class that cannot be pickled
             filters = bytes(serialize([]))
         path = tuple(entry or os.getcwd() for entry in sys.path)
-        return cls(path, filters, tuple(np.geterr().items()))
+        module = sys.modules.get("decimal")
+        decimals = None if module is None else module.getcontext().copy()
+        return cls(path, filters, tuple(np.geterr().items()), decimals)
 
     def complete_path(self) -> None:
         """Import from where the program imports from, too."""
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
+
+    def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
+        """A block in which ``decimal`` computes as in the program."""
+        return contextlib.nullcontext() if self.decimals is None else sys.modules["decimal"].localcontext(self.decimals)
 
     def warning_filters(self) -> list[Any]:
         """The filters of warnings."""
@@ -101,15 +111,15 @@ class Payload:
     table: pa.Table
 
     @classmethod
-    def of(cls, function: Function) -> Payload:
-        """Pickle a function.
+    def of(cls, function: Function, held: list[Held]) -> Payload:
+        """Pickle a function, with what it reads of modules and classes that are pickled by their names.
 
         Raises
         ------
         Exception
             Whatever pickling meets.
         """
-        return cls(os.urandom(16), to_table(function))
+        return cls(os.urandom(16), to_table((process(), held, function)))
 
 
 _loaded: OrderedDict[bytes, Function] = OrderedDict()
@@ -122,7 +132,9 @@ def loaded(digest: bytes, table: Callable[[], pa.Table]) -> Function:
     """The function of a payload, in a worker; unpickled when it is first met."""
     with _loading:
         if digest not in _loaded:
-            _loaded[digest] = from_table(table(), copy=True)
+            program, held, function = from_table(table(), copy=True)
+            put_back(held, program)
+            _loaded[digest] = function
             while len(_loaded) > _KEPT:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(digest)

@@ -18,13 +18,14 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pandas._config import config
 
-from craton import forks
+from craton import filters, forks
 from craton.config import options
 from craton.kernel.interrupts import Heard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
-from craton.remote.captured import State, refusal
+from craton.remote.captured import State, held_elsewhere, refusal
 from craton.remote.functions import Function, Payload, Surroundings
 from craton.remote.pieces import Body, Piece, PieceResult
 from craton.remote.session import Session
@@ -261,7 +262,7 @@ class _Run:
         except Exception as error:
             return Reason(Refusal.NO_WORKERS, str(error))
         try:
-            payload = Payload.of(self.job.function)
+            payload = Payload.of(self.job.function, held_elsewhere(self.job.function))
             held = session.submit(put(session.runner, payload.table)).result()
         except Exception as error:
             return _unpicklable(error)
@@ -353,7 +354,13 @@ def _general_refusal() -> Reason | None:
         return Reason(Refusal.FUNCTION_IN_CHILD)
     if forks.kernel_lost():
         return Reason(Refusal.FORKED)
-    return None
+    with filters.ignored():  # some options are deprecated
+        changed = [
+            name
+            for name, option in config._registered_options.items()
+            if not name.startswith("display.") and config.get_option(name) != option.defval
+        ]
+    return Reason(Refusal.FUNCTION_OPTIONS, ", ".join(changed)) if changed else None
 
 
 def _unpicklable(error: Exception) -> Reason:

@@ -100,7 +100,7 @@ class Piece:
         floating: Any = dict(self.surroundings.floating)
         failed: BaseException | None = None
         value = None
-        with serving(), heard(filters) as said, np.errstate(**floating):
+        with serving(), heard(filters) as said, np.errstate(**floating), self.surroundings.arithmetic():
             started = time.perf_counter()
             try:
                 value = self.body.call(function, rows, results)
@@ -115,6 +115,9 @@ class Piece:
                 told.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         except Exception as error:
             told.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
+        if self.watched and isinstance(failed, AttributeError) and told.refused is None:
+            # The program may have set it on a class of a library: a method or an accessor of pandas', a substitute in a test.
+            told.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
         if failed is not None:
             # Not before the state was looked at: pickling the exception may make its class anew.
             told.failure = failure_of(failed)

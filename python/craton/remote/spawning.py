@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from craton.config import options
 from craton.remote import session as sessions
+from craton.remote.captured import held_elsewhere
 from craton.remote.functions import Function, Payload, Surroundings, to_table
 from craton.remote.jobs import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
@@ -95,7 +96,10 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
         except BaseException as error:
             future.set_exception(error)
         return future
-    payload, surroundings = Payload.of(Function(fn, args, dict(kwargs))), Surroundings.here()
+    function = Function(fn, args, dict(kwargs))
+    # What cannot be pickled is in the worker what its module makes of it.
+    held = [one for one in held_elsewhere(function) if _pickles(one)]
+    payload, surroundings = Payload.of(function, held), Surroundings.here()
     piece = Piece(_CallBody(), payload.digest, surroundings, watched=False)
 
     def begin(starting: concurrent.futures.Future[Session]) -> None:
@@ -113,6 +117,14 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
 
     sessions.start().add_done_callback(begin)
     return future
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        to_table(value)
+    except Exception:
+        return False
+    return True
 
 
 async def _call(session: Session, piece: Piece, payload: Payload) -> tuple[PieceResult, pa.Table | None]:

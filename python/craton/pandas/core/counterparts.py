@@ -68,6 +68,34 @@ class Counterpart(type):
         theirs = cls.__dict__.get("_stands_for")
         return issubclass(subclass, theirs) if theirs is not None else type.__subclasscheck__(cls, subclass)
 
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """Set an attribute, and one that the user adds (``pd.DataFrame.method = function``) on pandas' class as well.
+
+        A user's function is called with frames of pandas', and libraries return them: they are to have her methods, too.
+        """
+        added = _added(cls, name, sys._getframe(1).f_globals.get("__name__", ""))
+        super().__setattr__(name, value)
+        if added:
+            setattr(cls._stands_for, name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        """Remove an attribute, and on pandas' class one that was set there together with it."""
+        theirs = vars(cls._stands_for) if "_stands_for" in cls.__dict__ else {}
+        together = name in theirs and name in cls.__dict__ and theirs[name] is cls.__dict__[name]
+        super().__delattr__(name)
+        if together:
+            delattr(cls._stands_for, name)
+
+
+def _added(cls: Any, name: str, setter: Any) -> bool:
+    """Whether an attribute that is about to be set is one that neither pandas nor Craton has, or that was set as such before."""
+    if "_stands_for" not in cls.__dict__ or (isinstance(setter, str) and setter.partition(".")[0] == "craton"):
+        return False
+    theirs = cls._stands_for
+    if name in cls.__dict__:
+        return name in theirs.__dict__ and theirs.__dict__[name] is cls.__dict__[name]
+    return not any(name in base.__dict__ for base in cls.__mro__)
+
 
 def _unpickled(theirs: type) -> type:
     importlib.import_module("craton.pandas")  # registers the classes, in a process that has not used it yet

@@ -3,7 +3,7 @@
 pandas finds the user by leaving out the frames of its own package, or by counting frames, and tells a chained assignment by
 counting the references to the object that is assigned to. A wrapper around pandas' method would mislead all three. So
 pandas' functions are taught to leave out Craton's frames too, and the wrapper counts the references itself: being called in the
-place of pandas' method, it sees the same number.
+place of pandas' method, it sees the same number. pandas' own comparisons (``pandas.testing``) are taught about Craton's classes here, too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 import pandas as pd
+from pandas._testing import asserters
 from pandas.compat._constants import CHAINED_WARNING_DISABLED, REF_COUNT, REF_COUNT_IDX, REF_COUNT_METHOD
 from pandas.core import common
 from pandas.core.generic import NDFrame
@@ -22,6 +23,7 @@ from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
 
 from craton import filters
+from craton.pandas.counterparts import own_class
 
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
 _TESTS = os.path.join(_PANDAS, "tests", "")
@@ -60,10 +62,24 @@ def _check_inplace_deprecation(self: Any, inplace: Any, method: str) -> Any:
     return inplace
 
 
+_pandas_assert_class_equal: Any = asserters.assert_class_equal
+
+
+def _assert_class_equal(left: Any, right: Any, exact: bool | str = True, obj: str = "Input") -> None:
+    """As pandas' own, to which an object of pandas', as libraries return them, is of the same class as one of Craton's."""
+    __tracebackhide__ = True
+    if own_class(type(left)) is not own_class(type(right)):
+        _pandas_assert_class_equal(left, right, exact, obj)
+
+
 def teach_pandas() -> None:
-    """Make pandas' warnings leave out Craton's frames: of ``find_stack_level``, and of the one check that counts frames itself."""
+    """Make pandas' warnings leave out Craton's frames, and its comparisons take Craton's classes for the ones they stand for.
+
+    The warnings are those of ``find_stack_level``, and of the one check that counts frames itself.
+    """
     _exceptions.find_stack_level.__code__ = _find_stack_level.__code__
     NDFrame._check_inplace_deprecation = _check_inplace_deprecation  # type: ignore[method-assign]
+    asserters.assert_class_equal = _assert_class_equal
 
 
 #: Methods that assign in place. The limits are those of the same names in pandas, for a function called in their place.
