@@ -136,7 +136,7 @@ sdist: $(VENV)/bin/python ## a source archive, in dist/
 wheel-test: ## install the wheel of dist/ into a fresh environment and use it
 	rm -rf build/wheel-test && $(PYTHON) -m venv build/wheel-test
 	build/wheel-test/bin/python -m pip install --quiet -c constraints.txt dist/craton-*.whl pytest
-	build/wheel-test/bin/python -m pytest -c /dev/null --rootdir build/wheel-test -p no:cacheprovider tests/unit/test_native.py
+	build/wheel-test/bin/python -m pytest -c /dev/null --rootdir build/wheel-test -p no:cacheprovider tests/unit/front_end/test_native.py
 
 .PHONY: constraints
 constraints: ## resolve every dependency afresh and pin what was found

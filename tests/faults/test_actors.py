@@ -19,7 +19,7 @@ import pytest
 
 import craton.actor as xo
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "actor"))
 
 from actors import Worker, descriptors, of, program, runs
 

@@ -1,6 +1,7 @@
-"""Makes ``support`` importable by the tests beside it."""
+"""Makes ``support`` and its neighbours, and what tests of tiles and of values share, importable by the tests below."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = map(str, (HERE, HERE / "engine", HERE / "values"))

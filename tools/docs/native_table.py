@@ -28,10 +28,9 @@ import pyarrow as pa
 import craton
 import craton.pandas
 from craton import fallbacks
-from craton.pandas.values import dates
-from craton.pandas.groupby import groupby
-from craton.pandas.values import strings
 from craton.pandas.core.native import REGISTRY, getattr_static
+from craton.pandas.groupby import groupby
+from craton.pandas.values import dates, strings
 from tools.docs import probes
 from tools.docs.probes import Call
 

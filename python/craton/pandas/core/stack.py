@@ -23,7 +23,7 @@ from pandas.errors import ChainedAssignmentError, cow
 from pandas.util import _exceptions
 
 from craton import filters
-from craton.pandas.counterparts import own_class
+from craton.pandas.core.counterparts import own_class
 
 _PANDAS = os.path.join(os.path.dirname(pd.__file__), "")
 _TESTS = os.path.join(_PANDAS, "tests", "")

@@ -7,10 +7,10 @@ import fsspec
 import numpy as np
 import pandas as pd
 import pytest
-from craton.lower.tiled.running import TiledEngine, using
 
 import craton
 import craton.pandas as cp
+from craton.engine.tiled import TiledEngine, using
 from craton.errors import SourceChanged
 from craton.lower import held
 from craton.lower.tiled import Settings

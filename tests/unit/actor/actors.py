@@ -116,7 +116,7 @@ def descriptors() -> int:
 def program(text: str, **options: Any) -> subprocess.Popen[str]:
     """Start a program that makes pools; it can import this module as `actors`."""
     here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parents[1] / "python")])
+    path = os.pathsep.join([str(here), str(here.parents[2] / "python")])
     return subprocess.Popen(
         [sys.executable, "-c", text],
         stdout=subprocess.PIPE,

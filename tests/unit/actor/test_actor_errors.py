@@ -17,7 +17,7 @@ import craton.actor as xo
 from craton.actor.wire import frames, peers
 from craton.actor.wire.exceptions import sendable
 from craton.serialize import decode, encode
-from tests.unit.actors import of
+from tests.unit.actor.actors import of
 
 
 class Two(Exception):

@@ -126,7 +126,7 @@ def held(address: str, port: int, proof: Path) -> Iterator[subprocess.Popen[str]
 def serving(address: str, n_process: int = 0) -> Iterator[str]:
     """A pool in another process; its address."""
     here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parents[1] / "python")])
+    path = os.pathsep.join([str(here), str(here.parents[2] / "python")])
     with subprocess.Popen(
         [sys.executable, "-c", POOL, address, str(n_process)],
         stdin=subprocess.PIPE,
@@ -308,7 +308,7 @@ def test_connections_that_never_authenticate_cost_little() -> None:
         asyncio.run(main())
     """)
     here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parents[1] / "python")])
+    path = os.pathsep.join([str(here), str(here.parents[2] / "python")])
     found = subprocess.run(
         [sys.executable, "-c", text, "1000"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True
     )  # fmt: skip

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "python" / "craton"
 
 # Top to bottom. A unit is a package or module directly under `craton`; "" is craton/__init__.py itself, the face

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools" / "pandas_tests"
+TOOLS = Path(__file__).resolve().parents[3] / "tools" / "pandas_tests"
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from craton.plan.operators import (
 from craton.plan.stages import optimize
 from craton.plan.visit import topological
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STATED = ("derive_schema", "required", "row_order", "detail")
 
 

@@ -20,7 +20,7 @@ from craton.actor.allocate_strategy import MainPool
 from craton.actor.wire import link as links
 from craton.actor.wire import peers
 from craton.actor.wire.peers import Peers
-from tests.unit.actors import of, until
+from tests.unit.actor.actors import of, until
 
 here_and_there = pytest.mark.parametrize("place", [MainPool(), of(1)], ids=["here", "there"])
 

@@ -12,7 +12,7 @@ import pytest
 import craton
 from craton.store import close_store
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # It puts Craton in pandas' place in a program, and a test is none; test_accelerate.py starts programs.
 ELSEWHERE = "accelerate"
 FILES = sorted(

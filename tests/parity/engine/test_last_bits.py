@@ -118,7 +118,7 @@ def test_no_number_of_threads_changes_a_bit(reproducible: None) -> None:
     here = str(Path(__file__).parent)
     for threads in ("1", "3"):
         told = subprocess.run(
-            [sys.executable, "-c", SCRIPT, here],
+            [sys.executable, "-c", SCRIPT, here, str(Path(__file__).parents[1]), str(Path(__file__).parent)],
             env={**os.environ, "POLARS_MAX_THREADS": threads, "CRATON_REPRODUCIBLE": "1"},
             capture_output=True,
             text=True,
