@@ -29,6 +29,12 @@ BENCHMARKS = {
     "serialization": "four Python objects written and read, as pickle does it",
 }
 
+#: The modules of those that have one of another name.
+MODULES = {
+    **{name: f"{name}.run" for name in ("tpch", "cylon", "actors", "clusters")},
+    **{name: f"store.{name}" for name in ("partition", "paging", "passing", "decode_cache", "serialization")},
+}
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one benchmark with its options, or all of them."""
@@ -66,7 +72,7 @@ _Plain = argparse.RawDescriptionHelpFormatter
 
 
 def _run(name: str, arguments: list[str]) -> int:
-    entry: Callable[[list[str]], int] = importlib.import_module(f"bench.{name}").main
+    entry: Callable[[list[str]], int] = importlib.import_module(f"bench.{MODULES.get(name, name)}").main
     return entry(arguments)
 
 

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from bench.store_machine import ControlGroup, why_not
+from bench.store.machine import ControlGroup, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 8_000_000

@@ -17,9 +17,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 import craton.pandas
-from bench import clusters_contestants, clusters_kills, clusters_limit, clusters_moved, clusters_turns
-from bench.clusters_contestants import digest_part, exact_table, merged
-from bench.cylon_contestants import digest
+from bench.clusters import contestants as clusters_contestants
+from bench.clusters import kills as clusters_kills
+from bench.clusters import limit as clusters_limit
+from bench.clusters import moved as clusters_moved
+from bench.clusters import turns as clusters_turns
+from bench.clusters.contestants import digest_part, exact_table, merged
+from bench.cylon.contestants import digest
 from bench.harness import answers
 from craton.demo import data
 from craton.demo.queries import QUERIES

@@ -15,10 +15,11 @@ import pytest
 
 pytest.importorskip("psutil", reason="the harness watches memory with psutil, of the bench extra")
 
-from bench import import_time, store_turns
+from bench import import_time
 from bench.harness import conditions, measure, report
 from bench.harness.measure import Benchmark, Case, Entry
 from bench.pandas_likes import PANDAS_LIKES
+from bench.store import turns as store_turns
 from craton.kernel import memory
 
 CONTESTANTS = """

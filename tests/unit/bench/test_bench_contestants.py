@@ -13,11 +13,16 @@ import pytest
 pytest.importorskip("duckdb", reason="DuckDB comes with the bench extra")
 pytest.importorskip("psutil", reason="psutil comes with the bench extra")
 
-from bench import cylon_contestants, cylon_data, environments, small, tpch_contestants, tpch_polars, tpch_sql
+from bench import environments, small
 from bench.__main__ import BENCHMARKS, main
+from bench.cylon import contestants as cylon_contestants
+from bench.cylon import data as cylon_data
 from bench.environments import Environment
 from bench.harness import answers
 from bench.harness.worker import Contestant
+from bench.tpch import contestants as tpch_contestants
+from bench.tpch import polars_queries as tpch_polars
+from bench.tpch import sql as tpch_sql
 from craton.demo import data
 from craton.demo.queries import QUERIES
 

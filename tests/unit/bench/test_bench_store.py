@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("psutil", reason="the harness describes the machine with psutil, of the bench extra")
 
-from bench import store_paging_work as work
 from bench.harness import report
-from bench.store_turns import Turn, bar, measure, new_report, ratio
+from bench.store import paging_work as work
+from bench.store.turns import Turn, bar, measure, new_report, ratio
 
-PAGING, PASSING = "bench.store_paging_work", "bench.store_passing_work"
+PAGING, PASSING = "bench.store.paging_work", "bench.store.passing_work"
 
 
 def small(folder: Path, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One turn of `bench.actors` for Craton and Xoscar: the same program, but for the module's name."""
+"""One turn of `bench.actors.run` for Craton and Xoscar: the same program, but for the module's name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from bench.actors_common import Held, Inside, Keys, Touched, emit, measure_calls
+from bench.actors.payloads import Held, Inside, Keys, Touched, emit, measure_calls
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 UID = "touching"
 VARIABLE = "CRATON_BENCH_ACTORS"
 NAME = os.environ.get(VARIABLE, "craton")
@@ -156,7 +156,7 @@ async def processes(options: dict[str, Any], details: dict[str, Any]) -> dict[st
 
 async def tcp(options: dict[str, Any], details: dict[str, Any]) -> dict[str, float]:
     """Call an actor of another program's group by TCP."""
-    program = [sys.executable, "-m", "bench.actors_work", json.dumps({**options, "part": "serve"})]
+    program = [sys.executable, "-m", "bench.actors.work", json.dumps({**options, "part": "serve"})]
     with subprocess.Popen(program, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         try:
             assert server.stdout is not None
@@ -264,4 +264,4 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     os.environ[VARIABLE] = json.loads(sys.argv[1])["contestant"]
     # Under its own name, by which sub pools find the actors' classes.
-    sys.exit(importlib.import_module("bench.actors_work").main(sys.argv[1:]))
+    sys.exit(importlib.import_module("bench.actors.work").main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Serialization: the four objects of Ray's "Fast Python Serialization with Ray and Apache Arrow", written and read.
 
-    python -m bench.serialization --contestants craton,pickle,cloudpickle,arrow,ray
+    python -m bench.store.serialization --contestants craton,pickle,cloudpickle,arrow,ray
 
 As there, a measurement is ten times the same, and forty times where that takes microseconds. Writing ends with the
 object's bytes in memory: `craton` is `craton.put` and `craton.get` with the store of this process, and `ray` is
@@ -337,7 +337,7 @@ def bars(report: dict[str, Any]) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.serialization", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.store.serialization", description=__doc__.splitlines()[0])
     command.add_options(parser, contestants=CONTESTANTS, repeat=15)
     parser.add_argument("--objects", default=",".join(OBJECTS), help="of the four (default: all)")
     parser.set_defaults(baseline="pickle", warm_memory=0.5)
@@ -347,7 +347,7 @@ def main(argv: list[str] | None = None) -> int:
     benchmark = Benchmark(
         name="serialization",
         title="Serialization: Ray's four objects",
-        module="bench.serialization",
+        module="bench.store.serialization",
         cases=[Case(case) for case, (name, _) in CASES.items() if name in objects],
         entries=command.entries(names, {}),
         settings={"times": TIMES, "started": time.time()},

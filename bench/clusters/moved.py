@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.store_turns import bar, say
+from bench.store.turns import bar, say
 
 __all__ = ["POLICIES", "Recorded", "least_found", "measure", "moved_in_graph", "moved_in_stages", "record"]
 
@@ -201,7 +201,7 @@ def measure(
     Parameters
     ----------
     result : dict
-        A report of `bench.store_turns.new_report`.
+        A report of `bench.store.turns.new_report`.
     folder : path
         Where the tables are.
     queries : sequence of str

@@ -1,4 +1,4 @@
-"""One turn of `bench.actors` for Ray. Its actors are processes of their own, and its calls go by TCP wherever they go."""
+"""One turn of `bench.actors.run` for Ray. Its actors are processes of their own, and its calls go by TCP wherever they go."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import ray
 
-from bench.actors_common import Held, Inside, Keys, Touched, emit, measure_calls
+from bench.actors.payloads import Held, Inside, Keys, Touched, emit, measure_calls
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Reading:
@@ -140,4 +140,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(importlib.import_module("bench.actors_ray").main(sys.argv[1:]))
+    sys.exit(importlib.import_module("bench.actors.ray_turns").main(sys.argv[1:]))

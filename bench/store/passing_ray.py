@@ -1,4 +1,4 @@
-"""The processes of one turn of `bench.passing` for Ray: the sender is the driver, the receiver an actor that runs."""
+"""The processes of one turn of `bench.store.passing` for Ray: the sender is the driver, the receiver an actor that runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 import ray
 
-from bench.store_passing_work import SMALL, private_memory, shared_part, sums_of, table_of, use
+from bench.store.passing_work import SMALL, private_memory, shared_part, sums_of, table_of, use
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Receiver:
-    """Takes tables, and looks at each as the receiver of `bench.store_passing_work` does."""
+    """Takes tables, and looks at each as the receiver of `bench.store.passing_work` does."""
 
     def __init__(self) -> None:
         self._held: Any = None

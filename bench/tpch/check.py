@@ -1,7 +1,7 @@
 """Check the demo's 22 queries against the same queries in SQL, run by DuckDB over the same files.
 
-    python -m bench.check_tpch --scale 1
-    python -m bench.check_tpch --scale 10 --engine craton
+    python -m bench.tpch.check --scale 1
+    python -m bench.tpch.check --scale 10 --engine craton
 
 Results are compared by column position. Floats may differ by a relative 1e-9. Where the ORDER BY leaves rows tied,
 their order is free, and when a LIMIT cuts through a tie, so is the choice among them.
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bench.tpch_sql import ORDER, SQL
+from bench.tpch.sql import ORDER, SQL
 from craton.demo import data as tpch
 from craton.demo.compare import materialise
 from craton.demo.queries import QUERIES

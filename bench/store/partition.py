@@ -1,6 +1,6 @@
 """Partitioning: TPC-H lineitem, all columns, by the hash of ``l_orderkey``, against ``polars.DataFrame.partition_by``.
 
-    python -m bench.partition --scale 1 --partitions 64,4096
+    python -m bench.store.partition --scale 1 --partitions 64,4096
 
 Polars is given each row's partition as a column that was computed before; Craton hashes the key within its time.
 ``craton`` partitions into the pages of a store, a locality set a partition; ``craton-stream`` appends to them piece by
@@ -27,7 +27,7 @@ from bench.harness.worker import Contestant
 
 __all__ = ["CONTESTANTS", "extra_memory", "main", "open_contestant"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CONTESTANTS = ("craton", "craton-stream", "craton-heap", "craton-arrow", "polars", "polars-unordered")
 PIECE = 100_000
 KEY = "l_orderkey"
@@ -163,7 +163,7 @@ def _status(field: str) -> int:
 
 
 def _measure_memory(name: str, path: str, n: int) -> tuple[int, int]:
-    code = f"import json; from bench.partition import extra_memory; print(json.dumps(extra_memory({name!r}, {path!r}, {n})))"
+    code = f"import json; from bench.store.partition import extra_memory; print(json.dumps(extra_memory({name!r}, {path!r}, {n})))"
     # Memory that reading freed goes back to the system at once: else it would go while the rest is measured, and hide it.
     plain = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0", "ARROW_DEFAULT_MEMORY_POOL": "system"}
     environment = conditions.process_environment(extra=plain)
@@ -175,7 +175,7 @@ def _measure_memory(name: str, path: str, n: int) -> tuple[int, int]:
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.partition", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.store.partition", description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor (default: %(default)g)")
     parser.add_argument("--folder", type=Path, help="where its tables are (default: build/tpch/sf<scale>)")
     parser.add_argument(
@@ -194,7 +194,7 @@ def main(argv: list[str] | None = None) -> int:
     benchmark = Benchmark(
         name="partition",
         title=f"Partitioning lineitem at scale {given.scale:g} by the hash of {KEY}, into so many partitions",
-        module="bench.partition",
+        module="bench.store.partition",
         cases=[Case(case) for case in cases],
         entries=command.entries(names, {"path": path}),
         settings={"scale": given.scale},

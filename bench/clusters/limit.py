@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from bench import store_turns
-from bench.clusters_turns import QUERIES
-from bench.store_machine import MIB, why_not
-from bench.store_turns import Turn, bar, say
+from bench.clusters.turns import QUERIES
+from bench.store import turns as store_turns
+from bench.store.machine import MIB, why_not
+from bench.store.turns import Turn, bar, say
 
 __all__ = ["make", "measure"]
 
-WORK = "bench.clusters_turns"
+WORK = "bench.clusters.turns"
 ROW_BYTES = 32
 TEXT_LENGTH = 48
 BATCH = 1_000_000
@@ -131,7 +131,7 @@ def _by_sql(folder: Path, limit: int) -> dict[str, Any]:
     """Return the answers that DuckDB gives, in the form that the others are compared in."""
     import duckdb
 
-    from bench.clusters_contestants import exact_table
+    from bench.clusters.contestants import exact_table
 
     connection = duckdb.connect(config={"memory_limit": f"{max(4 * limit // MIB, 1024)}MB"})
     connection.execute(f"set temp_directory = '{folder}/duckdb'")
@@ -163,7 +163,7 @@ def measure(
     Parameters
     ----------
     result : dict
-        A report of `bench.store_turns.new_report`.
+        A report of `bench.store.turns.new_report`.
     folder, scratch : path
         Where TPC-H's files are, and where others may be written.
     queries : sequence of str

@@ -1,6 +1,6 @@
 """TPC-H: the 22 queries over Parquet files, under pandas' API, Polars' and in SQL.
 
-python -m bench.tpch --scale 10 --contestants craton,polars
+python -m bench.tpch.run --scale 10 --contestants craton,polars
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.harness import command
 from bench.harness.measure import Benchmark, Case
-from bench.tpch_contestants import CONTESTANTS
-from bench.tpch_sql import ORDER, SQL
+from bench.tpch.contestants import CONTESTANTS
+from bench.tpch.sql import ORDER, SQL
 
 __all__ = ["main"]
 
@@ -22,7 +22,7 @@ DEFAULT = ("craton", "polars", "duckdb", "pandas")
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line; the exit status is 1 when a query of Craton's failed or was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m bench.tpch", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.tpch.run", description=__doc__.splitlines()[0])
     parser.add_argument(
         "--scale",
         type=float,
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     benchmark = Benchmark(
         name="tpch",
         title=f"TPC-H, scale factor {given.scale:g}, from Parquet",
-        module="bench.tpch_contestants",
+        module="bench.tpch.contestants",
         cases=[Case(query, ORDER[query]) for query in queries],
         entries=command.entries(names, {"folder": str(folder)}),
         reference="duckdb",

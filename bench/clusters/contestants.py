@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bench.cylon_contestants import ORDERED_BY, SCALAR, PandasOperators, digest
+from bench.cylon.contestants import ORDERED_BY, SCALAR, PandasOperators, digest
 from bench.harness import answers
 from bench.harness.worker import Contestant
 from bench.pandas_likes import PANDAS_LIKES, Craton, Dask, PandasLike, cores, spark_session
-from bench.tpch_contestants import TABLES, PandasQueries
+from bench.tpch.contestants import TABLES, PandasQueries
 
 __all__ = ["HOSTS", "OURS", "PEERS", "digest_part", "exact_table", "merged", "open_contestant"]
 
@@ -236,7 +236,7 @@ class SparkQueries:
     DIALECT = ((r"as materialized \(", "as ("), (r"1\.0::double", "cast(1.0 as double)"))
 
     def __init__(self, folder: str) -> None:
-        self._sql: dict[str, str] = dict(importlib.import_module("bench.tpch_sql").SQL)
+        self._sql: dict[str, str] = dict(importlib.import_module("bench.tpch.sql").SQL)
         for ours, theirs in self.DIALECT:
             self._sql = {name: re.sub(ours, theirs, text) for name, text in self._sql.items()}
         self._session = spark_session()

@@ -1,7 +1,7 @@
 """Passing a table of 1 GB between two processes: a reference to the store's pages, or the table's bytes.
 
-    python -m bench.passing
-    python -m bench.passing --contestants craton,arrow-stream,ray --rows 1000000
+    python -m bench.store.passing
+    python -m bench.store.passing --contestants craton,arrow-stream,ray --rows 1000000
 
 A pass goes from the moment when the sender begins until the receiver, which was running and connected, has read one
 value of every column. *shared table*: the table lies where the contestant keeps tables, which is the store for Craton
@@ -17,11 +17,11 @@ from typing import Any
 
 from bench import environments
 from bench.harness import command, machine
-from bench.store_turns import Turn, add_options, bar, finish, measure, new_report, ratio, say
+from bench.store.turns import Turn, add_options, bar, finish, measure, new_report, ratio, say
 
 __all__ = ["main"]
 
-WORK = "bench.store_passing_work"
+WORK = "bench.store.passing_work"
 CONTESTANTS = {
     "craton": "craton",
     "craton-polars": "craton, Polars",
@@ -38,7 +38,7 @@ def _turn(name: str, options: dict[str, Any]) -> Turn:
     if name != "ray":
         return Turn(name, WORK, options)
     # The environment that has Ray and Arrow.
-    return Turn(name, "bench.store_passing_ray", options, python=environments.interpreter("modin", progress=say))
+    return Turn(name, "bench.store.passing_ray", options, python=environments.interpreter("modin", progress=say))
 
 
 def _bars(result: dict[str, Any], names: list[str]) -> None:
@@ -66,7 +66,7 @@ def _mb(size: int | None) -> float | None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.passing", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.store.passing", description=__doc__.splitlines()[0])
     parser.add_argument("--contestants", default=DEFAULT, help="(default: %(default)s)")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the table (default: %(default)s)")
     add_options(parser, repeat=7, timeout=120)

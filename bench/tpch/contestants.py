@@ -21,7 +21,7 @@ from bench.pandas_likes import PANDAS_LIKES, PandasLike, cores
 
 __all__ = ["CONTESTANTS", "open_contestant"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TABLES = (
     "region",
     "nation",
@@ -91,7 +91,7 @@ class PolarsQueries:
 
     def __init__(self, folder: str, engine: str = "streaming") -> None:
         self._engine = engine
-        self._queries = importlib.import_module("bench.tpch_polars")
+        self._queries = importlib.import_module("bench.tpch.polars_queries")
         self._folder = folder
 
     def versions(self) -> dict[str, str]:
@@ -112,7 +112,7 @@ class DuckDBQueries:
 
     def __init__(self, folder: str) -> None:
         duckdb = importlib.import_module("duckdb")
-        self._sql: dict[str, str] = importlib.import_module("bench.tpch_sql").SQL
+        self._sql: dict[str, str] = importlib.import_module("bench.tpch.sql").SQL
         self._version = duckdb.__version__
         self._connection = duckdb.connect(config={"threads": cores()})
         for table in TABLES:
@@ -142,7 +142,7 @@ class DaftQueries:
 
     def __init__(self, folder: str) -> None:
         self._daft = importlib.import_module("daft")
-        self._sql: dict[str, str] = dict(importlib.import_module("bench.tpch_sql").SQL)
+        self._sql: dict[str, str] = dict(importlib.import_module("bench.tpch.sql").SQL)
         for ours, theirs in self.DIALECT:
             self._sql = {name: re.sub(ours, theirs, text) for name, text in self._sql.items()}
         self._folder = folder

@@ -22,11 +22,11 @@ from typing import Any
 
 from bench.harness import conditions, machine, report
 from bench.harness.measure import summarise
-from bench.store_machine import ControlGroup, drop_caches, swapped
+from bench.store.machine import ControlGroup, drop_caches, swapped
 
 __all__ = ["Turn", "add_options", "bar", "bars_text", "finish", "measure", "new_report", "ratio", "say"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 
 

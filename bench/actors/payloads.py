@@ -1,4 +1,4 @@
-"""What the contestants of `bench.actors` share: what their actors do, payloads, and how calls are timed."""
+"""What the contestants of `bench.actors.run` share: what their actors do, payloads, and how calls are timed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 __all__ = ["SIDES", "columns", "make"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 SIDES = ("left", "right")
 UNIQUE = 0.9

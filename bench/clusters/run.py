@@ -19,18 +19,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import clusters_kills, clusters_limit, clusters_moved, cylon_data, environments, store_turns
-from bench.clusters_contestants import HOSTS, PEERS
-from bench.cylon_contestants import CASES as OPERATORS
+from bench import environments
+from bench.clusters import kills as clusters_kills
+from bench.clusters import limit as clusters_limit
+from bench.clusters import moved as clusters_moved
+from bench.clusters.contestants import HOSTS, PEERS
+from bench.cylon import data as cylon_data
+from bench.cylon.contestants import CASES as OPERATORS
 from bench.harness import command, conditions, measure, report
-from bench.store_machine import MIB
-from bench.store_turns import Turn, bar, new_report, say
-from bench.tpch_sql import ORDER
+from bench.store import turns as store_turns
+from bench.store.machine import MIB
+from bench.store.turns import Turn, bar, new_report, say
+from bench.tpch.sql import ORDER
 
 __all__ = ["main"]
 
-ROOT = Path(__file__).resolve().parents[1]
-MODULE = "bench.clusters_contestants"
+ROOT = Path(__file__).resolve().parents[2]
+MODULE = "bench.clusters.contestants"
 QUIET = {
     # A contestant that is paused while others run must not be taken to be dead when it goes on.
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None",
@@ -229,7 +234,7 @@ def _turns(given: argparse.Namespace, part: str, title: str, options: dict[str, 
         turns = [
             Turn(
                 name,
-                "bench.clusters_turns",
+                "bench.clusters.turns",
                 {"part": part, "host": HOSTS[name], "workers": workers, "threads": 1, **options},
             )
             for name in given.hosts
@@ -348,7 +353,7 @@ def _numbers(text: str) -> list[int]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.clusters", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench.clusters.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--parts", default=",".join(PARTS), help="(default: %(default)s)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The processes of one turn of `bench.passing`: a sender, and a receiver that it starts and that waits, connected.
+"""The processes of one turn of `bench.store.passing`: a sender, and a receiver that it starts and that waits, connected.
 
 A pass is timed from the moment when the sender begins to send until the receiver holds a table and has read one value of
 every column; both read the same monotonic clock. Only then, and not timed, the receiver sums all columns and says what
@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 LENGTH = struct.Struct("<Q")
 SMALL = 30_000
 """Rows of the table that is passed first: enough for a store to treat it like the large one."""
@@ -354,7 +354,7 @@ def sender(options: dict[str, Any]) -> dict[str, Any]:
 @contextlib.contextmanager
 def _receiving(name: str, address: str | None) -> Iterator[socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    program = [sys.executable, "-m", "bench.store_passing_work", "receive", name, address or "", str(theirs.fileno())]
+    program = [sys.executable, "-m", "bench.store.passing_work", "receive", name, address or "", str(theirs.fileno())]
     process = subprocess.Popen(program, cwd=ROOT, pass_fds=[theirs.fileno()], stdout=subprocess.DEVNULL)
     theirs.close()
     try:

@@ -1,7 +1,7 @@
 """What one turn of the parts ``init``, ``tasks`` and ``limit`` does: a fresh process that times itself.
 
-Started as ``python -m bench.clusters_turns OPTIONS`` (JSON); prints a line of JSON with ``seconds`` of each phase and
-``details``, as `bench.store_turns` wants it.
+Started as ``python -m bench.clusters.turns OPTIONS`` (JSON); prints a line of JSON with ``seconds`` of each phase and
+``details``, as `bench.store.turns` wants it.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ QUERIES: dict[str, Callable[[Any, str], Any]] = {
     "merge, most match": _merge("high"),
     "merge, few match": _merge("low"),
 }
-"""What is done with the tables of `bench.clusters_limit`, beside the queries of TPC-H."""
+"""What is done with the tables of `bench.clusters.limit`, beside the queries of TPC-H."""
 
 
 def _query(name: str) -> Callable[[Any, str], Any]:
@@ -143,7 +143,7 @@ def _answers(options: Found) -> Found:
     import pandas
 
     import craton.pandas as pd
-    from bench.clusters_contestants import exact_table
+    from bench.clusters.contestants import exact_table
     from craton.memory import clear_memory
 
     found, seconds = {}, {}
@@ -163,7 +163,7 @@ def _limit(options: Found) -> Found:
 
     import craton
     import craton.pandas as pd
-    from bench.clusters_contestants import exact_table
+    from bench.clusters.contestants import exact_table
     from bench.harness.answers import difference
 
     expected = json.loads(Path(options["answers"]).read_text(encoding="utf-8"))[options["query"]]
@@ -205,6 +205,6 @@ def main(argv: list[str]) -> int:
 
 if __name__ == "__main__":
     # A second name for this module would give workers other classes than those used here.
-    code = importlib.import_module("bench.clusters_turns").main(sys.argv[1:])
+    code = importlib.import_module("bench.clusters.turns").main(sys.argv[1:])
     sys.stdout.flush()
     sys.exit(code)

@@ -1,6 +1,6 @@
 """TPC-H through the decode cache: cold (no cache), the run that fills it, warm, and the first run of a second process.
 
-    python -m bench.decode_cache --scale 10
+    python -m bench.store.decode_cache --scale 10
 
 One process serves a store; a first one connects to it and runs every query without the cache and with it, taking turns;
 then a second one, which decodes nothing itself, runs every query once. Results are compared with those without the cache.
@@ -24,13 +24,13 @@ from bench.harness import answers, conditions, machine
 
 __all__ = ["main"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line; the exit status is 1 when a result differs."""
-    parser = argparse.ArgumentParser(prog="python -m bench.decode_cache", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.store.decode_cache", description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor (default: %(default)g)")
     parser.add_argument("--data", type=Path, help="folder of the Parquet files (default: made under build/)")
     parser.add_argument("--repeat", type=int, default=3, help="turns (default: %(default)s)")
@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
                 common = [
                     sys.executable,
                     "-m",
-                    "bench.decode_cache",
+                    "bench.store.decode_cache",
                     "--data",
                     str(folder),
                     "--repeat",

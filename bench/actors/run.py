@@ -1,7 +1,7 @@
 """Actors: creating them, calling them in one process, across processes and by TCP, and the paper's micro-benchmarks.
 
-    python -m bench.actors
-    python -m bench.actors --contestants craton,xoscar --parts processes --repeat 3
+    python -m bench.actors.run
+    python -m bench.actors.run --contestants craton,xoscar --parts processes --repeat 3
 
 Every turn is a fresh process. *inside*: caller and actor live in one process, where Ray has no actors. *processes*: the
 actor lives in a sub pool of the caller's group. *tcp*: it lives in another program's group and is reached by TCP; Ray's
@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import environments
-from bench.actors_common import CALLS, SMALL
+from bench.actors.payloads import CALLS, SMALL
 from bench.harness import command
-from bench.store_turns import Turn, add_options, bar, finish, measure, new_report, ratio, say
+from bench.store.turns import Turn, add_options, bar, finish, measure, new_report, ratio, say
 
 __all__ = ["main"]
 
@@ -31,7 +31,7 @@ PARTS = ("create", "inside", "processes", "tcp", "paper")
 
 
 def _turn(name: str, options: dict[str, Any]) -> Turn:
-    module = "bench.actors_ray" if name == "ray" else "bench.actors_work"
+    module = "bench.actors.ray_turns" if name == "ray" else "bench.actors.work"
     return Turn(name, module, options, python=environments.interpreter(name, progress=say))
 
 
@@ -82,7 +82,7 @@ def _quantiles(result: dict[str, Any], parts: list[str], names: list[str]) -> li
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.actors", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench.actors.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--contestants", default=",".join(CONTESTANTS), help="(default: %(default)s)")
     parser.add_argument("--parts", default=",".join(PARTS), help="(default: %(default)s)")

@@ -1,7 +1,7 @@
 """Paging: a working set of 1.5 times the memory, kept by the store's policies and by the operating system.
 
-    python -m bench.paging                       all three parts
-    python -m bench.paging --parts system --limit 1024
+    python -m bench.store.paging                       all three parts
+    python -m bench.store.paging --parts system --limit 1024
 
 Part ``policies`` compares who is evicted (Pangea's data-aware paging, LRU, MRU, DBMIN) on a looping scan of transient
 and of durable data, on a shuffle, and on two sets at once. Part ``system`` compares the store with anonymous memory that
@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import machine
-from bench.store_machine import MIB, disk_speed, swap_file, why_not
-from bench.store_turns import Turn, add_options, bar, finish, measure, new_report, ratio, say
+from bench.store.machine import MIB, disk_speed, swap_file, why_not
+from bench.store.turns import Turn, add_options, bar, finish, measure, new_report, ratio, say
 
 __all__ = ["main"]
 
-ROOT = Path(__file__).resolve().parents[1]
-WORK = "bench.store_paging_work"
+ROOT = Path(__file__).resolve().parents[2]
+WORK = "bench.store.paging_work"
 POLICIES = ("data-aware", "lru", "mru", "dbmin-1", "dbmin-1000", "dbmin-adaptive")
 LEVEL = 1.05
 """Up to this ratio of medians two policies count as level."""
@@ -183,7 +183,7 @@ def _settings(given: argparse.Namespace) -> Options:
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.paging", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.store.paging", description=__doc__.splitlines()[0])
     parser.add_argument("--parts", default="policies,system,settings", help="of them (default: %(default)s)")
     parser.add_argument("--limit", type=int, default=512, help="MiB of memory of a process (default: %(default)s)")
     parser.add_argument("--room", type=int, default=128, help="MiB of it that the store leaves (default: %(default)s)")

@@ -1,6 +1,6 @@
 """CylonFlow's operators: join, group-by, sort, and the pipeline of them, on two int64 columns with 90 % unique keys.
 
-    python -m bench.cylon --rows 20000000 --contestants craton,polars,pandas
+    python -m bench.cylon.run --rows 20000000 --contestants craton,polars,pandas
 
 The data and the operators are those of the experiments in "CylonFlow" (section 5): two columns of int64, keys of which
 90 % are distinct, and join → group-by → sort → add-scalar as the pipeline. Only the operators are timed, from frames
@@ -13,8 +13,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench.cylon_contestants import CASES, CONTESTANTS
-from bench.cylon_data import make
+from bench.cylon.contestants import CASES, CONTESTANTS
+from bench.cylon.data import make
 from bench.harness import command
 from bench.harness.measure import Benchmark, Case
 
@@ -25,7 +25,7 @@ DEFAULT = ("craton", "polars", "duckdb", "pandas")
 
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line; the exit status is 1 when an operator of Craton's failed or was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m bench.cylon", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.cylon.run", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000_000, help="of each of the two frames (default: %(default)s)")
     parser.add_argument("--source", choices=("memory", "parquet"), default="memory", help="(default: %(default)s)")
     parser.add_argument("--data", type=Path, help="folder of the generated files (default: under build/)")
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     benchmark = Benchmark(
         name="cylon",
         title=f"CylonFlow's operators, {given.rows / 1e6:g} million rows, from {given.source}",
-        module="bench.cylon_contestants",
+        module="bench.cylon.contestants",
         cases=[Case(operator) for operator in operators],
         entries=command.entries(names, {"folder": str(folder.resolve()), "source": given.source}),
         reference="pandas",

@@ -1,4 +1,4 @@
-"""The process of one turn of `bench.paging`: writes pages of numbers, reads them back, and times itself.
+"""The process of one turn of `bench.store.paging`: writes pages of numbers, reads them back, and times itself.
 
 Pages hold doubles that differ from page to page and that no compression makes much smaller. What a scan sums are their
 64 bits as integers, modulo 2**64, so that the sums are exact in any order; every page's sum is compared with what was

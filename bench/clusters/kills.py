@@ -5,7 +5,7 @@ What counts as right is the embedded run's answer; as a clear error, `TaskLost`.
 seconds is a hang. After each run the session must have all its workers again and the store no page more than before;
 after each driver no process and no file may be left.
 
-    python -m bench.clusters_kills OPTIONS        what a driver does
+    python -m bench.clusters.kills OPTIONS        what a driver does
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import conditions
-from bench.store_turns import ROOT, bar, say
+from bench.store.turns import ROOT, bar, say
 
 __all__ = ["measure", "pipeline"]
 
@@ -186,7 +186,7 @@ def measure(
     Parameters
     ----------
     result : dict
-        A report of `bench.store_turns.new_report`.
+        A report of `bench.store.turns.new_report`.
     folder : path
         Where the tables are.
     kills, batch : int
@@ -231,7 +231,7 @@ def _drive(options: dict[str, Any], hang: float, left: list[str]) -> list[dict[s
     shared = set(os.listdir("/dev/shm"))
     with tempfile.TemporaryDirectory(prefix="craton-bench-kills-") as temporary, tempfile.TemporaryFile() as log:
         driver = subprocess.Popen(
-            [sys.executable, "-m", "bench.clusters_kills", json.dumps(options)],
+            [sys.executable, "-m", "bench.clusters.kills", json.dumps(options)],
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=ROOT,
@@ -340,6 +340,6 @@ def plot(result: dict[str, Any], target: Path) -> None:
 
 if __name__ == "__main__":
     # Workers must not import another module of this name.
-    code = importlib.import_module("bench.clusters_kills").main(sys.argv[1:])
+    code = importlib.import_module("bench.clusters.kills").main(sys.argv[1:])
     sys.stdout.flush()
     sys.exit(code)

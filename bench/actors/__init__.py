@@ -1,0 +1,1 @@
+"""Actors in one process, across processes and by TCP."""

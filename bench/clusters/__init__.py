@@ -1,0 +1,1 @@
+"""Sessions on local processes, Ray and Dask."""

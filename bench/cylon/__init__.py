@@ -1,0 +1,1 @@
+"""Join, group-by, sort and their pipeline on two columns of integers."""

@@ -1,0 +1,1 @@
+"""The store: paging, passing, decoded columns, partitions, serialization."""
