@@ -79,7 +79,7 @@ class InTiles(Craton):
 
     def __init__(self, tiles: int, broadcast: int | None) -> None:
         super().__init__()
-        running, tiled = (importlib.import_module(f"craton.lower.tiled{name}") for name in (".running", ""))
+        running, tiled = map(importlib.import_module, ("craton.engine.tiled", "craton.lower.tiled"))
         inline = importlib.import_module("craton.schedule.inline")
         given = {} if broadcast is None else {"broadcast_bytes": broadcast, "collapse_bytes": min(broadcast, 4 << 20)}
         settings = tiled.Settings(tiles=tiles, **given)
