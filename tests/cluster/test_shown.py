@@ -111,7 +111,7 @@ def test_sampling_ends_with_the_profile(session: ClusterSession, engine: TiledEn
     with craton.profile():
         joined.to_numpy()
     end = time.monotonic() + 20
-    while session.runner._sampler.on:
+    while session.runner.observation.sampler.on:
         assert time.monotonic() < end, "it goes on"
         time.sleep(0.02)
 

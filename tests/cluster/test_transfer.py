@@ -53,7 +53,7 @@ def check(outputs: Sequence[Output], total: int, parts: int) -> None:
 
 def moved(session: ClusterSession) -> list[dict[str, Any]]:
     async def go() -> list[dict[str, Any]]:
-        return [await session.runner._ref(band).facts() for band in range(len(session.runner.bands))]
+        return [await session.runner._members.ref(band).facts() for band in range(len(session.runner.bands))]
 
     return session.call(go())
 
@@ -115,6 +115,12 @@ def segments() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if "craton" in name}
 
 
+def stores(session: ClusterSession, workers: list[int]) -> list[int]:
+    """The process that has the store of the other machine."""
+    node = session.runner.host.nodes[1].address
+    return [one.pid for one in psutil.Process().children(True) if one.pid not in workers and serves(one, node)]
+
+
 @pytest.mark.parametrize(
     ("host", "times"),
     [
@@ -136,8 +142,8 @@ def test_kills_during_shuffles(host: str, times: int, tmp_path: Path, monkeypatc
         spread, gather = shuffle(20_000, 12, 8)
         pids = session.info()["pid"].tolist()
         if rng.random() < 0.2:  # a machine's store
-            node = session.runner.host.nodes[1].address
-            pids = [one.pid for one in psutil.Process().children(True) if one.pid not in pids and serves(one, node)]
+            until(lambda of=pids: bool(stores(session, of)))  # the last kill may not have been noticed yet
+            pids = stores(session, pids)
         timer = threading.Timer(rng.random() * 0.3, kill, [rng.choice(pids)])
         began = time.monotonic()
         timer.start()

@@ -1,0 +1,87 @@
+"""What is told of a cluster while it works: memory over time, and the state of each worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import craton.actor as xo
+from craton import events
+from craton.cluster.membership import Membership
+from craton.schedule.telemetry import Sample, Sampler
+from craton.store import default_store
+
+__all__ = ["Observation"]
+
+
+class Observation:
+    """Watches workers, as long as somebody listens.
+
+    Parameters
+    ----------
+    membership
+        The workers.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._members = membership
+        self.sampler = Sampler(asyncio.get_running_loop(), lambda samples: self.sampled(-1, samples))
+
+    def begin(self) -> None:
+        """Have memory over time told, if somebody listens and it is not told yet."""
+        if events.active and not self.sampler.on:
+            self._observe(True)
+
+    def stop(self) -> None:
+        """Tell no more."""
+        self.sampler.stop()
+
+    def joined(self, band: int) -> None:
+        """Have a new worker tell, too."""
+        if self.sampler.on:
+            self._observe_band(band, True)
+
+    def _observe(self, on: bool) -> None:
+        if on:
+            self.sampler.start(default_store())
+        else:
+            self.sampler.stop()
+        for band in self._members.living():
+            self._observe_band(band, on)
+
+    def _observe_band(self, band: int, on: bool) -> None:
+        node = self._members.bands[band].node
+        first = self._members.of_node(node)[0]
+        self._members.tell(self._members.ref(band).observe.tell(on, node > 0 and band == first))
+
+    def sampled(self, band: int, samples: list[Sample]) -> None:
+        """Tell of a band's memory over time; band -1 is the driver's process."""
+        if events.active:
+            ahead = self._members.members[band].ahead if band >= 0 else 0.0
+            told = [sample._replace(when=sample.when - ahead) for sample in samples] if ahead else samples
+            node = self._members.bands[band].node if band >= 0 else 0
+            events.emit("memory", worker=band, node=node, samples=told)
+        elif self.sampler.on:  # nobody watches any more
+            self._observe(False)
+
+    async def facts(self) -> list[dict[str, Any]]:
+        """What is to be known of each worker now."""
+        return list(await asyncio.gather(*[self._facts_of(band) for band in range(len(self._members.members))]))
+
+    async def _facts_of(self, band: int) -> dict[str, Any]:
+        member = self._members.members[band]
+        place = member.started.band
+        known: dict[str, Any] = {
+            "worker": band,
+            "node": self._members.host.nodes[place.node].name,
+            "address": member.started.address,
+            "pid": member.pid,
+            "threads": place.threads,
+            "memory_limit": place.memory,
+        }
+        asked = {"memory_used": 0, "done": 0, "running": 0}
+        with contextlib.suppress(ConnectionError, TimeoutError, xo.ActorNotExist):
+            if member.alive:
+                asked = await asyncio.wait_for(self._members.ref(band).facts(), 1.0)
+        return {**known, "alive": member.alive, **{name: asked[name] for name in ("memory_used", "done", "running")}}
