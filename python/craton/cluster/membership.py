@@ -19,7 +19,7 @@ from craton.schedule.tasks import Band
 if TYPE_CHECKING:
     from craton.cluster.sessions import Compression
 
-__all__ = ["Member", "Membership", "OnChange"]
+__all__ = ["Membership", "OnChange", "WorkerState"]
 
 # How often in a row a worker is started that ends again before it serves.
 _STARTS = 5
@@ -47,7 +47,7 @@ class OnChange(Protocol):
 
 
 @dataclass(slots=True)
-class Member:
+class WorkerState:
     """A worker.
 
     Parameters
@@ -84,7 +84,7 @@ class Membership:
 
     Attributes
     ----------
-    members : list of Member
+    members : list of WorkerState
         One a band.
     some_alive : asyncio.Event
         Set while a worker lives, or when none ever will again.
@@ -97,7 +97,7 @@ class Membership:
     def __init__(self, pool: Any, host: Host, compression: Compression, on_change: OnChange) -> None:
         self._pool, self.host, self._compression, self._on_change = pool, host, compression, on_change
         self._loop = asyncio.get_running_loop()
-        self.members: list[Member] = []
+        self.members: list[WorkerState] = []
         self.some_alive = asyncio.Event()
         self.none_left = ""
         self.stopping = False
@@ -113,7 +113,7 @@ class Membership:
         OSError, RuntimeError
             If one cannot be started; then none is left.
         """
-        self.members = [Member(started) for started in await self.host.start(spec)]
+        self.members = [WorkerState(started) for started in await self.host.start(spec)]
         await asyncio.gather(*[self._join(band) for band in range(len(self.members))])
         for band in range(len(self.members)):
             self.spawn(self._watch(band))
