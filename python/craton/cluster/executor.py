@@ -7,21 +7,20 @@ event loop only carries what is to be told to others, many outputs in one messag
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import heapq
 import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import cloudpickle
 
 from craton.cluster.fetching import Near, Wanted
-from craton.cluster.transfer import Place, place_of
+from craton.cluster.jobs import Cancelled, Job, JobSink, Report, interrupt, packed_error, settle
+from craton.cluster.transfer import place_of
 from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
 from craton.schedule.pages import (
     FRUGAL_BYTES,
@@ -36,96 +35,14 @@ from craton.schedule.pages import (
     cut,
     inputs_of,
 )
-from craton.schedule.tasks import Read, Work
+from craton.schedule.tasks import Read
 from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
 
-# Seconds that a thread is waited for that is being told to stop.
-_SETTLE = 1.0
 # How a worker's process ends whose store is gone.
 _NO_STORE = 4
 # Where a worker has less memory than this, much goes to disk, and a page is of one part.
 _FRUGAL = 256 << 20
-
-#: A read as it travels: tasks, parts, rows.
-Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
-
-
-class Cancelled(BaseException):
-    """Raised in a thread whose task nobody wants any more."""
-
-
-class Job:
-    """A task at its worker."""
-
-    __slots__ = (
-        "alone", "cancelled", "consumers", "facts", "interruptible", "key", "memory", "nbytes", "need", "order", "parts",
-        "reads", "run", "settled", "taken", "thread", "threads", "work",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        run: int,
-        work: Work,
-        key: int,
-        order: int,
-        reads: tuple[Reading, ...],
-        parts: int,
-        nbytes: int,
-        memory: int | None,
-        threads: int,
-        consumers: tuple[int, ...],
-    ) -> None:
-        self.run, self.work, self.key, self.order = run, work, key, order
-        self.reads, self.parts, self.nbytes, self.memory = reads, parts, nbytes, memory
-        self.threads, self.consumers = threads, consumers
-        self.need = self.thread = self.taken = 0
-        self.alone = self.cancelled = self.settled = self.interruptible = False
-        self.facts: tuple[float, int, int] = (
-            0.0,
-            0,
-            0,
-        )  # when it began, bytes of its inputs, and those that others made
-
-    def row(self) -> tuple[Any, ...]:
-        """What the job is made of again in another process, after run and work."""
-        return (
-            self.key, self.order, self.reads, self.parts, self.nbytes, self.memory, self.threads, self.consumers,
-        )  # fmt: skip
-
-    def needed(self) -> Iterable[int]:
-        """Keys of the outputs that it reads."""
-        return (key for tasks, _, _ in self.reads for key in tasks)
-
-
-class _JobSink(PageSink):
-    """A sink whose writing is not interrupted: an exception between a set and who holds it would leave the set behind."""
-
-    def __init__(self, store: Store, parts: int, node: int, job: Job, small: tuple[int, int]) -> None:
-        super().__init__(store, parts, node, small)
-        self._job = job
-
-    def _to_pages(self, data: Any) -> Any:
-        job = self._job
-        job.interruptible = False
-        try:
-            return super()._to_pages(data)
-        finally:
-            job.interruptible = True
-            if job.cancelled:
-                raise Cancelled
-
-
-class Report:
-    """What is to be told to others since it was last taken."""
-
-    __slots__ = ("done", "failed", "lost", "made")
-
-    def __init__(self) -> None:
-        self.done: list[tuple[Any, ...]] = []
-        self.failed: list[tuple[int, int, bytes, str]] = []
-        self.lost: list[tuple[int, int, int, Place | None]] = []
-        self.made: dict[int, list[tuple[int, int, Stored]]] = {}
 
 
 class TaskExecutor:
@@ -276,7 +193,7 @@ class TaskExecutor:
             for job in [job for job in self._jobs.values() if job.run == run]:
                 self._waiting.remove(job.key)
                 if job.key in self._running:
-                    _interrupt(job)
+                    interrupt(job)
                 else:
                     del self._jobs[job.key]
 
@@ -288,7 +205,7 @@ class TaskExecutor:
         with self._changed:
             jobs = [job for job in self._running.values() if job.run == run]
             for job in jobs:
-                _interrupt(job)
+                interrupt(job)
             return bool(jobs)
 
     def give(self, number: int) -> tuple[list[Job], dict[int, Stored]]:
@@ -382,7 +299,7 @@ class TaskExecutor:
                 reserved = self._reserved(job, need, reads)
                 again = reserved is None
             if not again:
-                sink = _JobSink(self._store, job.parts, self.node, job, self._small)
+                sink = JobSink(self._store, job.parts, self.node, job, self._small)
                 job.facts = time.time(), *_bytes_of(inputs, self._sets)
                 began = time.perf_counter()
                 measured = need > 0
@@ -402,7 +319,7 @@ class TaskExecutor:
                 del inputs
         except BaseException as raised:
             error = raised
-        _settle(job)
+        settle(job)
         if isinstance(error, ConnectionError):
             self._check_store()
         if error is not None and sink is not None:
@@ -567,45 +484,6 @@ class TaskExecutor:
                 self._speak()
             if self.threads > 1:
                 self._changed.notify_all()
-
-
-def packed_error(error: BaseException) -> tuple[bytes, str]:
-    """An exception as bytes that come back as one of its class, and where it was raised."""
-    text = "".join(traceback.format_exception(error))
-    error.__traceback__ = None
-    try:
-        packed = cloudpickle.dumps(error, 5)
-        if type(cloudpickle.loads(packed)) is type(error):
-            return packed, text
-    except Exception:
-        pass  # it cannot be pickled, or not be made again
-    return cloudpickle.dumps(RuntimeError(f"{type(error).__qualname__}: {error}"), 5), text
-
-
-def _interrupt(job: Job) -> None:
-    """Raise `Cancelled` in the thread of a job, at its next step in Python."""
-    job.settled = False
-    job.cancelled = True
-    if job.interruptible:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(job.thread), ctypes.py_object(Cancelled))
-    job.settled = True
-
-
-def _settle(job: Job) -> None:
-    """Have no exception be on its way to this thread any more."""
-    until = time.monotonic() + _SETTLE
-    while True:
-        try:
-            job.interruptible = False
-            if not job.cancelled:
-                return
-            while not job.settled and time.monotonic() < until:
-                time.sleep(0.0001)
-            for _ in range(1000):
-                pass
-            return
-        except Cancelled:
-            continue
 
 
 def _bytes_of(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import craton.actor as xo
 from craton.actor.waiting import in_background
-from craton.cluster.executor import Job, TaskExecutor, packed_error
+from craton.cluster.executor import TaskExecutor
 from craton.cluster.fetching import Fetcher
+from craton.cluster.jobs import Job, packed_error
 from craton.cluster.transfer import UID as NODE
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
