@@ -1,0 +1,49 @@
+"""Workers that are threads of this process, for functions of which every one is worth them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from counted import Counted
+
+from craton.remote import jobs
+from craton.remote import session as sessions
+from craton.schedule.inline import InlineRunner
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[None]:
+    """Workers that are threads of this process."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    runner = InlineRunner(bands=2, threads=2)
+    sessions.use(lambda: sessions.Session(runner, loop))
+    yield
+    sessions.use(None)
+
+    async def settle() -> None:
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
+
+    asyncio.run_coroutine_threadsafe(settle(), loop).result(30)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def parallel(workers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    """Every function is worth workers, after its first call, and every piece a round trip."""
+    monkeypatch.setattr(jobs, "PIECE", (1e-9, 0.5))
+    monkeypatch.setattr(jobs, "WORTH", -1.0)
+    monkeypatch.setattr(jobs, "SAMPLE", 0.0)
+    with Counted() as counted:
+        yield counted
