@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from craton.actor.actors import _NO_LOCK
+from craton.actor.refs import Delayed
 
 __all__ = ["Extensible", "extensible"]
 
@@ -80,8 +81,6 @@ class _Bound:
 
     def delay(self, *args: Any, **kwargs: Any) -> Any:
         """Write a call down for `batch`."""
-        from craton.actor.refs import Delayed
-
         return Delayed(self._method._function.__name__, args, kwargs)
 
     def batch(self, *delays: Any) -> Any:

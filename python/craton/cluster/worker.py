@@ -23,6 +23,7 @@ from craton.cluster.executor import TaskExecutor
 from craton.cluster.fetching import Fetcher
 from craton.cluster.jobs import Job, packed_error
 from craton.cluster.transfer import UID as NODE
+from craton.schedule.memory_accounting import own_memory
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
 from craton.schedule.telemetry import Sample, Sampler
@@ -205,8 +206,6 @@ class WorkerActor(xo.StatelessActor):
 
     def facts(self) -> dict[str, Any]:
         """What is to be known of this worker now."""
-        from craton.schedule.memory_accounting import own_memory
-
         return {
             "pid": os.getpid(),
             "memory_used": own_memory(),

@@ -24,6 +24,48 @@ LONG = {
 #: Folders of more files, and how many they may have.
 FULL: dict[str, int] = {}
 
+STARTED = (
+    "with the first plan that runs, the first reader or the first function: programs on small frames never need it"
+)
+SESSIONS = "sessions, actors and stores are imported when a program has one"
+HOSTS = "each host, plot or library of others is imported by who asks for it"
+COMMAND = "a command imports what it runs"
+#: Imports within functions: by the module that has them, why, and of which modules. None is there for the sake of a cycle.
+LATE = {
+    "accelerate.ipython": (HOSTS, "profiling"),
+    "__main__": (COMMAND, "accelerate.install accelerate.run actor.cli cluster demo.run profiling store.cli"),
+    "actor.wire.shared": (SESSIONS, "craton config serialize.decoding store store.process"),
+    "cluster": (SESSIONS, "cluster.sessions"),
+    "cluster.sessions": (
+        SESSIONS,
+        "actor cluster.hosts.base cluster.hosts.dask cluster.hosts.local cluster.hosts.ray cluster.placing "
+        "cluster.supervisor config schedule.inline schedule.memory_accounting",
+    ),
+    "engine.bounded": (STARTED, "cluster.sessions engine.tiled lower.tiled.planner schedule.inline"),
+    "engine.choice": (STARTED, "engine.tiled"),
+    "engine.kernel_process": (STARTED, "remote.surfaces"),
+    "engine.run": (STARTED, "engine.kernel_process lower lower.decoded"),
+    "lower": (STARTED, "lower.single_node"),
+    "memory": (STARTED, "engine.results"),
+    "pandas.core.execute": (STARTED, "engine.kernel_process"),
+    "pandas.core.native": (STARTED, "engine.kernel_process"),
+    "pandas.core.stack": ("code that runs with the globals of pandas' modules", "pandas.core.stack"),
+    "pandas.deferred": (STARTED, "pandas.udf.groups"),
+    "pandas.groupby.groupby": (STARTED, "pandas.udf.groups"),
+    "pandas.groupby.grouping": (STARTED, "pandas.groupby.groupby pandas.groupby.keys"),
+    "pandas.io.sinks": (
+        STARTED,
+        "pandas.io.memory_data pandas.io.parquet_engine pandas.io.publish pandas.io.sink_arrow pandas.io.sink_text",
+    ),
+    "pandas.reshape.relational": (STARTED, "pandas.reshape.merging pandas.reshape.pivoting pandas.reshape.reshaping"),
+    "pandas.udf.calls": (STARTED, "remote.jobs"),
+    "pandas.udf.methods": (STARTED, "pandas.udf.cells pandas.udf.rows"),
+    "profiling.recording": (HOSTS, "profiling.drawing profiling.page"),
+    "serialize.torch_tensors": (HOSTS, "craton"),
+    "store": (SESSIONS, "store.objects"),
+    "store.store": (SESSIONS, "store.forked"),
+}
+
 #: The packages of the front end, from the top down: each imports only those below it.
 FRONT_END = ["", "io", "reshape", "groupby", "window", "udf", "indexing", "computation", "reductions", "values", "core"]
 
@@ -115,6 +157,18 @@ def test_packages_of_the_front_end_point_down() -> None:
                 ):
                     found.append(f"{name} imports {other}")
     assert found == []
+
+
+def test_imports_within_functions_have_a_reason() -> None:
+    known = modules()
+    late = {
+        name.removeprefix("craton."): {
+            other.removeprefix("craton.") for other, within in imported(path, known) if within
+        }
+        for name, path in known.items()
+    }
+    listed = {name: set(others.split()) for name, (_, others) in LATE.items()}
+    assert {name: others for name, others in late.items() if others} == listed
 
 
 def test_folders_are_small() -> None:
