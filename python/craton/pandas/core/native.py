@@ -28,6 +28,7 @@ from craton.errors import Unsupported
 from craton.kernel.interrupts import Heard
 from craton.pandas.core import numpy_errors
 from craton.pandas.core.counterparts import crafted
+from craton.pandas.core.function_keys import called_once
 from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
 from craton.refusals import Reason, Refusal
 
@@ -216,47 +217,6 @@ def counted(label: str, reason: Reason, told: bool = False) -> None:
 def _read_once(arg: Any) -> bool:
     """Whether an argument is an iterator over values: whoever reads it first leaves nothing to others."""
     return isinstance(arg, Iterator) and not hasattr(arg, "read") and not hasattr(arg, "write")
-
-
-class Once:
-    """A function among the keys of ``[]``, ``loc`` and ``iloc``: it is called once, whoever goes on with what it returns.
-
-    It may count, print or change something, and pandas calls it, too, when it takes a refused call over.
-    """
-
-    __slots__ = ("_function", "_result")
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-        self._result: list[Any] = []
-
-    def __call__(self, obj: Any) -> Any:
-        if not self._result:
-            self._result.append(self._function(obj))
-        return self._result[0]
-
-
-def called_once(key: Any) -> Any:
-    """A key whose functions are called once; any other as it is."""
-    if type(key) is tuple and any(map(callable, key)):
-        return tuple(Once(part) if callable(part) else part for part in key)
-    return Once(key) if callable(key) else key
-
-
-def result_of(key: Any, obj: Any) -> Any:
-    """What a key is: what it returns, if it is a function.
-
-    Raises
-    ------
-    Unsupported
-        If it returns something that pandas takes from a function, and refuses as a key.
-    """
-    if not callable(key):
-        return key
-    found = key(obj)
-    if callable(found) or isinstance(found, (dict, set)):
-        raise Unsupported(Refusal.KEY_TYPE, type(found).__name__)
-    return found
 
 
 def known_rows(result: Any) -> int | None:

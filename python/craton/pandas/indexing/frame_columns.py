@@ -14,8 +14,9 @@ from pandas.core import common
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
+from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import in_few_blocks, lazy, refuse_flagged, replace_state, view
-from craton.pandas.core.native import facts, is_lazy, native, result_of
+from craton.pandas.core.native import facts, is_lazy, native
 from craton.pandas.core.view import View
 from craton.pandas.indexing.rows import by_slice, is_mask, masked
 from craton.pandas.indexing.setting import assigned, column_for, set_by_position, set_where

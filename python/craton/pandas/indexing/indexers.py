@@ -19,8 +19,9 @@ from pandas.core.indexing import _iLocIndexer, _LocIndexer
 
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
+from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import lazy, replace_state, view
-from craton.pandas.core.native import is_lazy, plain_pandas, result_of, wrapped
+from craton.pandas.core.native import is_lazy, plain_pandas, wrapped
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
 from craton.pandas.core.view import View
 from craton.pandas.indexing.frame_columns import chosen_columns

@@ -17,8 +17,9 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.deprecations import in_place, without_copy
 from craton.pandas.core.execute import count_rows, resolved
+from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import finished, lazy, refuse_flagged, replace_state, view
-from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, result_of, stays_in_pandas
+from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute

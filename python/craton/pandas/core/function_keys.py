@@ -1,0 +1,57 @@
+"""Functions as keys of ``[]``, ``loc`` and ``iloc``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pandas.core import common
+from pandas.core.col import Expression
+
+from craton.errors import Unsupported
+from craton.refusals import Refusal
+
+
+class Once:
+    """A function among the keys of ``[]``, ``loc`` and ``iloc``: it is called once, whoever goes on with what it returns.
+
+    It may count, print or change something, and pandas calls it, too, when it takes a refused call over.
+    """
+
+    __slots__ = ("_function", "_result")
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._result: list[Any] = []
+
+    def __call__(self, obj: Any) -> Any:
+        if not self._result:
+            self._result.append(self._function(obj))
+        return self._result[0]
+
+
+def called_once(key: Any) -> Any:
+    """A key whose functions are called once; any other as it is."""
+    if type(key) is tuple and any(map(callable, key)):
+        return tuple(map(_once, key))
+    return _once(key)
+
+
+def _once(key: Any) -> Any:
+    return Once(key) if callable(key) and not isinstance(key, Expression) else key
+
+
+def result_of(key: Any, obj: Any) -> Any:
+    """What a key is: what it returns, if it is a function.
+
+    Raises
+    ------
+    Unsupported
+        If it returns something that pandas takes from a function, and refuses as a key.
+    """
+    if not callable(key):
+        return key
+    found = common.apply_if_callable(key, obj)
+    if callable(found) or isinstance(found, (dict, set)):
+        raise Unsupported(Refusal.KEY_TYPE, type(found).__name__)
+    return found
