@@ -48,6 +48,8 @@ inherit_deferred()
 for _name in ("cat", "sparse", "list", "struct"):
     setattr(Series, _name, CountedAccessor(_name, _pandas.Series))
 DataFrame.sparse = CountedAccessor("sparse", _pandas.DataFrame)
+# Packages of these names are Craton's own, and programs that say `pd.core` or `pd.io` mean pandas'.
+core, io = _pandas.core, _pandas.io  # type: ignore[attr-defined]
 
 __version__ = _pandas.__version__
 

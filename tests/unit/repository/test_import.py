@@ -129,3 +129,17 @@ for thread in threads:
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stderr == ""
+
+
+def test_modules_of_pandas_are_found_by_their_names() -> None:
+    program = """
+import types
+import pandas, craton.pandas as pd
+import craton.pandas.io.csv
+before = [name for name, value in vars(pandas).items() if isinstance(value, types.ModuleType)]
+assert {"api", "core", "io", "testing", "tseries"} <= set(before), before
+for name in before:
+    if not name.startswith("_"):
+        assert getattr(pd, name) is getattr(pandas, name), name
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
