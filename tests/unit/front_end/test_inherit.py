@@ -19,6 +19,7 @@ import pytest
 import craton
 import craton.pandas as pd
 from craton import fallbacks
+from craton.pandas.core import counterparts
 
 PYTHON = Path(pd.__file__).parents[2]
 
@@ -157,7 +158,7 @@ def test_an_object_that_somebody_else_holds_keeps_its_class() -> None:
     given = frame().groupby("b")["a"].apply(lambda part: part).pipe(lambda _: held)
     assert given is held
     assert type(held) is pandas.DataFrame
-    crafted = craton.pandas.core.counterparts.crafted(held)
+    crafted = counterparts.crafted(held)
     assert type(crafted) is pd.DataFrame
     assert type(held) is pandas.DataFrame
     assert crafted.attrs == held.attrs
