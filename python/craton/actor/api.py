@@ -246,8 +246,7 @@ async def destroy_actor(actor_ref: ActorRef) -> None:
     ActorNotExist
         There is none.
     """
-    ref = as_ref(actor_ref)
-    await ask_pool(ref.address, "destroy", ref.uid)
+    await as_ref(actor_ref).destroy()
 
 
 async def kill_actor(actor_ref: ActorRef) -> None:

@@ -115,11 +115,10 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Cancel what runs, end the workers, and drop all outputs."""
-        self._members.stopping = True
         self.observation.stop()
         for run in list(self._runs.values()):
             run.fail(asyncio.CancelledError())
-        await self._members.stop()
+        await self._members.stop()  # says that all are being ended before a run that failed goes on
         self._node.drop_all()
         await self._pool.stop()
 

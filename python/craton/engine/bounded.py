@@ -11,11 +11,11 @@ import functools
 from typing import TYPE_CHECKING
 
 from craton.config import options
-from craton.errors import SourceChanged
+from craton.lower.held import in_place
 from craton.plan.memory import held_bytes
 from craton.plan.operators import Operator, Scan
 from craton.plan.size import scanned_bytes
-from craton.plan.sources import FileSource, SharedSource, Source
+from craton.plan.sources import FileSource, SharedSource
 from craton.plan.stages import optimize
 from craton.plan.visit import topological
 
@@ -41,7 +41,7 @@ def bounded_engine(plans: list[Operator], ordered: bool = True) -> TiledEngine |
     sources = [scan.source for scan in scans]
     if not any(isinstance(source, FileSource) for source in sources):
         return None  # it is in memory, so what is made of it is expected to be
-    if any(isinstance(source, SharedSource) for source in sources) or not all(map(_in_place, sources)):
+    if any(isinstance(source, SharedSource) for source in sources) or not in_place(sources):
         return None
     share = int(options.memory_limit * KERNEL_SHARE)
     if sum(map(scanned_bytes, scans)) <= share // 4:
@@ -64,13 +64,3 @@ def _runner(kernel_memory: int) -> InlineRunner:
     from craton.schedule.inline import InlineRunner
 
     return InlineRunner(kernel_memory=kernel_memory)
-
-
-def _in_place(source: Source) -> bool:
-    """Whether tasks find the files of a source by their paths; those that are only held open, they do not."""
-    if not isinstance(source, FileSource) or source.held is None:
-        return True
-    try:
-        return bool(source.held.current() == list(source.paths))
-    except SourceChanged:
-        return False

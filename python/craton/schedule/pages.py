@@ -384,25 +384,28 @@ def _copied(tables: list[pa.Table]) -> list[pa.Table]:
         plain = pa.concat_tables(tables).cast(without)
         copied = pa.concat_tables([plain, plain.slice(0, 0)]).combine_chunks()
         if any(_has_dictionary(dtype) for dtype in schema.types):
-            copied = _through_a_stream(copied)  # what joins chunks keeps the first one's dictionary
+            copied = copied_table(copied)  # what joins chunks keeps the first one's dictionary
         return [copied.cast(schema)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return tables
 
 
-def _through_a_stream(table: pa.Table) -> pa.Table:
-    target = pa.BufferOutputStream()
+def copied_table(table: pa.Table) -> pa.Table:
+    """A table in one buffer of its own, dictionaries included."""
+    counted = pa.MockOutputStream()
+    _write_stream(table, counted)
+    buffer = pa.allocate_buffer(counted.size())
+    _write_stream(table, pa.FixedSizeBufferWriter(buffer))
+    return pa.ipc.open_stream(buffer).read_all()
+
+
+def _write_stream(table: pa.Table, target: pa.NativeFile) -> None:
     with pa.ipc.new_stream(target, table.schema) as writer:
         writer.write_table(table)
-    return pa.ipc.open_stream(target.getvalue()).read_all()
 
 
 def _has_dictionary(dtype: pa.DataType) -> bool:
-    return pa.types.is_dictionary(dtype) or any(_has_dictionary(field.type) for field in _fields(dtype))
-
-
-def _fields(dtype: pa.DataType) -> list[pa.Field]:
-    return [dtype.field(i) for i in range(dtype.num_fields)]
+    return pa.types.is_dictionary(dtype) or any(_has_dictionary(dtype.field(i).type) for i in range(dtype.num_fields))
 
 
 def _without_view(dtype: pa.DataType) -> pa.DataType:

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
-from functools import cache
-from pathlib import Path
 
 import pytest
+from tracked import ROOT, files, texts
 
-ROOT = Path(__file__).resolve().parents[3]
 SOURCES = {".py", ".pyi", ".rs"}
-BUILT = {
-    ".git",
-    ".venv",
-    "build",
-    "target",
-    "dist",
-    "__pycache__",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    ".hypothesis",
-}
-
 # A path that only one machine has. Paths in URLs are not meant, hence what may stand before.
 MACHINE_PATH = re.compile(r"(?:^|[\s\"'`=(\[<,:]|file://)/(?:root|work|home|Users|mnt|srv)/\w", re.MULTILINE)
 
@@ -34,34 +18,6 @@ REGISTRY = re.compile(
     r"|^\s*(?:--)?(?:extra-)?index-url\b|^\s*(?:--)?find-links\b|(?:^|\s)file://",
     re.MULTILINE | re.IGNORECASE,
 )
-
-
-@cache
-def files() -> tuple[Path, ...]:
-    """Every file that is, or is about to be, part of the repository."""
-    try:
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-        ).stdout.decode()
-        found = [ROOT / name for name in listed.split("\0") if name]
-    except (OSError, subprocess.CalledProcessError):  # a source archive, or no git
-        found = [path for path in ROOT.rglob("*") if not BUILT.intersection(path.relative_to(ROOT).parts)]
-    return tuple(sorted(path for path in found if path.is_file()))
-
-
-def texts(*suffixes: str) -> list[tuple[str, str]]:
-    """Name and content of each text file, of all or of those suffixes."""
-    found = []
-    for path in files():
-        if suffixes and path.suffix not in suffixes:
-            continue
-        data = path.read_bytes()
-        if b"\0" not in data:
-            found.append((str(path.relative_to(ROOT)), data.decode("utf-8")))
-    return found
 
 
 def test_files_are_found() -> None:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import ast
-import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tracked import ROOT, files, texts
 
-ROOT = Path(__file__).resolve().parents[3]
 PYTHON = ROOT / "python"
 
 MOST_FILES = 25
@@ -20,9 +20,8 @@ MOST_LINES = 600
 #: Files of more lines, and how many they may have: they are to be divided, and may not grow.
 LONG = {
     "crates/py/src/store.rs": 645,
+    "python/craton/_native.pyi": 800,
 }
-#: Folders of more files, and how many they may have.
-FULL: dict[str, int] = {}
 
 STARTED = (
     "with the first plan that runs, the first reader or the first function: programs on small frames never need it"
@@ -68,12 +67,6 @@ LATE = {
 
 #: The packages of the front end, from the top down: each imports only those below it.
 FRONT_END = ["", "io", "reshape", "groupby", "window", "udf", "indexing", "computation", "reductions", "values", "core"]
-
-
-def tracked(*suffixes: str) -> list[str]:
-    """The files of the repository that end so."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [name for name in listed.split() if name.endswith(suffixes) and (ROOT / name).is_file()]
 
 
 def modules() -> dict[str, Path]:
@@ -172,23 +165,18 @@ def test_imports_within_functions_have_a_reason() -> None:
 
 
 def test_folders_are_small() -> None:
-    count: dict[str, int] = {}
-    for name in tracked(".py", ".rs", ".pyi"):
-        folder = name.rpartition("/")[0]
-        count[folder] = count.get(folder, 0) + (not name.endswith("__init__.py"))
-    large = {folder: n for folder, n in count.items() if n > FULL.get(folder, MOST_FILES)}
+    sources = [path for path in files() if path.suffix in (".py", ".rs", ".pyi") and path.name != "__init__.py"]
+    count = Counter(str(path.parent.relative_to(ROOT)) for path in sources)
+    large = {folder: n for folder, n in count.items() if n > MOST_FILES}
     assert large == {}, "divide the folder by what its files are about"
 
 
 def test_files_are_short() -> None:
-    long = {}
-    for name in tracked(".py", ".rs"):
-        lines = len((ROOT / name).read_text(encoding="utf-8").splitlines())
-        if lines > LONG.get(name, MOST_LINES):
-            long[name] = lines
+    lines = {name: len(text.splitlines()) for name, text in texts(".py", ".pyi", ".rs")}
+    long = {name: n for name, n in lines.items() if n > LONG.get(name, MOST_LINES)}
     assert long == {}, "divide the file where the idea changes"
 
 
-@pytest.mark.parametrize("name", [*LONG, *FULL])
+@pytest.mark.parametrize("name", LONG)
 def test_exceptions_exist(name: str) -> None:
     assert (ROOT / name).exists(), "take it off the list"

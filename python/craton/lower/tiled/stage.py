@@ -21,6 +21,7 @@ from craton.plan.size import row_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.plan.visit import topological
 from craton.records import dataclass
+from craton.schedule.pages import copied_table
 from craton.schedule.tasks import Input, Sink
 from craton.store.frames import frame_of
 
@@ -319,14 +320,4 @@ def compact(frame: pl.DataFrame) -> pl.DataFrame:
 
 def copy_of(frame: pl.DataFrame) -> pl.DataFrame:
     """A frame in memory of its own: nothing of what it was made of is held by it."""
-    table = to_arrow(frame)
-    counted = pa.MockOutputStream()
-    _write_stream(table, counted)
-    buffer = pa.allocate_buffer(counted.size())
-    _write_stream(table, pa.FixedSizeBufferWriter(buffer))
-    return from_arrow(pa.ipc.open_stream(buffer).read_all(), dict(frame.schema))
-
-
-def _write_stream(table: pa.Table, target: pa.NativeFile) -> None:
-    with pa.ipc.new_stream(target, table.schema) as writer:
-        writer.write_table(table)
+    return from_arrow(copied_table(to_arrow(frame)), dict(frame.schema))

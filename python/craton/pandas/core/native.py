@@ -310,7 +310,7 @@ def wrapped(
         Does the call: it gets the :class:`Native`, the object and the arguments.
     """
     entry = Native(label, theirs, function, fallback, calls, named, key)
-    run, in_plain_pandas = entry.run, stays or stays_in_pandas
+    run, remains = entry.run, stays or stays_in_pandas
     shown = like or theirs
 
     if around is not None:
@@ -323,10 +323,10 @@ def wrapped(
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if inside_pandas():
                 return crafted(theirs(self, *args, **kwargs))
-            result = entry.called(self, args, kwargs, in_plain_pandas)
+            result = entry.called(self, args, kwargs, remains)
             if result is not NOTHING:
                 return result
-            if in_plain_pandas(self):
+            if remains(self):
                 return crafted(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
@@ -338,7 +338,7 @@ def wrapped(
     elif binary:
 
         def wrapper(self: Any, other: Any) -> Any:  # type: ignore[misc]
-            if in_plain_pandas(self) and (not isinstance(other, _OBJECTS) or in_plain_pandas(other)):
+            if remains(self) and (not isinstance(other, _OBJECTS) or remains(other)):
                 return crafted(theirs(self, other))
             return run(self, (other,), _NO_NAMES)
 
@@ -356,14 +356,14 @@ def wrapped(
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
                 warn_of_chaining(self, method)
-            if in_plain_pandas(self):
+            if remains(self):
                 return crafted(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
     else:
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if in_plain_pandas(self):
+            if remains(self):
                 return crafted(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
