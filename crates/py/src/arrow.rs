@@ -6,22 +6,16 @@ use std::sync::Arc;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use arrow_schema::{DataType, Schema, SchemaRef};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::errors::arrow_error;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
-
-/// What Arrow refused, as the exception that a user of pyarrow would expect.
-pub fn refused(error: ArrowError) -> PyErr {
-    match error {
-        ArrowError::MemoryError(text) => PyMemoryError::new_err(text),
-        other => PyValueError::new_err(other.to_string()),
-    }
-}
 
 /// The record batches of anything that has `__arrow_c_array__` or `__arrow_c_stream__` over structs.
 ///
@@ -37,7 +31,7 @@ pub fn import_batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let reader = import_stream(&capsule)?;
         let schema = reader.schema();
-        let batches = data.py().detach(|| reader.collect::<Result<Vec<_>, _>>()).map_err(refused)?;
+        let batches = data.py().detach(|| reader.collect::<Result<Vec<_>, _>>()).map_err(arrow_error)?;
         return Ok((schema, batches));
     }
     let given = data.get_type().qualname()?;
@@ -51,7 +45,7 @@ fn import_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: a capsule of that name holds a stream; from_raw moves it out and marks the original as released.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
-    reader.map_err(refused)
+    reader.map_err(arrow_error)
 }
 
 fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
@@ -59,9 +53,9 @@ fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult
     let array = array.cast::<PyCapsule>()?.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
     // SAFETY: capsules of these names hold these structures; from_raw moves the array out and marks the original as released.
     let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
-    let fields = Schema::try_from(schema).map_err(refused)?;
+    let fields = Schema::try_from(schema).map_err(arrow_error)?;
     // SAFETY: whoever implements the PyCapsule interface promises a valid array of that schema.
-    let data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
+    let data = unsafe { from_ffi(array, schema) }.map_err(arrow_error)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
         return Err(PyTypeError::new_err(format!(
             "expected a record batch, got an Arrow array of {}",
@@ -70,7 +64,7 @@ fn import_array(schema: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyResult
     }
     let (rows, columns) = (data.len(), StructArray::from(data).into_parts().1);
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::new(fields), columns, &options).map_err(refused)
+    RecordBatch::try_new_with_options(Arc::new(fields), columns, &options).map_err(arrow_error)
 }
 
 /// Batches as the capsule of a stream.
@@ -86,17 +80,17 @@ pub fn export_batches<'py>(
 
 /// A schema as its capsule.
 pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
-    PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(schema).map_err(refused)?, SCHEMA)
+    PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(schema).map_err(arrow_error)?, SCHEMA)
 }
 
 /// The type of an array as the capsule of a schema.
 pub fn export_type<'py>(py: Python<'py>, data_type: &DataType) -> PyResult<Bound<'py, PyCapsule>> {
-    PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(data_type).map_err(refused)?, SCHEMA)
+    PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(data_type).map_err(arrow_error)?, SCHEMA)
 }
 
 /// An array as the capsules of its type and of itself.
 pub fn export_array<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyTuple>> {
-    let (array, schema) = to_ffi(&array.to_data()).map_err(refused)?;
+    let (array, schema) = to_ffi(&array.to_data()).map_err(arrow_error)?;
     let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?.into_any();
     PyTuple::new(py, [schema, PyCapsule::new_with_value(py, array, ARRAY)?.into_any()])
 }

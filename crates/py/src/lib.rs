@@ -5,7 +5,9 @@
 
 mod arrow;
 mod copy;
+mod errors;
 mod interrupts;
+mod memory;
 mod objects;
 mod page;
 mod place;
@@ -66,19 +68,25 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Matches>()?;
     module.add_class::<schedule::TaskGraph>()?;
     module.add_class::<arrow::ArrowBatches>()?;
-    module.add_class::<objects::Memory>()?;
+    module.add_class::<memory::Memory>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<page::HeldPages>()?;
     module.add_function(wrap_pyfunction!(page::hold_pages, module)?)?;
     module.add_function(wrap_pyfunction!(page::forget_held_pages, module)?)?;
     module.add_class::<page::Page>()?;
     module.add_class::<page::PageInfo>()?;
-    module.add_class::<store::Reader>()?;
-    module.add_class::<store::Held>()?;
-    module.add_class::<store::SetUse>()?;
-    module.add("CorruptPage", module.py().get_type::<store::CorruptPage>())?;
+    module.add_class::<store::handles::Reader>()?;
+    module.add_class::<store::handles::HeldReservation>()?;
+    module.add_class::<store::handles::SetUse>()?;
+    module.add("CorruptPage", module.py().get_type::<errors::CorruptPage>())?;
     module.add_function(wrap_pyfunction!(store::verify_page_file, module)?)?;
     module.add_function(wrap_pyfunction!(store::remove_dead_stores, module)?)?;
-    shuffle::register(module)?;
+    module.add_function(wrap_pyfunction!(shuffle::hash_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::partition, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::partition_by_ranges, module)?)?;
+    module.add_function(wrap_pyfunction!(shuffle::partition_by_numbers, module)?)?;
+    module.add_class::<shuffle::Hashes>()?;
+    module.add_class::<shuffle::Partition>()?;
+    module.add_class::<shuffle_writer::ShuffleWriter>()?;
     Ok(())
 }

@@ -6,9 +6,6 @@
 
 mod arrays;
 mod cursor;
-mod memory;
-
-pub use memory::{Memory, Place};
 
 use arrays::{Arrays, Dtype, Shape};
 use cursor::Cursor;
@@ -16,6 +13,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList};
 
+use crate::memory::{Memory, Place};
 use crate::page::{Page, Value};
 
 /// The first bytes of a container.

@@ -15,16 +15,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrow::{ArrowBatches, refused};
-use crate::objects::{Memory, Place};
-
-/// An error of the page format as an exception.
-pub fn invalid(error: craton_wire::Error) -> PyErr {
-    match error {
-        craton_wire::Error::Arrow(error) => refused(error),
-        other => PyValueError::new_err(other.to_string()),
-    }
-}
+use crate::arrow::ArrowBatches;
+use crate::errors::page_error;
+use crate::memory::{Memory, Place};
 
 /// What is known of a page: what travels instead of its bytes.
 #[pyclass(frozen, module = "craton._native", name = "PageInfo")]
@@ -167,7 +160,7 @@ impl Page {
     /// The metadata and the buffers of the object that the page is.
     pub fn values(&self, py: Python<'_>) -> PyResult<Vec<Value>> {
         let slices: Vec<&[u8]> = self.pinned.buffers.iter().map(PageBuffer::as_slice).collect();
-        let places = object::locate_object(&self.pinned.header, &slices).map_err(invalid)?;
+        let places = object::locate_object(&self.pinned.header, &slices).map_err(page_error)?;
         let one = |rows: &[RowPlace]| match rows {
             [row] => Ok(Value::One(row.clone())),
             rows => {
@@ -241,7 +234,7 @@ impl Page {
     /// The page as Arrow data, or only some of its columns, by position.
     #[pyo3(signature = (columns=None), text_signature = "($self, columns=None)")]
     fn batch(&self, py: Python<'_>, columns: Option<Vec<usize>>) -> PyResult<ArrowBatches> {
-        let batch = py.detach(|| self.decoded(columns.as_deref())).map_err(invalid)?;
+        let batch = py.detach(|| self.decoded(columns.as_deref())).map_err(page_error)?;
         Ok(ArrowBatches::new(batch.schema(), vec![batch]))
     }
 

@@ -4,35 +4,13 @@
 
 use arrow_array::{RecordBatch, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
-use craton_shuffle::{Error, Heap, Order, Ranges, Route};
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use craton_shuffle::{Heap, Order, Ranges, Route};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::arrow::{export_array, export_batches, export_schema, export_type, import_batches};
-use crate::shuffle_writer::ShuffleWriter;
-
-/// Add what is here to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(hash_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(partition, module)?)?;
-    module.add_function(wrap_pyfunction!(partition_by_ranges, module)?)?;
-    module.add_function(wrap_pyfunction!(partition_by_numbers, module)?)?;
-    module.add_class::<Hashes>()?;
-    module.add_class::<Partition>()?;
-    module.add_class::<ShuffleWriter>()?;
-    Ok(())
-}
-
-pub fn raise(error: Error) -> PyErr {
-    let text = error.to_string();
-    match error {
-        Error::Type { .. } => PyTypeError::new_err(text),
-        Error::Memory { .. } => PyMemoryError::new_err(text),
-        Error::Threads { .. } => PyRuntimeError::new_err(text),
-        _ => PyValueError::new_err(text),
-    }
-}
+use crate::errors::shuffle_error;
 
 /// A table: its schema and batches.
 type Table = (SchemaRef, Vec<RecordBatch>);
@@ -72,7 +50,12 @@ pub fn positions(schema: &SchemaRef, keys: &Bound<'_, PyAny>) -> PyResult<Vec<us
 /// Hash the rows of a table; see the stub for the contract.
 #[pyfunction]
 #[pyo3(text_signature = "(data, keys=None, /, *, seed=0)", signature = (data, keys=None, /, *, seed=0))]
-fn hash_rows(py: Python<'_>, data: &Bound<'_, PyAny>, keys: Option<&Bound<'_, PyAny>>, seed: u64) -> PyResult<Hashes> {
+pub fn hash_rows(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    keys: Option<&Bound<'_, PyAny>>,
+    seed: u64,
+) -> PyResult<Hashes> {
     let (schema, batches) = import_batches(data)?;
     let columns = match keys {
         Some(keys) => positions(&schema, keys)?,
@@ -86,7 +69,7 @@ fn hash_rows(py: Python<'_>, data: &Bound<'_, PyAny>, keys: Option<&Bound<'_, Py
         }
         Ok(Hashes(UInt64Array::from(hashes)))
     })
-    .map_err(raise)
+    .map_err(shuffle_error)
 }
 
 /// Distribute a table by the hash of keys; see the stub for the contract.
@@ -95,7 +78,7 @@ fn hash_rows(py: Python<'_>, data: &Bound<'_, PyAny>, keys: Option<&Bound<'_, Py
     text_signature = "(data, keys, n, /, *, seed=0, threads=0)",
     signature = (data, keys, n, /, *, seed=0, threads=0)
 )]
-fn partition(
+pub fn partition(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     keys: &Bound<'_, PyAny>,
@@ -114,7 +97,7 @@ fn partition(
     text_signature = "(data, keys, boundaries, /, *, descending=None, nulls_first=None, threads=0)",
     signature = (data, keys, boundaries, /, *, descending=None, nulls_first=None, threads=0)
 )]
-fn partition_by_ranges(
+pub fn partition_by_ranges(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     keys: &Bound<'_, PyAny>,
@@ -154,7 +137,7 @@ pub fn ranges_of(
     };
     let orders = flags(descending, "descending")?.into_iter().zip(flags(nulls_first, "nulls_first")?);
     let orders: Vec<_> = orders.map(|(descending, nulls_first)| Order { descending, nulls_first }).collect();
-    Ranges::new(boundaries.columns(), &orders).map_err(raise)
+    Ranges::new(boundaries.columns(), &orders).map_err(shuffle_error)
 }
 
 /// Distribute a table by given numbers; see the stub for the contract.
@@ -163,7 +146,7 @@ pub fn ranges_of(
     text_signature = "(data, numbers, n, /, *, threads=0)",
     signature = (data, numbers, n, /, *, threads=0)
 )]
-fn partition_by_numbers(
+pub fn partition_by_numbers(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     numbers: pyo3::buffer::PyBuffer<u32>,
@@ -192,7 +175,7 @@ fn distribute(
         drop(batches);
         Ok(partitions.into_iter().map(|partition| Partition { schema: schema.clone(), partition }).collect())
     })
-    .map_err(raise)
+    .map_err(shuffle_error)
 }
 
 /// An array of hashes; see the stub for the contract.

@@ -10,8 +10,7 @@ use craton_slab::Extent;
 use craton_store::{Error, Reference};
 use pyo3::PyErr;
 
-use crate::shuffle::raise;
-use crate::store::raised;
+use crate::errors::{shuffle_error, store_error};
 
 /// Rows that are not divided further when memory is short.
 pub const FEWEST_ROWS: usize = 1024;
@@ -62,12 +61,12 @@ impl From<Error> for Failure {
 
 pub fn raise_failure(failure: Failure) -> PyErr {
     match failure {
-        Failure::Store(error) => raised(error),
+        Failure::Store(error) => store_error(error),
         Failure::Shuffle(craton_shuffle::Error::Memory { bytes, source }) => match source.downcast::<Error>() {
-            Ok(error) => raised(*error),
-            Err(source) => raise(craton_shuffle::Error::Memory { bytes, source }),
+            Ok(error) => store_error(*error),
+            Err(source) => shuffle_error(craton_shuffle::Error::Memory { bytes, source }),
         },
-        Failure::Shuffle(error) => raise(error),
+        Failure::Shuffle(error) => shuffle_error(error),
     }
 }
 

@@ -15,11 +15,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arrow::import_batches;
+use crate::errors::store_error;
 use crate::shuffle::{positions, ranges_of};
 use crate::shuffle_append::Appender;
 use crate::shuffle_collect::Collector;
 use crate::shuffle_rows::{ABANDONED, FINISHED, Failure, Key, Kind, open, raise_failure};
-use crate::store::{Store, raised};
+use crate::store::Store;
 
 /// Bytes of a page that are aimed at, and the bounds of all open pages, and of what is collected for them.
 const PAGE: u64 = 4 << 20;
@@ -111,7 +112,7 @@ impl ShuffleWriter {
                 let writers = sets.iter().map(writer).collect::<craton_store::Result<Vec<_>>>()?;
                 Ok((writers, home.counters()?.limit))
             })
-            .map_err(raised)?;
+            .map_err(store_error)?;
         let count = sets.len() as u64;
         let wanted = page_bytes.unwrap_or_else(|| ((PAGE * count).clamp(LEAST, MOST) / count).min(LARGEST));
         let total = wanted.saturating_mul(count).min(limit / 4).max(count);

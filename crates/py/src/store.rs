@@ -1,89 +1,31 @@
 //! `craton._native.Store`: a store in this process or in another one, as Python sees it.
 
-use std::io;
+mod buffers;
+pub mod handles;
+mod names;
+mod seal;
+
 use std::path::PathBuf;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
-use craton_store::policy::{self, Policy};
 use craton_store::remote::{Address, Client, Server, ServerOptions, Serving};
 use craton_store::services::SequentialReader;
-use craton_store::{
-    Attributes, Compression, Counters, DataInfo, Durability, Error, Home, Location, Operation, PageId, PageSpec, Pool,
-    PoolOptions, Reading, Reservation, SetId, SetInfo, SetOptions, Writing,
-};
+use craton_store::{Attributes, Error, Home, Location, PageId, Pool, PoolOptions, SetId, SetOptions};
+use craton_wire::Trim;
 use parking_lot::Mutex;
-use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::{
-    PyBufferError, PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyValueError,
-};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use crate::arrow::{ArrowBatches, import_batches};
-use crate::copy::Copies;
-use crate::page::{Page, PageInfo, batches, invalid};
-use crate::place::{Placed, place};
-use craton_slab::Extent;
-use craton_wire::object::encode_object;
-use craton_wire::{Encoded, Trim};
-
-pyo3::create_exception!(craton._native, CorruptPage, PyOSError, "A page on disk is not what was written.");
-
-/// A store's error as the exception that fits it best.
-pub fn raised(error: Error) -> PyErr {
-    let text = error.to_string();
-    match error {
-        Error::NoSet(_) | Error::NoPage(_) => PyKeyError::new_err(text),
-        Error::Exists(_) => PyFileExistsError::new_err(text),
-        Error::Full { .. } | Error::Quota { .. } => PyMemoryError::new_err(text),
-        Error::Corrupt { .. } => CorruptPage::new_err(text),
-        Error::Io { code, .. } if code != 0 => io::Error::from_raw_os_error(code).into_pyerr(&text),
-        Error::Io { .. } => PyOSError::new_err(text),
-        Error::Connection { .. } => PyConnectionError::new_err(text),
-        _ => PyValueError::new_err(text),
-    }
-}
-
-trait IntoPyErr {
-    fn into_pyerr(self, text: &str) -> PyErr;
-}
-
-impl IntoPyErr for io::Error {
-    fn into_pyerr(self, text: &str) -> PyErr {
-        PyOSError::new_err((self.raw_os_error(), text.to_owned()))
-    }
-}
-
-/// Memory kept free of pages until it is released.
-#[pyclass(module = "craton._native", name = "Reservation")]
-pub struct Held {
-    held: Option<Reservation>,
-}
-
-#[pymethods]
-impl Held {
-    #[getter]
-    fn nbytes(&self) -> u64 {
-        self.held.as_ref().map_or(0, |held| held.bytes)
-    }
-
-    fn release(&mut self, py: Python<'_>) {
-        let held = self.held.take();
-        py.detach(|| drop(held));
-    }
-
-    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_error))]
-    fn __exit__(&mut self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) {
-        self.release(py);
-    }
-}
+use crate::errors::{page_error, store_error};
+use crate::page::{Page, PageInfo, batches};
+use buffers::{exported, slices};
+use handles::{HeldReservation, Reader, SetUse};
+use names::{COMPRESSION, DURABILITY, OPERATION, READING, WRITING, chosen, counts, described};
+use seal::{Extra, seal_encoded, seal_object};
 
 /// A store: see the stub for the contract of each method.
 #[pyclass(frozen, module = "craton._native", name = "Store")]
@@ -96,184 +38,14 @@ pub struct Store {
     connected: Option<(Arc<Client>, String)>,
 }
 
-/// A use of a set, given up when it is collected.
-#[pyclass(frozen, module = "craton._native", name = "SetUse")]
-pub struct SetUse {
-    home: Arc<dyn Home>,
-    set: SetId,
-}
-
-#[pymethods]
-impl SetUse {
-    #[getter]
-    fn number(&self) -> u64 {
-        self.set.0
-    }
-}
-
-impl Drop for SetUse {
-    fn drop(&mut self) {
-        // Giving memory back to the system may take a while.
-        match Python::try_attach(|py| py.detach(|| self.home.release_set(self.set))) {
-            Some(()) => {}
-            None => self.home.release_set(self.set),
-        }
-    }
-}
-
-/// Pages of a set, each once, to whichever thread asks next.
-#[pyclass(frozen, module = "craton._native", name = "Reader")]
-pub struct Reader {
-    reader: Mutex<Option<Arc<SequentialReader>>>,
-}
-
-#[pymethods]
-impl Reader {
-    /// The next page, or none at the end.
-    fn next(&self, py: Python<'_>) -> PyResult<Option<Page>> {
-        let Some(reader) = self.reader.lock().clone() else { return Ok(None) };
-        let pinned = py.detach(|| reader.next_page()).map_err(raised)?;
-        Ok(pinned.map(Page::new))
-    }
-
-    /// Stop reading ahead.
-    fn close(&self, py: Python<'_>) {
-        let reader = self.reader.lock().take();
-        py.detach(|| drop(reader));
-    }
-}
-
-fn chosen<T: Copy>(what: &str, name: &str, known: &[(&str, T)]) -> PyResult<T> {
-    known.iter().find(|(text, _)| *text == name).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(text, _)| *text).collect();
-        PyValueError::new_err(format!("{what} is one of {names:?}, not {name:?}"))
-    })
-}
-
-const DURABILITY: [(&str, Durability); 3] = [
-    ("write-back", Durability::WriteBack),
-    ("write-through", Durability::WriteThrough),
-    ("discard", Durability::Discard),
-];
-const WRITING: [(&str, Writing); 3] =
-    [("sequential", Writing::Sequential), ("concurrent", Writing::Concurrent), ("random", Writing::RandomMutable)];
-const READING: [(&str, Reading); 2] = [("sequential", Reading::Sequential), ("random", Reading::Random)];
-const COMPRESSION: [(&str, Compression); 2] = [("none", Compression::None), ("lz4", Compression::Lz4)];
-const OPERATION: [(&str, Operation); 4] = [
-    ("none", Operation::None),
-    ("read", Operation::Read),
-    ("write", Operation::Write),
-    ("read-write", Operation::ReadWrite),
-];
-
-fn name_of<T: Copy + PartialEq>(value: T, known: &[(&'static str, T)]) -> &'static str {
-    known.iter().find(|(_, other)| *other == value).map_or("?", |(text, _)| text)
-}
-
-/// What a page has beside its data: key, statistics, and nanoseconds to make it again.
-type Extra = (Option<Vec<u8>>, Vec<u8>, u64);
-
 /// The numbers of some pages, and the columns that are wanted of them, all if there is no list.
 type Group = (Vec<u32>, Option<Vec<usize>>);
-
-/// Memory that Python objects export, contiguous, for the time of a call.
-fn exported(objects: &[Bound<'_, PyAny>]) -> PyResult<Vec<PyUntypedBuffer>> {
-    let one = |object: &Bound<'_, PyAny>| {
-        let buffer = PyUntypedBuffer::get(object)?;
-        if buffer.is_c_contiguous() {
-            return Ok(buffer);
-        }
-        let kind = object.get_type().qualname()?;
-        Err(PyBufferError::new_err(format!("the memory of a {kind} is not contiguous: pass one that is")))
-    };
-    objects.iter().map(one).collect()
-}
-
-/// The bytes of each; they may be used as long as the exports live.
-fn slices(exports: &[PyUntypedBuffer]) -> Vec<&[u8]> {
-    let one = |export: &PyUntypedBuffer| -> &[u8] {
-        if export.len_bytes() == 0 {
-            return &[];
-        }
-        // SAFETY: exported, contiguous, and of that length, until the export is released.
-        unsafe { std::slice::from_raw_parts(export.buf_ptr().cast(), export.len_bytes()) }
-    };
-    exports.iter().map(one).collect()
-}
 
 impl Store {
     /// What does the work, here or elsewhere.
     pub fn home(&self) -> &Arc<dyn Home> {
         &self.home
     }
-
-    fn sealed(&self, set: SetId, encoded: Encoded, extra: Extra) -> craton_store::Result<DataInfo> {
-        let (key, statistics, rebuild) = extra;
-        let Encoded { header, buffers, rows } = encoded;
-        let Placed { references, extents } = place(self.home.as_ref(), set, &buffers, Vec::new(), true)?;
-        let spec = PageSpec { key, header, buffers: references, rows, statistics, rebuild };
-        match self.home.seal(set, spec.clone(), extents) {
-            // Memory of a segment that is no page's (somebody's unsealed extent, or a page that was dropped): copy it.
-            Err(Error::Invalid(_)) => {
-                let Placed { references, extents } = place(self.home.as_ref(), set, &buffers, Vec::new(), false)?;
-                self.home.seal(set, PageSpec { buffers: references, ..spec }, extents)
-            }
-            other => other,
-        }
-    }
-
-    /// A page with a pickled object, whose metadata may be in several pieces.
-    fn seal_object(
-        &self,
-        set: SetId,
-        meta: &[&[u8]],
-        buffers: &[&[u8]],
-        extra: Extra,
-    ) -> craton_store::Result<DataInfo> {
-        let buffers: Vec<Buffer> = buffers.iter().map(|bytes| borrowed(bytes)).collect();
-        let encode = |meta, buffers| encode_object(meta, buffers).map_err(|e| Error::Invalid(e.to_string()));
-        if let [meta] = meta {
-            return self.sealed(set, encode(borrowed(meta), buffers)?, extra);
-        }
-        let once = |share| {
-            // The pieces are put together where the page will be.
-            let mut granted = self.home.allocate(set, &[meta.iter().map(|piece| piece.len()).sum()])?;
-            let target = granted.first_mut().and_then(Extent::as_mut_slice);
-            let target = target.ok_or_else(|| Error::Invalid("no extent was granted that can be written".into()))?;
-            let mut copies = Copies::default();
-            let mut rest = target;
-            for piece in meta {
-                let (own, others) = rest.split_at_mut(piece.len());
-                copies.push(own, piece);
-                rest = others;
-            }
-            copies.run();
-            let joined = borrowed(granted.first().map_or(&[], Extent::as_slice));
-            let Encoded { header, buffers, rows } = encode(joined, buffers.clone())?;
-            let Placed { references, extents } = place(self.home.as_ref(), set, &buffers, granted, share)?;
-            let (key, statistics, rebuild) = extra.clone();
-            let spec = PageSpec { key, header, buffers: references, rows, statistics, rebuild };
-            self.home.seal(set, spec, extents)
-        };
-        match once(true) {
-            Err(Error::Invalid(_)) => once(false),
-            other => other,
-        }
-    }
-}
-
-/// Memory that somebody else keeps until the call that uses the buffer has returned.
-fn borrowed(bytes: &[u8]) -> Buffer {
-    let Some(start) = NonNull::new(bytes.as_ptr().cast_mut()).filter(|_| !bytes.is_empty()) else {
-        return Buffer::from_vec(Vec::<u8>::new());
-    };
-    // SAFETY: the caller keeps the memory for as long as the buffer, which does not leave the call, lives.
-    unsafe { Buffer::from_custom_allocation(start, bytes.len(), Arc::new(())) }
-}
-
-fn policy(name: &str) -> PyResult<Arc<dyn Policy>> {
-    policy::by_name(name)
-        .ok_or_else(|| PyValueError::new_err(format!("policy is one of {:?}, not {name:?}", policy::NAMES)))
 }
 
 #[pymethods]
@@ -290,18 +62,18 @@ impl Store {
         io_threads: usize,
     ) -> PyResult<Self> {
         let compression = chosen("compression", compression, &COMPRESSION)?;
-        let policy = self::policy(policy)?;
+        let policy = names::policy(policy)?;
         let options =
             PoolOptions { limit, directory, policy, compression, direct_io, io_threads, ..PoolOptions::default() };
-        let pool = py.detach(|| Pool::open(options)).map_err(raised)?;
+        let pool = py.detach(|| Pool::open(options)).map_err(store_error)?;
         let home: Arc<dyn Home> = Arc::<Pool>::clone(&pool);
         Ok(Self { home, pool: Some(pool), server: Mutex::new(None), connected: None })
     }
 
     #[staticmethod]
     fn connect(py: Python<'_>, address: &str) -> PyResult<Self> {
-        let parsed: Address = address.parse().map_err(raised)?;
-        let client = py.detach(|| Client::connect(&parsed)).map_err(raised)?;
+        let parsed: Address = address.parse().map_err(store_error)?;
+        let client = py.detach(|| Client::connect(&parsed)).map_err(store_error)?;
         let client = Arc::new(client);
         let home: Arc<dyn Home> = Arc::<Client>::clone(&client);
         Ok(Self { home, pool: None, server: Mutex::new(None), connected: Some((client, address.to_owned())) })
@@ -315,7 +87,7 @@ impl Store {
             ));
         };
         let wanted = match address {
-            Some(address) => address.parse().map_err(raised)?,
+            Some(address) => address.parse().map_err(store_error)?,
             None => Address::unique(),
         };
         py.detach(|| {
@@ -334,7 +106,7 @@ impl Store {
             *server = Some(made);
             Ok(there)
         })
-        .map_err(raised)
+        .map_err(store_error)
     }
 
     #[getter]
@@ -364,8 +136,8 @@ impl Store {
     }
 
     fn reader(&self, py: Python<'_>, set: u64, workers: usize) -> PyResult<Reader> {
-        let reader = py.detach(|| SequentialReader::new(&self.home, SetId(set), workers)).map_err(raised)?;
-        Ok(Reader { reader: Mutex::new(Some(Arc::new(reader))) })
+        let reader = py.detach(|| SequentialReader::new(&self.home, SetId(set), workers)).map_err(store_error)?;
+        Ok(Reader::new(reader))
     }
 
     #[pyo3(
@@ -391,15 +163,15 @@ impl Store {
             reading: chosen("reading", reading, &READING)?,
             pinned,
         };
-        py.detach(|| self.home.create_set(options)).map(|set| set.0).map_err(raised)
+        py.detach(|| self.home.create_set(options)).map(|set| set.0).map_err(store_error)
     }
 
     fn find_set(&self, py: Python<'_>, name: &str) -> PyResult<Option<u64>> {
-        py.detach(|| self.home.find_set(name)).map(|set| set.map(|set| set.0)).map_err(raised)
+        py.detach(|| self.home.find_set(name)).map(|set| set.map(|set| set.0)).map_err(store_error)
     }
 
     fn retain_set(&self, py: Python<'_>, set: u64) -> PyResult<()> {
-        py.detach(|| self.home.retain_set(SetId(set))).map_err(raised)
+        py.detach(|| self.home.retain_set(SetId(set))).map_err(store_error)
     }
 
     fn release_set(&self, py: Python<'_>, set: u64) {
@@ -407,7 +179,7 @@ impl Store {
     }
 
     fn drop_set(&self, py: Python<'_>, set: u64) -> PyResult<()> {
-        py.detach(|| self.home.drop_set(SetId(set))).map_err(raised)
+        py.detach(|| self.home.drop_set(SetId(set))).map_err(store_error)
     }
 
     #[pyo3(signature = (set, *, writing=None, reading=None, operation=None, pinned=None, ended=None))]
@@ -429,7 +201,7 @@ impl Store {
             pinned,
             ended,
         };
-        py.detach(|| self.home.set_attributes(SetId(set), attributes)).map_err(raised)
+        py.detach(|| self.home.set_attributes(SetId(set), attributes)).map_err(store_error)
     }
 
     /// A page a record batch; an empty list for a stream without batches.
@@ -455,9 +227,9 @@ impl Store {
         }
         let one = |batch: &RecordBatch| -> PyResult<PageInfo> {
             let shared = |buffer: &Buffer| craton_slab::locate(buffer.as_ptr(), buffer.len()).is_some();
-            let encoded = craton_wire::encode_batch(batch, Trim::Unless(&shared)).map_err(invalid)?;
+            let encoded = craton_wire::encode_batch(batch, Trim::Unless(&shared)).map_err(page_error)?;
             let extra: Extra = (key.clone(), statistics.to_vec(), rebuild);
-            let info = self.sealed(SetId(set), encoded, extra).map_err(raised)?;
+            let info = seal_encoded(self.home.as_ref(), SetId(set), encoded, extra).map_err(store_error)?;
             Ok(PageInfo { info })
         };
         py.detach(|| batches.iter().map(one).collect())
@@ -479,7 +251,8 @@ impl Store {
         let (meta, buffers) = (exported(&meta)?, exported(&buffers)?);
         let (meta, buffers) = (slices(&meta), slices(&buffers));
         let extra: Extra = (None, statistics.to_vec(), 0);
-        let info = py.detach(|| self.seal_object(SetId(set), &meta, &buffers, extra)).map_err(raised)?;
+        let info =
+            py.detach(|| seal_object(self.home.as_ref(), SetId(set), &meta, &buffers, extra)).map_err(store_error)?;
         Ok(PageInfo { info })
     }
 
@@ -490,21 +263,21 @@ impl Store {
         let (meta, buffers) = (slices(&meta), slices(&buffers));
         py.detach(|| {
             let set = self.home.create_set(SetOptions::default())?;
-            let using = SetUse { home: Arc::clone(&self.home), set };
-            self.seal_object(set, &meta, &buffers, Extra::default())?;
+            let using = SetUse::new(&self.home, set);
+            seal_object(self.home.as_ref(), set, &meta, &buffers, Extra::default())?;
             Ok(using)
         })
-        .map_err(raised)
+        .map_err(store_error)
     }
 
     /// What gives up one use of the set, which the caller has, when it is collected.
     #[pyo3(signature = (set, /), text_signature = "($self, set, /)")]
     fn hold(&self, set: u64) -> SetUse {
-        SetUse { home: Arc::clone(&self.home), set: SetId(set) }
+        SetUse::new(&self.home, SetId(set))
     }
 
     fn pin(&self, py: Python<'_>, set: u64, number: u32) -> PyResult<Page> {
-        let pinned = py.detach(|| self.home.pin(PageId { set: SetId(set), number })).map_err(raised)?;
+        let pinned = py.detach(|| self.home.pin(PageId { set: SetId(set), number })).map_err(store_error)?;
         Ok(Page::new(pinned))
     }
 
@@ -514,9 +287,9 @@ impl Store {
         py.detach(|| {
             let pages = groups.iter().flat_map(|(numbers, _)| numbers);
             let pages: Vec<PageId> = pages.map(|number| PageId { set: SetId(set), number: *number }).collect();
-            let mut pinned = self.home.pin_many(&pages).map_err(raised)?.into_iter();
+            let mut pinned = self.home.pin_many(&pages).map_err(store_error)?.into_iter();
             let one = |(numbers, columns): &Group| {
-                batches(pinned.by_ref().take(numbers.len()), columns.as_deref()).map_err(invalid)
+                batches(pinned.by_ref().take(numbers.len()), columns.as_deref()).map_err(page_error)
             };
             groups.iter().map(one).collect()
         })
@@ -526,13 +299,13 @@ impl Store {
     #[pyo3(signature = (set, columns=None), text_signature = "($self, set, columns=None)")]
     fn read_all(&self, py: Python<'_>, set: u64, columns: Option<Vec<usize>>) -> PyResult<Option<Vec<ArrowBatches>>> {
         py.detach(|| {
-            let pages = self.home.pages(SetId(set)).map_err(raised)?;
+            let pages = self.home.pages(SetId(set)).map_err(store_error)?;
             if pages.iter().any(|info| info.location == Location::Disk) {
                 return Ok(None);
             }
             let pages: Vec<PageId> = pages.into_iter().map(|info| info.page).collect();
-            let pinned = self.home.pin_many(&pages).map_err(raised)?;
-            batches(pinned.into_iter(), columns.as_deref()).map(Some).map_err(invalid)
+            let pinned = self.home.pin_many(&pages).map_err(store_error)?;
+            batches(pinned.into_iter(), columns.as_deref()).map(Some).map_err(page_error)
         })
     }
 
@@ -542,93 +315,37 @@ impl Store {
     }
 
     fn pages(&self, py: Python<'_>, set: u64) -> PyResult<Vec<PageInfo>> {
-        let pages = py.detach(|| self.home.pages(SetId(set))).map_err(raised)?;
+        let pages = py.detach(|| self.home.pages(SetId(set))).map_err(store_error)?;
         Ok(pages.into_iter().map(|info| PageInfo { info }).collect())
     }
 
     fn find_pages(&self, py: Python<'_>, set: u64, keys: Vec<Vec<u8>>) -> PyResult<Vec<Option<PageInfo>>> {
-        let pages = py.detach(|| self.home.find_pages(SetId(set), &keys)).map_err(raised)?;
+        let pages = py.detach(|| self.home.find_pages(SetId(set), &keys)).map_err(store_error)?;
         Ok(pages.into_iter().map(|info| info.map(|info| PageInfo { info })).collect())
     }
 
     fn drop_page(&self, py: Python<'_>, set: u64, number: u32) -> PyResult<()> {
-        py.detach(|| self.home.drop_page(PageId { set: SetId(set), number })).map_err(raised)
+        py.detach(|| self.home.drop_page(PageId { set: SetId(set), number })).map_err(store_error)
     }
 
-    fn reserve(&self, py: Python<'_>, least: u64, most: u64) -> PyResult<Held> {
-        let held = py.detach(|| self.home.reserve(least, most)).map_err(raised)?;
-        Ok(Held { held: Some(held) })
+    fn reserve(&self, py: Python<'_>, least: u64, most: u64) -> PyResult<HeldReservation> {
+        let held = py.detach(|| self.home.reserve(least, most)).map_err(store_error)?;
+        Ok(HeldReservation::new(held))
     }
 
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let sets = py.detach(|| self.home.describe()).map_err(raised)?;
+        let sets = py.detach(|| self.home.describe()).map_err(store_error)?;
         sets.iter().map(|info| described(py, info)).collect()
     }
 
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counted = py.detach(|| self.home.counters()).map_err(raised)?;
+        let counted = py.detach(|| self.home.counters()).map_err(store_error)?;
         counts(py, &counted)
     }
 
     fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| craton_store::prometheus(self.home.as_ref())).map_err(raised)
+        py.detach(|| craton_store::prometheus(self.home.as_ref())).map_err(store_error)
     }
-}
-
-fn described<'py>(py: Python<'py>, info: &SetInfo) -> PyResult<Bound<'py, PyDict>> {
-    let row = PyDict::new(py);
-    row.set_item("set", info.set.0)?;
-    row.set_item("name", &info.options.name)?;
-    row.set_item("tag", PyBytes::new(py, &info.options.tag))?;
-    row.set_item("durability", name_of(info.options.durability, &DURABILITY))?;
-    row.set_item("writing", name_of(info.options.writing, &WRITING))?;
-    row.set_item("reading", name_of(info.options.reading, &READING))?;
-    row.set_item("pinned", info.options.pinned)?;
-    row.set_item("operation", name_of(info.operation, &OPERATION))?;
-    row.set_item("ended", info.ended)?;
-    for (name, value) in [
-        ("pages", info.pages),
-        ("rows", info.rows),
-        ("nbytes", info.bytes),
-        ("memory", info.memory),
-        ("disk", info.disk),
-        ("pins", info.pins),
-        ("users", info.users),
-        ("recency", info.recency),
-        ("hits", info.hits),
-        ("misses", info.misses),
-    ] {
-        row.set_item(name, value)?;
-    }
-    Ok(row)
-}
-
-fn counts<'py>(py: Python<'py>, counted: &Counters) -> PyResult<Bound<'py, PyDict>> {
-    let row = PyDict::new(py);
-    for (name, value) in [
-        ("slab_used", counted.slab_used),
-        ("slab_reserved", counted.slab_reserved),
-        ("page_memory", counted.page_memory),
-        ("page_disk", counted.page_disk),
-        ("reserved", counted.reserved),
-        ("limit", counted.limit),
-        ("sets", counted.sets),
-        ("pages", counted.pages),
-        ("hits", counted.hits),
-        ("misses", counted.misses),
-        ("evicted_ended", counted.evicted_ended),
-        ("evicted_clean", counted.evicted_clean),
-        ("evicted_written", counted.evicted_written),
-        ("evicted_discarded", counted.evicted_discarded),
-        ("written", counted.written),
-        ("read", counted.read),
-        ("copied", counted.copied),
-        ("shared", counted.shared),
-        ("clients", counted.clients),
-    ] {
-        row.set_item(name, value)?;
-    }
-    Ok(row)
 }
 
 /// What is wrong with a page's file; nothing when it is sound.

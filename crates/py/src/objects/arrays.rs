@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use super::cursor::Cursor;
-use super::memory::Place;
+use crate::memory::Place;
 
 /// The description of a buffer that is no array.
 pub const PLAIN_MEMORY: u8 = 0;

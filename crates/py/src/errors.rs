@@ -1,0 +1,54 @@
+//! The errors of the pure crates as Python exceptions: each class of error is mapped here and nowhere else.
+
+use arrow_schema::ArrowError;
+use pyo3::exceptions::{
+    PyConnectionError, PyFileExistsError, PyKeyError, PyMemoryError, PyOSError, PyRuntimeError, PyTypeError,
+    PyValueError,
+};
+use pyo3::prelude::*;
+
+pyo3::create_exception!(craton._native, CorruptPage, PyOSError, "A page on disk differs from what was written.");
+
+/// The exception for an error of the store.
+pub fn store_error(error: craton_store::Error) -> PyErr {
+    use craton_store::Error;
+    let text = error.to_string();
+    match error {
+        Error::NoSet(_) | Error::NoPage(_) => PyKeyError::new_err(text),
+        Error::Exists(_) => PyFileExistsError::new_err(text),
+        Error::Full { .. } | Error::Quota { .. } => PyMemoryError::new_err(text),
+        Error::Corrupt { .. } => CorruptPage::new_err(text),
+        Error::Io { code, .. } if code != 0 => PyOSError::new_err((code, text)),
+        Error::Io { .. } => PyOSError::new_err(text),
+        Error::Connection { .. } => PyConnectionError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// The exception for an error of hashing or partitioning.
+pub fn shuffle_error(error: craton_shuffle::Error) -> PyErr {
+    use craton_shuffle::Error;
+    let text = error.to_string();
+    match error {
+        Error::Type { .. } => PyTypeError::new_err(text),
+        Error::Memory { .. } => PyMemoryError::new_err(text),
+        Error::Threads { .. } => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
+}
+
+/// The exception for an error of the page format.
+pub fn page_error(error: craton_wire::Error) -> PyErr {
+    match error {
+        craton_wire::Error::Arrow(error) => arrow_error(error),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// The exception for an error of Arrow, of the class that pyarrow raises.
+pub fn arrow_error(error: ArrowError) -> PyErr {
+    match error {
+        ArrowError::MemoryError(text) => PyMemoryError::new_err(text),
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
