@@ -9,7 +9,7 @@ import pandas as pd
 from craton.pandas.core.counterparts import Counterpart, reduce_by_counterpart, register
 from craton.pandas.core.inherit import inherit
 from craton.pandas.core.lazy import LazyManager
-from craton.pandas.frame_facts import FrameFacts
+from craton.pandas.frame_metadata import FrameMetadata
 from craton.pandas.groupby.grouping import FrameGrouping
 from craton.pandas.indexing.frame_columns import FrameColumns
 from craton.pandas.indexing.selection import FrameSelection
@@ -20,19 +20,19 @@ from craton.pandas.reductions.counting import FrameCounting
 from craton.pandas.reductions.reductions import FrameReductions
 from craton.pandas.reshape.relational import FrameRelational
 from craton.pandas.udf.methods import FrameCalls
-from craton.pandas.values.cells import FrameCells
+from craton.pandas.values.methods import FrameValueMethods
 from craton.pandas.values.operators import FrameOperators
 from craton.pandas.values.ufuncs import Ufuncs
 from craton.pandas.window.windows import FrameWindows
 
 
 class DataFrame(  # noqa: D101 - the docstring is pandas'
-    FrameFacts,
+    FrameMetadata,
     FramePrinting,
     FrameColumns,
     FrameSelection,
     FrameCalls,
-    FrameCells,
+    FrameValueMethods,
     FrameCounting,
     FrameReductions,
     FrameRelational,

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.computation.query import variables
-from craton.pandas.core.native import inside_pandas, names_files, native_function, stays_in_pandas
+from craton.pandas.core.native import names_files, native_function
+from craton.pandas.core.staying import inside_pandas, stays_in_pandas
 
 _GIVING = frozenset(
     [

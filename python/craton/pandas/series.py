@@ -18,20 +18,20 @@ from craton.pandas.printing import SeriesPrinting
 from craton.pandas.reductions.counting import SeriesCounting
 from craton.pandas.reductions.reductions import SeriesReductions
 from craton.pandas.reshape.relational_series import SeriesRelational
-from craton.pandas.series_facts import SeriesFacts
+from craton.pandas.series_metadata import SeriesMetadata
 from craton.pandas.udf.methods import SeriesCalls
-from craton.pandas.values.cells import SeriesCells
+from craton.pandas.values.methods import SeriesValueMethods
 from craton.pandas.values.operators import SeriesOperators
 from craton.pandas.values.ufuncs import Ufuncs
 from craton.pandas.window.windows import SeriesWindows
 
 
 class Series(  # noqa: D101 - the docstring is pandas'
-    SeriesFacts,
+    SeriesMetadata,
     SeriesPrinting,
     SeriesSelection,
     SeriesCalls,
-    SeriesCells,
+    SeriesValueMethods,
     SeriesCounting,
     SeriesReductions,
     SeriesRelational,

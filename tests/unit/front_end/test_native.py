@@ -18,7 +18,7 @@ import craton.pandas as pd
 from craton import events, fallbacks
 from craton.errors import FallbackError, Unsupported
 from craton.pandas.core import native
-from craton.pandas.core.native import REGISTRY, Native, wrapped
+from craton.pandas.core.native import REGISTRY, Native, by_object, wrapped
 from craton.pandas.groupby.groupby import DataFrameGroupBy, SeriesGroupBy
 from craton.pandas.values.strings import StringMethods
 from craton.refusals import Reason, Refusal
@@ -301,7 +301,7 @@ def test_a_wrapper_asks_and_falls_back() -> None:
         return f"ours {number}"
 
     stays = [False]
-    method = wrapped("Thing.method", Thing.method, planned, stays=lambda _: stays[0])
+    method = wrapped("Thing.method", Thing.method, planned, route=by_object(lambda _: stays[0]))
     thing = Thing()
     assert method(thing) == "ours 1"
     assert counts() == []

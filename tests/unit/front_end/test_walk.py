@@ -100,7 +100,7 @@ def test_from_the_call_to_the_kernel(name: str) -> None:
     assert len(set(passed)) == len(passed), f"comes back to a file that it left: {passed}"
 
 
-def test_the_way_of_shift() -> None:
+def test_the_walk_of_shift() -> None:
     """It begins at the one dispatch, and ends in the kernel."""
     passed = walk(CALLS["shift"])
     assert passed[:2] == ["pandas/core/native.py", "pandas/window/windows.py"]

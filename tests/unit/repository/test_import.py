@@ -20,13 +20,13 @@ LOADED = {
     "craton.kernel": "interrupts memory progress run",
     "craton.lower": "held",
     "craton.pandas": """
-        computation core deferred frame frame_facts functions groupby indexing io printing reductions
-        reshape series series_facts udf values window
+        computation core deferred frame frame_metadata functions groupby indexing io printing reductions
+        reshape series series_metadata udf values window
         """,
     "craton.pandas.computation": "expression_types query",
     "craton.pandas.core": """
         align axes convert counterparts deprecations dtypes execute function_keys identities inherit lazy
-        native numpy_errors questions scanning stack stand_ins view
+        native numpy_errors questions scanning stack staying stand_ins view
         """,
     "craton.pandas.groupby": "grouping",
     "craton.pandas.indexing": "frame_columns indexers row_labels rows selection setting",
@@ -35,8 +35,8 @@ LOADED = {
     "craton.pandas.reshape": "duplicates relational relational_calls relational_series sorting",
     "craton.pandas.udf": "methods",
     "craton.pandas.values": """
-        accessors arithmetic batch_rows batches casting cells comparison dates elementwise filling mapping
-        membership operands operators regexes strings ufuncs
+        accessors arithmetic batch_rows batches casting comparison dates elementwise filling mapping
+        membership methods operands operators regexes strings ufuncs
         """,
     "craton.pandas.window": "windows",
     "craton.plan": """

@@ -57,7 +57,7 @@ LATE = {
     ),
     "pandas.reshape.relational": (STARTED, "pandas.reshape.merging pandas.reshape.pivoting pandas.reshape.reshaping"),
     "pandas.udf.calls": (STARTED, "remote.jobs"),
-    "pandas.udf.methods": (STARTED, "pandas.udf.cells pandas.udf.rows"),
+    "pandas.udf.methods": (STARTED, "pandas.udf.elementwise pandas.udf.rows"),
     "profiling.recording": (HOSTS, "profiling.drawing profiling.page"),
     "serialize.torch_tensors": (HOSTS, "craton"),
     "store": (SESSIONS, "store.objects"),

@@ -178,7 +178,7 @@ def resolved(view: View, only: Callable[[Value], bool] | None = None) -> View:
     )
 
 
-def told_apart(view: View, keys: Sequence[Value] | None = None) -> View:
+def resolved_keys(view: View, keys: Sequence[Value] | None = None) -> View:
     """The view with the dtypes resolved of those keys (all columns without any) that equal or order rows, and may round them."""
     sources = {key.source for key in (view.values if keys is None else keys) if key.rounds}
     return resolved(view, lambda value: value.source in sources)

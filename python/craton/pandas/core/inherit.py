@@ -16,7 +16,8 @@ import pandas as pd
 from pandas.core.accessor import Accessor
 
 from craton.pandas.core.counterparts import reduce_by_counterpart
-from craton.pandas.core.native import getattr_static, inside_pandas, native, stays_in_pandas, wrapped
+from craton.pandas.core.native import by_object, getattr_static, native, wrapped
+from craton.pandas.core.staying import inside_pandas, stays_in_pandas
 
 #: Asking for the data is no fallback; what only passes the object on, or makes no data, leaves its plan alone.
 _LEFT_ALONE = frozenset(
@@ -83,7 +84,7 @@ def _gives_away(name: str) -> bool:
 
 def _deferring(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that makes an object which computes later: of Craton's, and no more."""
-    return wrapped(method.__qualname__, method, stays=lambda _: True)  # type: ignore[no-any-return]
+    return wrapped(method.__qualname__, method, route=by_object(lambda _: True))  # type: ignore[no-any-return]
 
 
 # -- objects that compute later, and accessors ------------------------------------------------------------------------
@@ -104,7 +105,7 @@ def _stays(holder: Any) -> bool:
 
 
 def _counted_property(label: str, attribute: Any) -> property:
-    getter = wrapped(label, lambda self: attribute.__get__(self, type(self)), stays=_stays)
+    getter = wrapped(label, lambda self: attribute.__get__(self, type(self)), route=by_object(_stays))
     return property(getter, attribute.fset, attribute.fdel, attribute.__doc__)
 
 
@@ -142,9 +143,9 @@ def counterpart(
         if name == "pipe":
             continue
         if calls is not None and name in calls:
-            members[name] = wrapped(label, attribute, stays=_stays, calls=_labelled(calls[name], label))
+            members[name] = wrapped(label, attribute, route=by_object(_stays), calls=_labelled(calls[name], label))
         elif isinstance(attribute, FunctionType):
-            members[name] = wrapped(label, attribute, stays=_stays)
+            members[name] = wrapped(label, attribute, route=by_object(_stays))
         elif isinstance(attribute, classmethod):
             members[name] = classmethod(_deferring(attribute.__func__))
         elif properties and isinstance(attribute, property):

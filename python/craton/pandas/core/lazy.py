@@ -21,8 +21,9 @@ from craton.pandas.core.axes import current
 from craton.pandas.core.counterparts import own_class, plannable
 from craton.pandas.core.execute import block_manager, materialise, series_manager, view_of
 from craton.pandas.core.identities import Identity, identity
-from craton.pandas.core.native import counted, inside_pandas, is_lazy
+from craton.pandas.core.native import counted
 from craton.pandas.core.scanning import Scanned, fingerprint, keep_unchanged, snapshot_of
+from craton.pandas.core.staying import inside_pandas, is_lazy
 from craton.pandas.core.view import View, name_index
 from craton.refusals import Reason, Refusal
 

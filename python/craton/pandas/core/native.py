@@ -1,12 +1,13 @@
-"""How a method runs as a plan, and what happens when it can't.
+"""Which calls run as plans, and what happens to those that can't.
 
 A native method takes views and returns a lazy object, or raises :class:`~craton.errors.Unsupported`; then pandas' own
 method runs on the materialised object, which is what inheritance gives, and the call is counted. Small in-memory
 objects, and everything that pandas calls inside its own methods, go to pandas directly.
 
-Whatever has a native implementation is an entry of :data:`REGISTRY` and is called by way of :class:`Native`: methods and
-operators (:func:`native`), properties (:func:`native_property`), facts (:func:`facts`), functions of the module
-(:func:`native_function`), members of accessors and of group-bys (:func:`wrapped`).
+Whatever has a native implementation is an entry of :data:`REGISTRY` and is called by way of :class:`Native`. Methods and
+operators are marked by :func:`native`, properties by :func:`native_property`, functions of the module by
+:func:`native_function`, members of accessors and of group-bys by :func:`wrapped`, and what plans always answer by
+:func:`never_refused`. A :data:`Route` decides for each call whether pandas' own code runs instead, uncounted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import functools
 import inspect
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,63 +23,14 @@ from typing import Any
 import pandas as pd
 
 from craton import events, fallbacks, forks
-from craton.config import options
 from craton.errors import Unsupported
 from craton.kernel.interrupts import Heard
 from craton.pandas.core import numpy_errors
 from craton.pandas.core.counterparts import crafted
 from craton.pandas.core.function_keys import called_once
 from craton.pandas.core.stack import IN_PLACE, METHOD_LIMIT, SET_LIMIT, SETTING_ITEM, assigns, warn_of_chaining
+from craton.pandas.core.staying import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
-
-
-class _Inside(threading.local):
-    """How many blocks of plain pandas a thread is in; of the class, so that asking a new thread raises nothing."""
-
-    depth = 0
-
-
-_inside = _Inside()
-
-
-def inside_pandas() -> bool:
-    """Whether a pandas method is running that a native one fell back to."""
-    return _inside.depth > 0
-
-
-class plain_pandas:
-    """A block in which nothing is planned: pandas' own methods run as they are."""
-
-    def __enter__(self) -> None:
-        _inside.depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        _inside.depth -= 1
-
-
-def is_lazy(obj: Any) -> bool:
-    """Whether an object holds a plan that has not been run.
-
-    In a process whose kernel was lost in a fork, plans are not continued but run, elsewhere, by whoever looks.
-    """
-    return "_view" in obj.__dict__ and not _run_in_fork(obj)
-
-
-def _run_in_fork(obj: Any) -> bool:
-    return forks.kernel_lost() and obj._mgr is not None
-
-
-def stays_in_pandas(obj: Any) -> bool:
-    """Whether an object's methods run in plain pandas: small and in memory, or called by pandas itself."""
-    state = obj.__dict__
-    if "_view" in state:
-        return _run_in_fork(obj)
-    manager = state.get("_mgr")
-    if manager is None or _inside.depth or forks.kernel_lost():
-        return True
-    small = options.small_rows
-    return bool(small) and len(manager.axes[-1]) <= small
-
 
 # -- what is planned, and what is counted -----------------------------------------------------------------------------
 
@@ -231,8 +182,8 @@ def known_rows(result: Any) -> int | None:
 
 # -- how a call is marked ---------------------------------------------------------------------------------------------
 
-Implementation = Callable[..., Any] | None
 _OBJECTS = (pd.DataFrame, pd.Series)
+Implementation = Callable[..., Any] | None
 _NO_NAMES: Mapping[str, Any] = {}
 Decorator = Callable[[Implementation], Any]
 
@@ -278,96 +229,135 @@ def wrapped(
     *,
     method: str = "",
     like: Callable[..., Any] | None = None,
-    fallback: Callable[..., Any] | None = None,
-    stays: Callable[[Any], bool] | None = None,
-    always: bool = False,
-    together: Callable[..., bool] | None = None,
-    binary: bool = False,
-    calls: Callable[..., Any] | None = None,
-    around: Callable[..., Any] | None = None,
-    named: Callable[..., str] | None = None,
-    key: bool = False,
+    route: Route | None = None,
+    **parameters: Any,
 ) -> Any:
     """A method in the place of one of pandas', with its signature and docstring.
 
     Parameters
     ----------
-    label, theirs, function, fallback, calls, named, key
+    label, theirs, function
         As of :class:`Native`.
     method
         The method's name, by which pandas' own counts references to warn of chained assignments.
     like
         What has the signature and docstring, if ``theirs`` has not.
-    stays
-        Whether an object's call runs in plain pandas and is not counted; by default :func:`stays_in_pandas`.
-    always
-        No object's call does: those that are small have no such method, or do not come here.
-    together
-        Whether a call does, by the object and its arguments (:func:`all_stay`).
-    binary
-        The same, of an operator: its one argument is asked, too.
-    around
-        Does the call: it gets the :class:`Native`, the object and the arguments.
+    route
+        Decides for each call whether pandas' own method runs, uncounted, or the native one; by default :func:`by_object`.
+    **parameters
+        As of :class:`Native`.
     """
-    entry = Native(label, theirs, function, fallback, calls, named, key)
-    run, remains = entry.run, stays or stays_in_pandas
-    shown = like or theirs
+    entry = Native(label, theirs, function, **parameters)
+    return _presented((route or by_object())(entry, method), like or theirs, entry)
 
-    if around is not None:
 
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return around(entry, self, args, kwargs)
+# -- which calls run in plain pandas ----------------------------------------------------------------------------------
 
-    elif calls is not None:
+#: Makes the function that is called in the place of a method of pandas, from its entry and the method's name.
+Route = Callable[[Native, str], Callable[..., Any]]
 
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside_pandas():
-                return crafted(theirs(self, *args, **kwargs))
-            result = entry.called(self, args, kwargs, remains)
-            if result is not NOTHING:
-                return result
-            if remains(self):
-                return crafted(theirs(self, *args, **kwargs))
-            return run(self, args, kwargs)
 
-    elif always:
+def by_object(stays: Callable[[Any], bool] = stays_in_pandas) -> Route:
+    """Calls on objects for which ``stays`` is true run in plain pandas."""
+
+    def route(entry: Native, method: str) -> Callable[..., Any]:
+        if entry.calls is not None:
+            return _calling(entry, stays)
+        if assigns(method):
+            return _assigning(entry, stays, method)
+        run, theirs = entry.run, entry.theirs
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return run(self, args, kwargs)
-
-    elif binary:
-
-        def wrapper(self: Any, other: Any) -> Any:  # type: ignore[misc]
-            if remains(self) and (not isinstance(other, _OBJECTS) or remains(other)):
-                return crafted(theirs(self, other))
-            return run(self, (other,), _NO_NAMES)
-
-    elif together is not None:
-
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if together(self, *args, **kwargs):
+            if stays(self):
                 return crafted(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
-    elif assigns(method):
-        in_place = method in IN_PLACE
-        limit = SET_LIMIT if method == SETTING_ITEM else METHOD_LIMIT
+        return wrapper
+
+    return route
+
+
+def _calling(entry: Native, stays: Callable[[Any], bool]) -> Callable[..., Any]:
+    """The route of methods that call a Python function of the user's, for objects of every size."""
+    run, theirs = entry.run, entry.theirs
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside_pandas():
+            return crafted(theirs(self, *args, **kwargs))
+        result = entry.called(self, args, kwargs, stays)
+        if result is not NOTHING:
+            return result
+        if stays(self):
+            return crafted(theirs(self, *args, **kwargs))
+        return run(self, args, kwargs)
+
+    return wrapper
+
+
+def _assigning(entry: Native, stays: Callable[[Any], bool], method: str) -> Callable[..., Any]:
+    """The route of methods that warn of chained assignments, by counting the references to the object."""
+    run, theirs = entry.run, entry.theirs
+    in_place = method in IN_PLACE
+    limit = SET_LIMIT if method == SETTING_ITEM else METHOD_LIMIT
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
+            warn_of_chaining(self, method)
+        if stays(self):
+            return crafted(theirs(self, *args, **kwargs))
+        return run(self, args, kwargs)
+
+    return wrapper
+
+
+def never_in_pandas(entry: Native, _: str) -> Callable[..., Any]:
+    """No call runs in plain pandas: small objects have no such method, or do not come here."""
+    run = entry.run
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(self, args, kwargs)
+
+    return wrapper
+
+
+def by_operands(entry: Native, _: str) -> Callable[..., Any]:
+    """The route of binary operators: calls on two operands that stay in pandas run there."""
+    run, theirs = entry.run, entry.theirs
+
+    def wrapper(self: Any, other: Any) -> Any:
+        if stays_in_pandas(self) and (not isinstance(other, _OBJECTS) or stays_in_pandas(other)):
+            return crafted(theirs(self, other))
+        return run(self, (other,), _NO_NAMES)
+
+    return wrapper
+
+
+def by_arguments(stays: Callable[..., bool]) -> Route:
+    """Calls for which ``stays`` is true of the object and the arguments run in plain pandas (:func:`all_stay`)."""
+
+    def route(entry: Native, _: str) -> Callable[..., Any]:
+        run, theirs = entry.run, entry.theirs
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if sys.getrefcount(self) <= limit and (not in_place or kwargs.get("inplace") is True):
-                warn_of_chaining(self, method)
-            if remains(self):
+            if stays(self, *args, **kwargs):
                 return crafted(theirs(self, *args, **kwargs))
             return run(self, args, kwargs)
 
-    else:
+        return wrapper
 
+    return route
+
+
+def through(call: Callable[..., Any]) -> Route:
+    """``call`` gets the entry, the object and the arguments, and decides."""
+
+    def route(entry: Native, _: str) -> Callable[..., Any]:
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if remains(self):
-                return crafted(theirs(self, *args, **kwargs))
-            return run(self, args, kwargs)
+            return call(entry, self, args, kwargs)
 
-    return _presented(wrapper, shown, entry)
+        return wrapper
+
+    return route
 
 
 def _presented(wrapper: Any, like: Any, entry: Native) -> Any:
@@ -398,7 +388,7 @@ def native_property(
     read, write
         Pandas' own, if not by the class's attribute.
     stays
-        As of :func:`wrapped`; with ``None`` no object's does.
+        Whether an object's property is read in plain pandas; with ``None`` no object's is.
     """
 
     def decorate(function: Implementation) -> property:
@@ -427,7 +417,7 @@ def native_property(
     return decorate
 
 
-def fact(label: str, theirs: Any, function: Any, planned: bool = True) -> Any:
+def mark_never_refused(label: str, theirs: Any, function: Any, planned: bool = True) -> Any:
     """A function that a plan always answers: no call of it is refused, or counted.
 
     Parameters
@@ -444,14 +434,17 @@ def fact(label: str, theirs: Any, function: Any, planned: bool = True) -> Any:
     return function
 
 
-def facts(base: type, *names: str, planned: bool = True) -> Callable[[type], type]:
-    """Decorate a class of methods and properties that are facts, of these names, or all that are public; see :func:`fact`."""
+def never_refused(base: type, *names: str, planned: bool = True) -> Callable[[type], type]:
+    """Decorate a class of methods and properties that plans always answer: these names, or all that are public.
+
+    See :func:`mark_never_refused`.
+    """
 
     def decorate(cls: type) -> type:
         for name in names or [name for name in vars(cls) if not name.startswith("_")]:
             member = vars(cls)[name]
             function = member.fget if isinstance(member, property) else member
-            fact(f"{base.__name__}.{name}", getattr_static(base, name), function, planned)
+            mark_never_refused(f"{base.__name__}.{name}", getattr_static(base, name), function, planned)
         return cls
 
     return decorate
@@ -515,23 +508,6 @@ def names_files(*args: Any, **_: Any) -> bool:
     return isinstance(path, str) and not {"*", "?", "["}.isdisjoint(path) and not os.path.exists(path)
 
 
-def all_stay(*args: Any, **kwargs: Any) -> bool:
-    """Whether all frames and series among arguments stay in pandas: a small table joined with a large file is a plan."""
-    return all(map(stays_in_pandas, operands(args, kwargs)))
-
-
-def operands(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The frames and series among arguments and in lists of them."""
-    found: list[Any] = []
-    for item in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(item, _OBJECTS):
-            found.append(item)
-        elif isinstance(item, (list, tuple, dict)):
-            items = item.values() if isinstance(item, dict) else item
-            found.extend(one for one in items if isinstance(one, _OBJECTS))
-    return found
-
-
 def getattr_static(owner: type, name: str) -> Any:
     """A class attribute as it is stored, descriptors not called."""
     for cls in owner.__mro__:
@@ -542,17 +518,3 @@ def getattr_static(owner: type, name: str) -> Any:
 
 def _ignoring_object(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _, *args, **kwargs: function(*args, **kwargs)
-
-
-def in_plain_pandas(subject: str) -> Callable[..., bool]:
-    """Whether a call of a function of frames runs in plain pandas.
-
-    It does where no argument is a Craton object, or all are small and in memory, or the first parameter is missing.
-    """
-
-    def stays(*args: Any, **kwargs: Any) -> bool:
-        found = operands(args, kwargs)
-        ours = any(isinstance(obj, (pd.DataFrame, pd.Series)) for obj in found)
-        return not ours or all(map(stays_in_pandas, found)) or not (args or subject in kwargs)
-
-    return stays

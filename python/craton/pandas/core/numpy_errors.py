@@ -50,7 +50,7 @@ def handled() -> bool:
     return not _QUIET.issuperset(np.geterr().values())
 
 
-def told() -> list[str]:
+def reported_kinds() -> list[str]:
     """The kinds of errors on which it does, or warns where a filter makes an error of that."""
     quiet = {"ignore"} if filters.makes_error(RuntimeWarning) else _QUIET
     return [kind for kind, action in np.geterr().items() if action not in quiet]

@@ -27,14 +27,14 @@ from craton.pandas.core.counterparts import counterpart_of, crafted, frame_class
 from craton.pandas.core.lazy import holds, lazy, view
 from craton.pandas.core.native import (
     Native,
+    by_object,
     counted,
-    fact,
     getattr_static,
-    inside_pandas,
+    mark_never_refused,
     native_property,
-    plain_pandas,
     wrapped,
 )
+from craton.pandas.core.staying import inside_pandas, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.groupby import tables, windows
 from craton.pandas.groupby.agg import direct, pairs_of
@@ -479,7 +479,9 @@ def _inherit(pandas_class: Any, own: dict[str, Callable[..., Any]]) -> dict[str,
     """The methods of a group-by class: native ones with pandas' own behind them, and the others counted."""
     members: dict[str, Any] = {"__getattr__": _getattr, "__setattr__": _setattr}
     for name, function in (("ndim", lambda gb: _ndim(gb)), ("nth", lambda gb: _NthSelector(gb))):
-        members[name] = property(fact(f"{pandas_class.__name__}.{name}", getattr_static(pandas_class, name), function))
+        members[name] = property(
+            mark_never_refused(f"{pandas_class.__name__}.{name}", getattr_static(pandas_class, name), function)
+        )
     public = [name for name in dir(pandas_class) if not name.startswith("_") and name != "pipe"]
     for name in (*public, "__getitem__", "__iter__", "__len__"):
         attribute = getattr_static(pandas_class, name)
@@ -513,7 +515,7 @@ def _method(label: str, function: Callable[..., Any] | None, theirs: Callable[..
         return theirs(self, *args, **kwargs)
 
     planned = None if function is None else settling
-    return wrapped(label, theirs, planned, fallback=in_pandas, stays=_stays)  # type: ignore[no-any-return]
+    return wrapped(label, theirs, planned, fallback=in_pandas, route=by_object(_stays))  # type: ignore[no-any-return]
 
 
 def _property(pandas_class: Any, name: str, function: Callable[..., Any] | None) -> Any:

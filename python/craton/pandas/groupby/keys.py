@@ -14,8 +14,8 @@ from craton.pandas.core.align import aligned
 from craton.pandas.core.dtypes import family, tells_zeros_apart
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import identities, memory_of, view
-from craton.pandas.core.native import plain_pandas
 from craton.pandas.core.stand_ins import ask, frame_like, index_like, series_like, values
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.records import dataclass
 from craton.refusals import Refusal

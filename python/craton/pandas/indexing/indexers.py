@@ -21,8 +21,9 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import lazy, replace_state, view
-from craton.pandas.core.native import is_lazy, plain_pandas, wrapped
+from craton.pandas.core.native import never_in_pandas, wrapped
 from craton.pandas.core.stack import INDEXER_LIMIT, SETTING_ITEM, warn_of_chaining
+from craton.pandas.core.staying import is_lazy, plain_pandas
 from craton.pandas.core.view import View
 from craton.pandas.indexing.frame_columns import chosen_columns
 from craton.pandas.indexing.rows import (
@@ -206,7 +207,9 @@ def _item(indexer: type, method: str, accessor: str, function: Callable[..., Any
     def named(self: Any, *_: Any) -> str:
         return f"{_base(self.obj)}.{accessor}"
 
-    return wrapped(f"{accessor} of an indexer", getattr(indexer, method), function, always=True, named=named, key=True)
+    return wrapped(
+        f"{accessor} of an indexer", getattr(indexer, method), function, route=never_in_pandas, named=named, key=True
+    )
 
 
 _get_by_label = _item(_LocIndexer, "__getitem__", "loc", _loc_get)

@@ -19,7 +19,8 @@ from craton.pandas.core.deprecations import in_place, without_copy
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.function_keys import result_of
 from craton.pandas.core.lazy import finished, lazy, refuse_flagged, replace_state, view
-from craton.pandas.core.native import facts, inside_pandas, is_lazy, native, plain_pandas, stays_in_pandas
+from craton.pandas.core.native import by_object, native, never_refused
+from craton.pandas.core.staying import inside_pandas, is_lazy, plain_pandas, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, name_index
 from craton.pandas.indexing.frame_columns import chosen_columns, filter_rows
 from craton.pandas.indexing.indexers import ILocIndexer, LocIndexer, compute
@@ -156,7 +157,7 @@ def _evaluator(self: Any, expr: Any, named: dict[str, Any]) -> Evaluator:
     return Evaluator(self, known)
 
 
-@facts(pd.DataFrame, "loc", "iloc")
+@never_refused(pd.DataFrame, "loc", "iloc")
 class FrameSelection:
     """Methods of DataFrame."""
 
@@ -227,10 +228,12 @@ class FrameSelection:
             raise Unsupported(Refusal.FILTER_ROWS)
         return chosen_columns(self, held, lambda frame: frame.filter(*[arg] if "arg" in named else [], **rest))
 
-    query = native(pd.DataFrame, "query", theirs=_with_variables("query"), like=pd.DataFrame.query, stays=_stays)(
-        _query
-    )
-    eval = native(pd.DataFrame, "eval", theirs=_with_variables("eval"), like=pd.DataFrame.eval, stays=_stays)(_eval)
+    query = native(
+        pd.DataFrame, "query", theirs=_with_variables("query"), like=pd.DataFrame.query, route=by_object(_stays)
+    )(_query)
+    eval = native(
+        pd.DataFrame, "eval", theirs=_with_variables("eval"), like=pd.DataFrame.eval, route=by_object(_stays)
+    )(_eval)
 
     @native(pd.DataFrame)
     def select_dtypes(self: Any, include: Any = None, exclude: Any = None) -> Any:
@@ -271,7 +274,7 @@ def _affixed(self: Any, axis: Any, change: Any) -> Any:
     return lazy(type(self), held.with_values(held.values, change(stand_ins.positions(held.labels)).columns), self)
 
 
-@facts(pd.Series, "loc", "iloc")
+@never_refused(pd.Series, "loc", "iloc")
 class SeriesSelection:
     """Methods of Series."""
 

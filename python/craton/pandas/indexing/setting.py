@@ -23,8 +23,8 @@ from craton.pandas.core.convert import from_array
 from craton.pandas.core.dtypes import DtypeObj, kind_of
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import view
-from craton.pandas.core.native import plain_pandas
 from craton.pandas.core.questions import happens
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.indexing.rows import (
     at_positions,

@@ -24,8 +24,9 @@ from craton.lower.held import Held
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import BOOL, FLOAT64, INT64, STR, DtypeObj, physical
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import names_files, native_function, plain_pandas
+from craton.pandas.core.native import names_files, native_function
 from craton.pandas.core.remembered import remembered
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.stored import unchanged
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.indexing.row_labels import index_kind

@@ -14,7 +14,8 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
-from craton.pandas.core.native import Native, inside_pandas, native, plain_pandas, stays_in_pandas
+from craton.pandas.core.native import Native, native, through
+from craton.pandas.core.staying import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
 
 
@@ -54,7 +55,7 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
             in_place = written is path and isinstance(path, (str, os.PathLike))
             return write(written, Reason(Refusal.WRITE_NOT_FILE) if in_place else None)
 
-    return native(base, name, around=around)
+    return native(base, name, route=through(around))
 
 
 def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -101,7 +102,7 @@ def _from_arrow(base: Any) -> Any:
         data, small = converted(base, kwargs.get("data", *args))
         return theirs(cls, data) if small else entry.run(cls, (data,), {})
 
-    return native(base, "from_arrow", theirs=theirs, like=plain.__func__, around=around)(planned)
+    return native(base, "from_arrow", theirs=theirs, like=plain.__func__, route=through(around))(planned)
 
 
 class FrameSinks:

@@ -17,7 +17,8 @@ from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import DtypeObj, family, tells_zeros_apart
 from craton.pandas.core.execute import resolved, scalar
 from craton.pandas.core.lazy import lazy, view
-from craton.pandas.core.native import native, native_property, plain_pandas
+from craton.pandas.core.native import native, native_property
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import IndexSpec, LevelSource, Value, View, name_index
 from craton.pandas.reductions.reductions import arguments
 from craton.pandas.reductions.statistics import compute, prepared

@@ -20,7 +20,8 @@ from craton.pandas.core.counterparts import crafted, frame_class, series_class
 from craton.pandas.core.dtypes import FLOAT64, family, kind_of
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import view
-from craton.pandas.core.native import native, plain_pandas
+from craton.pandas.core.native import native
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.reductions.statistics import compute, compute_columns, statistic
 from craton.refusals import Refusal

@@ -19,7 +19,7 @@ from pandas.core.reshape.merge import _items_overlap_with_suffix
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import holds_missing
-from craton.pandas.core.execute import told_apart
+from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.view import IndexSpec, Value, View, column_names, index_labels
 from craton.pandas.indexing.row_labels import index_kind
 from craton.pandas.reshape.merge_index import Side, check_labels, coalesced, result_index
@@ -78,8 +78,8 @@ def merge(
     if left_index or right_index or left.index.names != (None,) or right.index.names != (None,):
         left, right = left.numbered(), right.numbered()
     keys = resolve_keys(left, right, how, on, left_on, right_on, left_index, right_index)
-    left = told_apart(left, [key.value(left) for key in keys.left])
-    right = told_apart(right, [key.value(right) for key in keys.right])
+    left = resolved_keys(left, [key.value(left) for key in keys.left])
+    right = resolved_keys(right, [key.value(right) for key in keys.right])
     pairs = [
         key_pair(one.value(left), other.value(right), left, right)
         for one, other in zip(keys.left, keys.right, strict=True)

@@ -13,9 +13,10 @@ from craton.callers import warn
 from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import series_class
-from craton.pandas.core.execute import told_apart
+from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.lazy import lazy, refuse_flagged, view
-from craton.pandas.core.native import all_stay, native
+from craton.pandas.core.native import by_arguments, native
+from craton.pandas.core.staying import all_stay
 from craton.pandas.core.view import Value, View, as_frame
 from craton.pandas.indexing.row_labels import columns_to_index, drop_levels, index_to_columns, rearranged, renamed_axes
 from craton.pandas.reshape.duplicates import distinct_rows, duplicated_rows, subset_of
@@ -38,7 +39,7 @@ def sort_key(held: View, label: Any) -> Value:
 class FrameRelational:
     """Methods of DataFrame."""
 
-    @native(pd.DataFrame, "merge", together=all_stay)
+    @native(pd.DataFrame, "merge", route=by_arguments(all_stay))
     def merge(
         self: Any,
         right: Any,
@@ -59,7 +60,7 @@ class FrameRelational:
         keys = (on, left_on, right_on, left_index, right_index)
         return merged(self, right, how, *keys, sort, suffixes, indicator, validate)
 
-    @native(pd.DataFrame, "join", together=all_stay)
+    @native(pd.DataFrame, "join", route=by_arguments(all_stay))
     def join(
         self: Any,
         other: Any,
@@ -110,7 +111,7 @@ class FrameRelational:
         held = view(self)
         if any(label in held.index.names for label in labels):
             held = held.numbered()
-        held = told_apart(held, [sort_key(held, label) for label in labels])
+        held = resolved_keys(held, [sort_key(held, label) for label in labels])
         keys = [sort_key(held, label) for label in labels]
         ups = directions(ascending, len(labels))
         if len(keys) > 1 and na_position == "first":
@@ -170,7 +171,7 @@ class FrameRelational:
         refuse_flagged(self)
         bools(drop=drop, append=append)
         held = columns_to_index(view(self), keys, drop, append)
-        held = told_apart(held, held.index.values)
+        held = resolved_keys(held, held.index.values)
         return outcome(self, held, in_place(self, inplace, "set_index"))
 
     @native(pd.DataFrame)
@@ -227,7 +228,7 @@ class FrameRelational:
     ) -> Any:
         bools(ignore_index=ignore_index)
         held = view(self)
-        held = told_apart(held, subset_of(held, subset))
+        held = resolved_keys(held, subset_of(held, subset))
         held = distinct_rows(held, subset_of(held, subset), keep, ignore_index)
         return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
 
@@ -235,7 +236,7 @@ class FrameRelational:
     def duplicated(self: Any, subset: Any = None, keep: Any = "first") -> Any:
 
         held = view(self)
-        held = told_apart(held, subset_of(held, subset))
+        held = resolved_keys(held, subset_of(held, subset))
         return lazy(series_class(), held.series(duplicated_rows(held, subset_of(held, subset), keep), None), self)
 
     @native(pd.DataFrame)

@@ -11,7 +11,7 @@ from craton.errors import Unsupported
 from craton.pandas.core import stand_ins
 from craton.pandas.core.counterparts import frame_class
 from craton.pandas.core.dtypes import OBJECT
-from craton.pandas.core.execute import told_apart
+from craton.pandas.core.execute import resolved_keys
 from craton.pandas.core.lazy import lazy, refuse_flagged, view
 from craton.pandas.core.native import native
 from craton.pandas.core.view import as_frame
@@ -49,7 +49,7 @@ class SeriesRelational:
             raise Unsupported(Refusal.PARAMETER, f"axis={axis!r}")
         check_options(kind, na_position, key)
         bools(ignore_index=ignore_index)
-        held = told_apart(view(self))
+        held = resolved_keys(view(self))
         result = sorted_rows(held, held.values, directions(ascending, 1), na_position, ignore_index)
         return outcome(self, result, in_place(self, inplace, "sort_values"))
 
@@ -107,13 +107,13 @@ class SeriesRelational:
     @native(pd.Series)
     def drop_duplicates(self: Any, *, keep: Any = "first", inplace: Any = no_default, ignore_index: Any = False) -> Any:
         bools(ignore_index=ignore_index)
-        held = told_apart(view(self))
+        held = resolved_keys(view(self))
         held = distinct_rows(held, held.values, keep, ignore_index)
         return outcome(self, held, in_place(self, inplace, "drop_duplicates"))
 
     @native(pd.Series)
     def duplicated(self: Any, keep: Any = "first") -> Any:
-        held = told_apart(view(self))
+        held = resolved_keys(view(self))
         return lazy(type(self), held.series(duplicated_rows(held, held.values, keep), self.name), self)
 
     @native(pd.Series)

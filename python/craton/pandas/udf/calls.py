@@ -16,7 +16,8 @@ import pandas as pd
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plannable
-from craton.pandas.core.native import counted, plain_pandas
+from craton.pandas.core.native import counted
+from craton.pandas.core.staying import plain_pandas
 from craton.refusals import Refusal
 
 if TYPE_CHECKING:

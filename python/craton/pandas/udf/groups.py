@@ -20,7 +20,7 @@ from pandas.core.indexes.base import maybe_sequence_to_range
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plain
-from craton.pandas.core.native import plain_pandas
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.results import pack_objects
 from craton.refusals import Refusal

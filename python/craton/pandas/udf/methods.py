@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from craton.pandas.core.native import native
-from craton.pandas.values.cells import planned_map
+from craton.pandas.values.methods import planned_map
 
 
 def _apply_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -17,31 +17,31 @@ def _apply_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _map_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
-    from craton.pandas.udf.cells import map_frame
+    from craton.pandas.udf.elementwise import map_frame
 
     return map_frame(self, *args, **kwargs)
 
 
 def _transform_frame(self: Any, *args: Any, **kwargs: Any) -> Any:
-    from craton.pandas.udf.cells import transform_frame
+    from craton.pandas.udf.elementwise import transform_frame
 
     return transform_frame(self, *args, **kwargs)
 
 
 def _apply_series(self: Any, *args: Any, **kwargs: Any) -> Any:
-    from craton.pandas.udf.cells import apply_series
+    from craton.pandas.udf.elementwise import apply_series
 
     return apply_series(self, *args, **kwargs)
 
 
 def _map_series(self: Any, *args: Any, **kwargs: Any) -> Any:
-    from craton.pandas.udf.cells import map_series
+    from craton.pandas.udf.elementwise import map_series
 
     return map_series(self, *args, **kwargs)
 
 
 def _transform_series(self: Any, *args: Any, **kwargs: Any) -> Any:
-    from craton.pandas.udf.cells import transform_series
+    from craton.pandas.udf.elementwise import transform_series
 
     return transform_series(self, *args, **kwargs)
 

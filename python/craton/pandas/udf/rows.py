@@ -14,7 +14,7 @@ from pandas.core.apply import frame_apply
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plain
-from craton.pandas.core.native import plain_pandas
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.results import Stacked, pack_objects, stacked
 from craton.refusals import Refusal

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from craton.pandas.core.lazy import lazy, view
-from craton.pandas.core.native import native_property, plain_pandas, wrapped
+from craton.pandas.core.native import native_property, never_in_pandas, wrapped
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
 
 
@@ -52,7 +53,7 @@ def member(accessor: str, name: str, function: Callable[..., Any] | None, like: 
     def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(self._pandas(), name)(*args, **kwargs)
 
-    return wrapped(f"Series.{accessor}.{name}", theirs, function, like=like, always=True)
+    return wrapped(f"Series.{accessor}.{name}", theirs, function, like=like, route=never_in_pandas)
 
 
 def member_property(accessor: str, name: str, function: Callable[[Any], Any], base: type) -> Any:

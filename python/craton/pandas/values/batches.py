@@ -23,8 +23,8 @@ from craton import filters
 from craton.errors import PlanError, Unsupported
 from craton.pandas.core.convert import borrowed, to_array
 from craton.pandas.core.dtypes import DtypeObj, holds_nan, kind_of, physical
-from craton.pandas.core.native import plain_pandas
 from craton.pandas.core.questions import happens
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batch_rows import of_one_length, scattered, where_possible, without_impossible_nulls
 from craton.plan.expr import Call

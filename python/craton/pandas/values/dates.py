@@ -26,7 +26,8 @@ from craton.pandas.core import stand_ins
 from craton.pandas.core.dtypes import DtypeObj, family, kind_of, physical
 from craton.pandas.core.inherit import counterpart
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import Native, stays_in_pandas
+from craton.pandas.core.native import Native
+from craton.pandas.core.staying import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member, member_property
 from craton.pandas.values.batches import COLUMN, batched, tried

@@ -17,7 +17,7 @@ from craton.pandas.core.align import aligned
 from craton.pandas.core.dtypes import BOOL, kind_of, number, with_missing
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, replace_state, view
-from craton.pandas.core.native import native
+from craton.pandas.core.native import by_operands, native
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.arithmetic import absolute, inverted, negative
 from craton.pandas.values.comparison import is_missing
@@ -199,10 +199,10 @@ def _fill(owner: type, base: type) -> None:
     """Give a class its operators."""
     for name in (*ARITHMETIC, *COMPARISON, *LOGIC):
         dunder = f"__{name}__"
-        setattr(owner, dunder, native(base, dunder, binary=True)(_operator(name, reverse=False)))
+        setattr(owner, dunder, native(base, dunder, route=by_operands)(_operator(name, reverse=False)))
         if name not in COMPARISON:
             dunder = f"__r{name}__"
-            setattr(owner, dunder, native(base, dunder, binary=True)(_operator(name, reverse=True)))
+            setattr(owner, dunder, native(base, dunder, route=by_operands)(_operator(name, reverse=True)))
             dunder = f"__i{name}__"
             setattr(owner, dunder, native(base, dunder)(_inplace(name)))
         if name not in LOGIC:

@@ -20,8 +20,9 @@ from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.dtypes import FLOAT64, INT64, family, kind_of
 from craton.pandas.core.execute import count_rows, resolved
 from craton.pandas.core.lazy import lazy, view
-from craton.pandas.core.native import in_plain_pandas, native_function
+from craton.pandas.core.native import native_function
 from craton.pandas.core.questions import happens
+from craton.pandas.core.staying import in_plain_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, proven, tried
 from craton.pandas.values.comparison import not_missing

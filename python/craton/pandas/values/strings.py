@@ -24,8 +24,9 @@ from craton.pandas.core.dtypes import BOOL, INT64, DtypeObj, family, kind_of, ph
 from craton.pandas.core.execute import has_rows, scalar
 from craton.pandas.core.inherit import counterpart
 from craton.pandas.core.lazy import lazy, view
-from craton.pandas.core.native import Native, stays_in_pandas
+from craton.pandas.core.native import Native
 from craton.pandas.core.questions import happens
+from craton.pandas.core.staying import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.accessors import LazyAccessor, member
 from craton.pandas.values.batches import COLUMN, batched

@@ -21,7 +21,8 @@ from craton.pandas.core.counterparts import plain
 from craton.pandas.core.dtypes import family, number, physical
 from craton.pandas.core.execute import resolved
 from craton.pandas.core.lazy import lazy, view
-from craton.pandas.core.native import native, stays_in_pandas
+from craton.pandas.core.native import by_arguments, native
+from craton.pandas.core.staying import stays_in_pandas
 from craton.pandas.core.view import Value, View
 from craton.pandas.values.batches import COLUMN, batched, tried
 from craton.pandas.values.operators import operate
@@ -54,7 +55,7 @@ def _computed(ufunc: Any, operands: list[Any], held: View) -> Value:
     dtype = stand_ins.ask(stand_ins.result, ufunc, *few, about=f"np.{ufunc.__name__}").dtype
     physical(dtype)
     args = tuple(COLUMN if isinstance(item, Value) else item for item in operands)
-    if kinds := numpy_errors.told():
+    if kinds := numpy_errors.reported_kinds():
         tried(held, batched("ufunc", ufunc.__name__, columns, dtype, args, raised=tuple(kinds)))
     result = batched("ufunc", ufunc.__name__, columns, dtype, args)
     if dtype.kind != "f":
@@ -119,5 +120,10 @@ class Ufuncs:
     """``__array_ufunc__`` of both classes: pandas asks whether theirs is one function, and it is theirs too."""
 
     __array_ufunc__ = native(
-        pd.DataFrame, "__array_ufunc__", theirs=_theirs, like=pd.DataFrame.__array_ufunc__, together=_stay, named=_named
+        pd.DataFrame,
+        "__array_ufunc__",
+        theirs=_theirs,
+        like=pd.DataFrame.__array_ufunc__,
+        route=by_arguments(_stay),
+        named=_named,
     )(_planned)

@@ -20,9 +20,10 @@ from craton.pandas.core.align import aligned
 from craton.pandas.core.axes import planned_labels
 from craton.pandas.core.deprecations import in_place
 from craton.pandas.core.dtypes import kind_of
-from craton.pandas.core.execute import resolved, told_apart
+from craton.pandas.core.execute import resolved, resolved_keys
 from craton.pandas.core.lazy import finished, in_few_blocks, lazy, memory_of, replace_state, view
-from craton.pandas.core.native import is_lazy, native, stays_in_pandas
+from craton.pandas.core.native import native
+from craton.pandas.core.staying import is_lazy, stays_in_pandas
 from craton.pandas.core.view import IndexSpec, Value, View
 from craton.pandas.values.arithmetic import absolute
 from craton.pandas.values.casting import cast, dtype_named, is_dtype_map, rounded
@@ -198,7 +199,7 @@ def _drop(obj: Any, held: View, missing: Expr | None, inplace: Any, ignore_index
     return finished(obj, held, in_place(obj, {"inplace": inplace}, "dropna"))
 
 
-class FrameCells:
+class FrameValueMethods:
     """Methods of DataFrame."""
 
     @native(pd.DataFrame)
@@ -346,7 +347,7 @@ def planned_map(self: Any, func: Any = None, na_action: Any = None, engine: Any 
     return lazy(type(self), held.with_values([value]), self)
 
 
-class SeriesCells:
+class SeriesValueMethods:
     """Methods of Series."""
 
     str = StringAccessor()
@@ -380,7 +381,7 @@ class SeriesCells:
     def between(self: Any, left: Any, right: Any, inclusive: Any = "both") -> Any:
         if inclusive not in ("both", "left", "right", "neither") or not is_scalar(left) or not is_scalar(right):
             raise Unsupported(Refusal.PARAMETERS, "left, right and inclusive")
-        held = told_apart(view(self))
+        held = resolved_keys(view(self))
         return lazy(type(self), held.with_values([between(held.values[0], left, right, inclusive)]), self)
 
     @native(pd.Series)
@@ -449,4 +450,4 @@ class SeriesCells:
         return made
 
 
-__all__ = ["FrameCells", "SeriesCells", "is_lazy"]
+__all__ = ["FrameValueMethods", "SeriesValueMethods", "is_lazy"]

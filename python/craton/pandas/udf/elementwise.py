@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from craton.errors import Unsupported
 from craton.pandas.core.counterparts import plain
-from craton.pandas.core.native import plain_pandas
+from craton.pandas.core.staying import plain_pandas
 from craton.pandas.udf.calls import called, curried, refuse_others
 from craton.pandas.udf.rows import apply_frame
 from craton.refusals import Refusal
@@ -149,7 +149,7 @@ def _after(results: list[Any]) -> Callable[[Any], Any]:
 
 def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
     """What ``series._map_values`` returns."""
-    job = _Cells(series._values, function, na_action == "ignore")
+    job = _ElementwiseJob(series._values, function, na_action == "ignore")
     results = called(job, label)
     array = results.array()
     if array is not None and na_action is None and isinstance(series._values, np.ndarray):
@@ -158,12 +158,12 @@ def _mapped(series: Any, function: Function, na_action: Any, label: str) -> Any:
 
 
 def _results(series: Any, function: Function, na_action: Any, label: str) -> list[Any]:
-    job = _Cells(series._values, function, False)
+    job = _ElementwiseJob(series._values, function, False)
     return called(job, label).to_list()
 
 
 @dataclass(frozen=True)
-class _CellsBody:
+class _ElementwiseBody:
     """Cells of a column."""
 
     ignoring: bool
@@ -187,14 +187,14 @@ def _collect(values: Any, call: Callable[[Any], Any], ignoring: bool, results: l
         results.append(cell if missing else call(cell))
 
 
-class _Cells:
+class _ElementwiseJob:
     """The cells of a column, one after another."""
 
     weights = None
 
     def __init__(self, values: Any, function: Function, ignoring: bool) -> None:
         self._values, self.function, self._ignoring = values, function, ignoring
-        self.body = _CellsBody(ignoring)
+        self.body = _ElementwiseBody(ignoring)
 
     def __len__(self) -> int:
         return len(self._values)

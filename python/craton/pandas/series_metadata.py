@@ -14,10 +14,11 @@ from craton import locks
 from craton.pandas.core.axes import current, row_axis
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy
-from craton.pandas.core.native import facts, is_lazy
+from craton.pandas.core.native import never_refused
 from craton.pandas.core.scanning import hand_out
+from craton.pandas.core.staying import is_lazy
 from craton.pandas.core.view import name_index
-from craton.pandas.frame_facts import set_row_labels
+from craton.pandas.frame_metadata import set_row_labels
 
 _index = pd.Series.__dict__["index"]
 _row_labels = _index.__get__
@@ -32,9 +33,11 @@ def _is_users(frame: FrameType) -> bool:
     return module.partition(".")[0] not in ("pandas", "craton") or module.startswith("pandas.tests")
 
 
-@facts(pd.Series, "array", "values", "to_numpy", planned=False)
-@facts(pd.Series, *["name", "index", "axes", "keys", "shape", "size", "ndim", "empty", "dtype", "dtypes", "copy"])
-class SeriesFacts:
+@never_refused(pd.Series, "array", "values", "to_numpy", planned=False)
+@never_refused(
+    pd.Series, *["name", "index", "axes", "keys", "shape", "size", "ndim", "empty", "dtype", "dtypes", "copy"]
+)
+class SeriesMetadata:
     """Facts about a lazy Series."""
 
     @property

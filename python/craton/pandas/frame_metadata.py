@@ -16,7 +16,8 @@ from craton.pandas.core.axes import column_axis, current, row_axis
 from craton.pandas.core.counterparts import series_class
 from craton.pandas.core.execute import count_rows
 from craton.pandas.core.lazy import lazy, replace_state
-from craton.pandas.core.native import facts, is_lazy
+from craton.pandas.core.native import never_refused
+from craton.pandas.core.staying import is_lazy
 from craton.pandas.indexing.rows import relabelled
 
 _columns = pd.DataFrame.__dict__["columns"]
@@ -38,8 +39,8 @@ def set_row_labels(obj: Any, labels: Any) -> bool:
     return True
 
 
-@facts(pd.DataFrame)
-class FrameFacts:
+@never_refused(pd.DataFrame)
+class FrameMetadata:
     """Facts about a lazy DataFrame."""
 
     @property
