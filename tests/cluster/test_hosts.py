@@ -148,7 +148,7 @@ def test_what_cannot_come_back_is_an_error(session: ClusterSession) -> None:
         run(session, [Task(new_key(), RaisesOdd())])
     with pytest.raises(TypeError, match="frame"):
         run(session, [Task(new_key(), RaisesOdd(returns=True))])
-    with pytest.raises(ValueError, match="which nobody makes"):
+    with pytest.raises(ValueError, match="which does not exist"):
         run(session, [Task(new_key(), Pid(), (Read((10**9,)),))])
     source = Task(new_key(), Mixed(1, 2), (), 2)
     with pytest.raises(IndexError, match="part 3 of the output"):

@@ -176,8 +176,8 @@ def test_release_drops_and_put_keeps(runner: InlineRunner, store: Store) -> None
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        ([task(copied, Read((7,)), key=1)], "reads the output of task 7, which nobody makes"),
-        ([task(copied, Read((2,)), key=1), task(copied, Read((1,)), key=2)], "waits for its own output"),
+        ([task(copied, Read((7,)), key=1)], "reads the output of task 7, which does not exist"),
+        ([task(copied, Read((2,)), key=1), task(copied, Read((1,)), key=2)], "depends on its own output"),
         ([task(copied, key=1), task(copied, key=1)], "only 1 different keys"),
     ],
 )
@@ -190,5 +190,5 @@ def test_parts_that_are_not_there(runner: InlineRunner) -> None:
     source = task(spread(4), parts=4)
     with pytest.raises(IndexError, match=f"part 4 of the output of task {source.key}"):
         ran(runner, source, task(copied, Read((source.key,), (4,))))
-    with pytest.raises(IndexError, match="part 1 was written to, and the output has 1 parts"):
+    with pytest.raises(IndexError, match="cannot write to part 1: the output has 1 parts"):
         ran(runner, task(lambda inputs, sink: sink.write(1, numbers(0, 1))))
