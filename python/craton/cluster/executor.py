@@ -1,7 +1,7 @@
-"""The threads of a worker, which run its tasks without asking anybody.
+"""The task executor of a worker: threads that choose and run its tasks without the event loop or the supervisor.
 
-A thread that has run a task takes note of its output, finds what can be run now, and goes on with that; the worker's
-event loop only carries what is to be told to others, many outputs in one message.
+A thread that finishes a task records the output, takes the next ready task and runs it. The worker's event loop only reports to
+the supervisor and to other workers, many outputs in one message.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from craton.schedule.tasks import Read
 from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
 
-# How a worker's process ends whose store is gone.
+# The exit status of a worker whose store is gone.
 _NO_STORE = 4
-# Where a worker has less memory than this, much goes to disk, and a page is of one part.
+# Bytes: a worker with less memory spills much, so only very small batches of different parts share a page; see `FRUGAL_BYTES`.
 _FRUGAL = 256 << 20
 
 
@@ -51,21 +51,19 @@ class TaskExecutor:
     Parameters
     ----------
     number, node
-        Of the band, and of its machine.
+        The numbers of the band and of its machine.
     threads
-        How many tasks of one thread run beside each other.
+        The number of threads; concurrent tasks use at most so many together.
     memory
-        Bytes that they may need together, as far as that is foreseen.
+        Bytes that the concurrent tasks may be projected to need together.
     store
-        Where outputs go.
+        The store that outputs are written to.
     bring
-        Given rows of outputs on other machines, returns where they are in `store`; None if the function that it is also given
-        says that nobody wants them any more.
+        Fetches rows of outputs on other machines and returns where they are in `store`; see :meth:`Fetcher.bring`.
     expect
-        Given an order and rows of outputs on other machines, brings them when there is room, for a task of that order; says
-        whether there is room for more.
+        Prefetches such rows for a task of the given order; see :meth:`Fetcher.expect`.
     tell
-        Called, in any thread, when there is something to tell, or nothing to do.
+        Called, in any thread, when there is something to report or a thread has nothing to do.
     """
 
     def __init__(
@@ -86,15 +84,17 @@ class TaskExecutor:
         self._jobs: dict[int, Job] = {}
         self._running: dict[int, Job] = {}
         self._where: dict[int, Stored] = {}
-        self._far = False  # whether there are outputs on other machines
-        self._unseen: list[tuple[int, int]] = []  # tasks whose inputs there nobody has looked at, by order
+        self._far = False  # whether any known output is on another machine
+        self._unseen: list[
+            tuple[int, int]
+        ] = []  # a heap of tasks, by order, whose remote inputs are not prefetched yet
         self._sets: dict[int, LocalitySet] = {}
         self._cancelled: set[int] = set()
         self._free = threads
         self._used = 0
         self._full = False
         self._told = Report()
-        self._quiet = True  # the loop does not know yet that there is something to tell
+        self._quiet = True  # the event loop has not been notified since it last took the report
         self._meter, self._remainder = Meter(), Remainder(store, memory)
         self._small = (FRUGAL_BYTES, 1) if memory < _FRUGAL else (SMALL_BYTES, SMALL_ROWS)
         self.done = 0
@@ -104,10 +104,10 @@ class TaskExecutor:
         for thread in self._threads:
             thread.start()
 
-    # ---- what comes from others ----
+    # ---- requests of the supervisor and of other workers ----
 
     def add(self, jobs: Sequence[Job], where: dict[int, Stored]) -> None:
-        """Take tasks, and what is known of the outputs that they read."""
+        """Queue tasks, given the locations of those of their inputs that exist."""
         with self._changed:
             for key, stored in where.items():
                 self._note(key, stored)
@@ -122,7 +122,7 @@ class TaskExecutor:
             self._changed.notify_all()
 
     def made(self, told: Iterable[tuple[int, int, Stored]]) -> None:
-        """Take note of outputs that others have made: run, key, and where."""
+        """Record outputs of other workers, as run, key and location."""
         with self._changed:
             for run, key, stored in told:
                 if run not in self._cancelled:
@@ -141,7 +141,7 @@ class TaskExecutor:
         self._waiting.made(key)
 
     def _look_ahead(self) -> None:
-        """Have brought what the next tasks will read, as long as there is room."""
+        """Prefetch the remote inputs of the next tasks, as long as there is room."""
         while self._unseen and self._far and self._expect(0, ()):
             job = self._jobs.get(heapq.heappop(self._unseen)[1])
             if job is None or job.key in self._running:
@@ -156,7 +156,7 @@ class TaskExecutor:
                     self._expect(job.order, wanted)
 
     def _expect_some(self, job: Job, made: dict[int, Stored]) -> None:
-        """Have brought what a task will read of some outputs."""
+        """Prefetch the rows that a task will read of some outputs. Restricted row ranges need all outputs, and are left out."""
         wanted = [
             Wanted(key, stored, part, stored.parts[part])
             for tasks, parts, rows in job.reads
@@ -171,23 +171,23 @@ class TaskExecutor:
             self._expect(job.order, wanted)
 
     def holds(self, run: int) -> tuple[list[int], list[int]]:
-        """Keys of the tasks of a run that are here, and of outputs that they wait for."""
+        """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
         with self._changed:
             jobs = [job for job in self._jobs.values() if job.run == run]
             missing = {key for job in jobs for key in job.needed() if key not in self._where}
             return [job.key for job in jobs], list(missing)
 
     def forget(self, keys: Iterable[int]) -> None:
-        """Let go of outputs that nobody will read any more."""
+        """Drop references to outputs that were released."""
         gone = []
         with self._changed:
             for key in keys:
                 self._where.pop(key, None)
                 gone.append(self._sets.pop(key, None))
-        del gone  # the store is told, outside of the lock
+        del gone  # outside of the lock: this sends requests to the store
 
     def cancel(self, run: int) -> None:
-        """Drop the tasks of a run; tell the threads that run some of them to stop."""
+        """Drop the tasks of a run, and interrupt those that are running."""
         with self._changed:
             self._cancelled.add(run)
             for job in [job for job in self._jobs.values() if job.run == run]:
@@ -198,9 +198,9 @@ class TaskExecutor:
                     del self._jobs[job.key]
 
     def interrupt(self, run: int) -> bool:
-        """Tell the threads again that run tasks of a cancelled run; return whether there are any.
+        """Interrupt the running tasks of a cancelled run once more; return whether there are any.
 
-        What was raised in them may have met them where exceptions are ignored, or been caught.
+        An earlier interrupt may have been raised where Python ignores exceptions, or caught by the task.
         """
         with self._changed:
             jobs = [job for job in self._running.values() if job.run == run]
@@ -209,14 +209,14 @@ class TaskExecutor:
             return bool(jobs)
 
     def give(self, number: int) -> tuple[list[Job], dict[int, Stored]]:
-        """Give ready tasks away: at most so many, those that would be run last; and where their inputs are."""
+        """Remove at most `number` ready tasks of the lowest priority; return them and the known locations of their inputs."""
         with self._changed:
             jobs = [self._jobs.pop(key) for key in self._waiting.take_last(number)]
             return jobs, {key: self._where[key] for job in jobs for key in job.needed() if key in self._where}
 
     @property
     def surplus(self) -> int:
-        """How many ready tasks no thread is free for."""
+        """The number of ready tasks beyond the free threads."""
         return max(self._waiting.ready - self._free, 0)
 
     @property
@@ -226,16 +226,16 @@ class TaskExecutor:
 
     @property
     def running(self) -> list[int]:
-        """Keys of the tasks that run now."""
+        """The keys of the running tasks."""
         return list(self._running)
 
     @property
     def used(self) -> int:
-        """Bytes that the running tasks are expected to need."""
+        """Bytes that the running tasks are projected to need."""
         return self._used
 
     def take_told(self) -> Report:
-        """What is to be told, once."""
+        """Return what is to be reported, and begin a new report."""
         with self._changed:
             told, self._told = self._told, Report()
             self._quiet = True
@@ -244,7 +244,7 @@ class TaskExecutor:
     # ---- the threads ----
 
     def _next(self) -> Job | None:
-        """Take the first ready task, if it may be begun now."""
+        """Take the first ready task, if memory and threads are free for it."""
         if self._full or not self._free:
             return None
         key = self._waiting.take()
@@ -267,19 +267,19 @@ class TaskExecutor:
             with self._changed:
                 while (job := self._next()) is None:
                     if not self._waiting.ready:
-                        self._speak()  # somebody else may have tasks
+                        self._speak()  # so that the event loop can steal tasks from other workers
                     self._changed.wait()
             with contextlib.suppress(Cancelled):
                 self._do(job)
 
     def _speak(self) -> None:
-        """Wake the loop, if it does not know yet."""
+        """Notify the event loop, unless it has been notified already."""
         if self._quiet:
             self._quiet = False
             self._tell()
 
     def _do(self, job: Job) -> None:
-        """Run a task to its end, whichever that is."""
+        """Run a task, and record its output or its failure."""
         reserved: Any = None
         sink: PageSink | None = None
         stored: Stored | None = None
@@ -294,7 +294,7 @@ class TaskExecutor:
             need = projected(job.memory, reads, job.nbytes)
             again = not self._admitted(job, need)
             if job.alone:
-                self._remainder.release()  # pages come first now
+                self._remainder.release()  # the task failed for lack of memory before: give it all there is
             elif not again and need >= SMALL_NEED:
                 reserved = self._reserved(job, need, reads)
                 again = reserved is None
@@ -332,10 +332,10 @@ class TaskExecutor:
         if error is not None:
             error.__traceback__ = None
             del error
-            gc.collect()  # what the task read is in its frames
+            gc.collect()  # frames of the traceback may keep the task's inputs pinned
 
     def _places(self, job: Job) -> dict[int, Stored]:
-        """Where the outputs are that the task reads."""
+        """Return the locations of the outputs that the task reads."""
         where: dict[int, Stored] = {}
         for key in job.needed():
             stored = self._where.get(key)
@@ -345,13 +345,13 @@ class TaskExecutor:
         return where
 
     def _inputs(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
-        """What the task reads; what is on other machines is brought here."""
+        """Return the task's inputs; fetch those that are on other machines."""
         if all(stored.node == self.node or not stored.number for stored in where.values()):
             return inputs_of(self._store, [Read(*read) for read in job.reads], where)
         return self._brought(job, where)
 
     def _chosen(self, job: Job, where: dict[int, Stored]) -> list[list[tuple[Chosen, Hashable]]]:
-        """For each read of the task, what it reads of which output, with a name for that."""
+        """Return, for each read of the task, the rows of each output that it reads, with a name that identifies these rows."""
         found = []
         for tasks, parts, rows in job.reads:
             pieces = [Piece(key, where[key], part) for key in tasks for part in parts]
@@ -391,7 +391,7 @@ class TaskExecutor:
         return found
 
     def _check_store(self) -> None:
-        """End this process if its store is gone: it can do nothing without, and the supervisor makes good what is lost."""
+        """End this process if its store is gone. The worker cannot work without it; the supervisor recovers its tasks."""
         try:
             self._store._native.counters()
         except (ConnectionError, ValueError):
@@ -399,21 +399,21 @@ class TaskExecutor:
             os._exit(_NO_STORE)
 
     def _admitted(self, job: Job, need: int) -> bool:
-        """Whether the task may run beside those that run already."""
+        """Return whether the task's projected memory fits beside that of the running tasks, and account for it."""
         if not need:
             return True
         with self._changed:
             if len(self._running) > 1 and self._used + need > self.memory:
-                self._full = True  # until one of them ends
+                self._full = True  # until a running task ends
                 return False
             self._used += need
             job.need = need
             return True
 
     def _reserved(self, job: Job, need: int, reads: int) -> Any:
-        """Memory of the store's, as much as is needed; None if there is not and other tasks run, which will give some back.
+        """Reserve the memory that the task needs; return None if it is not free and other tasks are running, which will release some.
 
-        Half of the worker's share is left to pages at least, for those of all workers lie in the same memory.
+        At least half of the worker's share is left to pages, because the pages of all workers share the store's memory.
         """
         need = min(need, self.memory // 2 - self._remainder.nbytes)
         try:
@@ -426,11 +426,11 @@ class TaskExecutor:
         return lent(self._store, need, reads)
 
     def _settled(self) -> None:
-        """See to what this process keeps after a task, if no other runs."""
+        """Account for the memory that this process retains after a task, if no other task is running."""
         with self._changed:
             alone = len(self._running) == 1
         if alone:
-            # The store may be gone, as in `_check_store`.
+            # A closed store is handled in `_check_store`.
             with contextlib.suppress(ConnectionError, ValueError, MemoryError):
                 self._remainder.settle()
 
@@ -448,7 +448,7 @@ class TaskExecutor:
     ) -> None:
         failure = None
         if isinstance(error, MemoryError) and not job.alone and not job.cancelled:
-            job.alone = again = True  # it may fit when nothing else runs, and nothing is kept free
+            job.alone = again = True  # it may fit when no other task runs and no memory is reserved
         elif error is not None and not isinstance(error, OutputLost) and not job.cancelled:
             failure = packed_error(error)
         with self._changed:
@@ -487,7 +487,7 @@ class TaskExecutor:
 
 
 def _bytes_of(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:
-    """How many bytes inputs have, and how many of them other processes have made."""
+    """Return the bytes of the inputs, and how many of them other processes made."""
     read = foreign = 0
     for one in inputs:
         for key, nbytes in one.by_task():

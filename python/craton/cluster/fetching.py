@@ -1,7 +1,7 @@
-"""Brings parts of outputs from other machines into this one's store: in few messages, in bounded memory, and early.
+"""Fetches parts of outputs from other machines into this machine's store, batched, in bounded memory, and ahead of need.
 
-Those parts go first that a task needs now; then those that waiting tasks will read, in the order of the tasks, as long as
-what nobody has asked for is not too much. Many parts are asked for in one message.
+Parts that a task waits for are requested first. Then parts are prefetched for waiting tasks, in the order of the tasks, up to a
+limit of bytes that no task has requested yet. One message requests many parts.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from craton.store import LocalitySet, Store
 if TYPE_CHECKING:
     from craton.cluster.sessions import Compression
 
-#: Bytes on their way to one worker: from one machine, where two large pages shall overlap, and from all; no more than what
-#: may be brought ahead, either. A single stretch may have more.
+#: The most bytes in flight to one worker, from one machine and from all machines together; enough for two large pages of one
+#: machine to overlap. The limit of prefetched bytes applies as well. A single slice may be larger.
 FROM_ONE, FROM_ALL = 16 * MESSAGE, 32 * MESSAGE
-# What is asked for ahead waits until it has so many bytes, as long as another message is on its way.
+# Prefetch requests are held back until they have so many bytes, as long as another message of the machine is in flight.
 _LITTLE = 1 << 20
-# Seconds between looks whether what is waited for is wanted still.
+# Seconds between checks for the cancellation of a task that waits for rows.
 _LOOK = 0.05
 
 
 class Wanted(NamedTuple):
-    """Rows of an output that is elsewhere: the task's key, where it is, which stretches, and a name for these among the task's."""
+    """Rows of an output on another machine: the task's key, the output's location, a name for the rows, and their page slices.
+
+    The name is unique among the rows that are fetched of the output, so that equal requests are sent once.
+    """
 
     key: int
     stored: Stored
@@ -40,12 +43,12 @@ class Wanted(NamedTuple):
     stretches: tuple[Stretch, ...]
 
 
-#: Where rows are in this machine's store: parts of outputs, in order.
+#: The location of fetched rows in this machine's store: parts of outputs, in order.
 Near = list[tuple[Stored, int]]
 
 
 class _Part:
-    """Rows that are brought once."""
+    """Rows that are fetched once, whichever tasks read them."""
 
     __slots__ = ("ahead", "asked", "chunks", "expected", "future", "gone", "held", "left", "places", "wanted")
 
@@ -56,14 +59,14 @@ class _Part:
         self.left = len(self.chunks)
         self.places: list[Any] = [None] * self.left
         self.held: list[LocalitySet | None] = []
-        self.asked = 2  # how urgently: 0 is at once, 1 ahead
-        self.expected = 0  # bytes that shall be brought ahead, as long as nobody has asked for them at once
-        self.ahead = 0  # bytes that were asked for ahead, and that nobody has read yet
+        self.asked = 2  # the most urgent request so far: 0 a task waits, 1 prefetch, 2 none
+        self.expected = 0  # bytes to be prefetched, until a task waits for them
+        self.ahead = 0  # bytes that were prefetched, until a task waits for them
         self.gone = False
 
 
 class _Chunk:
-    """What one message asks for of a part, together with others."""
+    """The slices of a part that one message requests; the message may request chunks of other parts too."""
 
     __slots__ = ("asked", "nbytes", "number", "part", "stretches")
 
@@ -74,29 +77,29 @@ class _Chunk:
 
 
 class _Source:
-    """A machine that parts are brought from: what waits, the most urgent first, and what is on its way."""
+    """A machine that parts are fetched from: its queue of chunks, the most urgent first, and what is in flight."""
 
     __slots__ = ("messages", "nbytes", "queue", "waiting")
 
     def __init__(self) -> None:
         self.queue: list[tuple[tuple[int, int], int, _Chunk]] = []
         self.messages = self.nbytes = 0
-        self.waiting = 0  # bytes of the queue
+        self.waiting = 0  # bytes that have not been requested
 
 
 class Fetcher:
-    """Brings parts that lie on other machines into this one's store, each once.
+    """Fetches parts from other machines into this machine's store, each once.
 
     Parameters
     ----------
     loop
-        In which messages are sent; :meth:`bring` is called in other threads.
+        The event loop that sends the messages; :meth:`bring` is called in other threads.
     store, node
-        Of this machine.
+        This machine's store and number.
     ref
-        Returns a reference to a machine's node actor.
+        Returns a reference to the node actor of a machine.
     most_ahead
-        Bytes that are brought at most before somebody asks for them.
+        The most bytes that are prefetched before a task waits for them.
     """
 
     def __init__(
@@ -112,28 +115,28 @@ class Fetcher:
         self._woken = False
         self.compression: Compression = "none"
         self.moved = 0
-        """Bytes that were brought."""
+        """Bytes that were fetched."""
         self.early = 0
-        """Bytes of them that were on their way, or here, before somebody asked for them."""
+        """Fetched bytes that had been requested before a task waited for them."""
         self.most_flying = 0
-        """Bytes that were on their way together at the most."""
+        """The largest number of bytes that were in flight together."""
 
     def bring(
         self, wanted: Sequence[Wanted], unwanted: Callable[[], bool] = lambda: False
     ) -> dict[tuple[int, Hashable], Near] | None:
-        """Where rows are in this machine's store, by key and name.
+        """Fetch rows; return their locations in this machine's store, by key and name.
 
         Parameters
         ----------
         wanted
-            Which rows.
+            The rows.
         unwanted
-            Says, now and then, whether nobody wants them any more; then the result is None.
+            Polled while waiting; if it returns True, the method stops waiting and returns None.
 
         Raises
         ------
         OutputLost
-            If they are gone, or their machine is.
+            If the rows are gone, or their machine is.
         """
         with self._lock:
             parts = {(one.key, one.name): self._want(one, 0, 0) for one in wanted}
@@ -148,12 +151,12 @@ class Fetcher:
         return {which: part.future.result() for which, part in parts.items()}
 
     def expect(self, order: int, wanted: Sequence[Wanted] = ()) -> bool:
-        """Bring rows before somebody asks for them, when there is room: those of less `order` first.
+        """Prefetch rows when there is room, those of lower `order` first.
 
         Returns
         -------
         bool
-            Whether there is room for more than what is expected now.
+            Whether more rows may be prefetched.
         """
         with self._lock:
             for one in wanted:
@@ -165,14 +168,14 @@ class Fetcher:
 
     @property
     def held(self) -> int:
-        """How many outputs something was brought of, or is being brought."""
+        """The number of outputs of which rows were fetched or are being fetched."""
         return len(self._parts)
 
     def _want(self, wanted: Wanted, urgency: int, order: int) -> _Part:
         known = self._parts.setdefault(wanted.key, {})
         part = known.get(wanted.name)
         if part is not None and not part.future.done() and place_of(part.wanted.stored) != place_of(wanted.stored):
-            self._fail(part, OutputLost(wanted.key))  # it was made again, elsewhere
+            self._fail(part, OutputLost(wanted.key))  # the output was recomputed, and is elsewhere now
             part = None
             known = self._parts.setdefault(wanted.key, {})
         if part is None:
@@ -205,10 +208,10 @@ class Fetcher:
             self._woken = True
             self._loop.call_soon_threadsafe(self._send)
 
-    # ---- in the loop ----
+    # ---- in the event loop ----
 
     def _send(self) -> None:
-        """Ask for what may be asked for now."""
+        """Send all requests that the limits allow now."""
         self._woken = False
         with self._lock:
             sending = []
@@ -221,7 +224,7 @@ class Fetcher:
             task.add_done_callback(self._tasks.discard)
 
     def _next(self, source: _Source) -> list[_Chunk]:
-        """What the next message to a machine asks for."""
+        """Take the chunks that the next message to a machine requests; none if no message may be sent now."""
         chunks: list[_Chunk] = []
         nbytes = number = 0
         while source.queue and source.messages < AT_ONCE:
@@ -237,7 +240,7 @@ class Fetcher:
                 break
             if urgency:
                 if chunk.nbytes > self._most_ahead:
-                    heapq.heappop(source.queue)  # it has to wait until somebody asks
+                    heapq.heappop(source.queue)  # too large to prefetch: it is requested when a task waits for it
                     continue
                 if self._ahead + chunk.nbytes > self._most_ahead:
                     break
@@ -259,7 +262,7 @@ class Fetcher:
         return chunks
 
     async def _fly(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
-        """Send one message, and take note of what comes."""
+        """Send one message, write the answer to the store, and complete the parts that it completes."""
         asks = [
             Ask(chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.stretches)
             for chunk in chunks
@@ -272,7 +275,7 @@ class Fetcher:
             if sent:
                 places, held = await asyncio.to_thread(self._kept, len(chunks), set(lost), sent)
         except (ConnectionError, xo.ActorNotExist):
-            pass  # its machine is gone, and all that was there
+            pass  # the machine is gone: all chunks are lost
         except BaseException as raised:
             error = raised
         with self._lock:
@@ -295,12 +298,12 @@ class Fetcher:
         self._send()
 
     def _kept(self, asks: int, lost: set[int], sent: list[Sent]) -> tuple[list[Any], LocalitySet | None]:
-        """Write what has come into the store; return for each ask where it is, None where it was lost."""
+        """Write received rows to the store; return the location for each request, None where the rows were lost."""
         sink = PageSink(self._store, asks, self._node)
         try:
             for pieces, data in sent:
                 sink.write_joined(pieces, table_of(data))
-            stored = sink.finish()._replace(schema=None)  # outputs of different columns come together
+            stored = sink.finish()._replace(schema=None)  # the rows may be of outputs with different schemas
         except BaseException:
             sink.abandon()
             raise
@@ -308,7 +311,7 @@ class Fetcher:
         return [None if number in lost else (stored, number) for number in range(asks)], sink.pages
 
     def _fail(self, part: _Part, error: BaseException) -> None:
-        """Have those know who wait for a part; it may be asked for again, and is another then."""
+        """Fail all tasks that wait for a part. A later request for the same rows creates a new part."""
         known = self._parts.get(part.wanted.key)
         if known is not None and known.get(part.wanted.name) is part:
             del known[part.wanted.name]
@@ -319,7 +322,7 @@ class Fetcher:
             part.future.set_exception(error)
 
     def _let_go(self, part: _Part) -> list[LocalitySet | None]:
-        """Have a part be none any more; return what was held for it."""
+        """Discard a part; return the locality sets that it kept alive."""
         part.gone = True
         self._no_longer_ahead(part)
         self._source(part).waiting -= sum(chunk.nbytes for chunk in part.chunks if not chunk.asked)
@@ -332,7 +335,7 @@ class Fetcher:
         part.expected = part.ahead = 0
 
     def forget(self, keys: Iterable[int]) -> None:
-        """Let go of what was brought."""
+        """Discard the rows that were fetched of some outputs."""
         if not self._parts:
             return
         held: list[LocalitySet | None] = []
@@ -342,5 +345,5 @@ class Fetcher:
                     held += self._let_go(part)
                     if not part.future.done():
                         part.future.set_exception(OutputLost(key))
-        del held  # the store is told, outside of the lock
+        del held  # outside of the lock: this sends requests to the store
         self._wake()

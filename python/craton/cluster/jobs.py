@@ -1,4 +1,4 @@
-"""A task at its worker: what it is made of, how it is interrupted, and what is to be told of it."""
+"""A task on its worker: its state, its interruption, and the report of its result."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from craton.store import Store
 
 __all__ = ["Cancelled", "Job", "JobSink", "Reading", "Report", "interrupt", "packed_error", "settle"]
 
-# Seconds that a thread is waited for that is being told to stop.
+# Seconds to wait for the thread that is interrupting a task.
 _SETTLE = 1.0
 
-#: A read as it travels: tasks, parts, rows.
+#: A :class:`craton.schedule.tasks.Read` as it is sent: tasks, parts, rows.
 Reading = tuple[tuple[int, ...], tuple[int, ...], tuple[int, int] | None]
 
 
 class Cancelled(BaseException):
-    """Raised in a thread whose task nobody wants any more."""
+    """Raised in the thread of a task whose run was cancelled."""
 
 
 class Job:
-    """A task at its worker."""
+    """A task on its worker, with the state of its execution."""
 
     __slots__ = (
         "alone", "cancelled", "consumers", "facts", "interruptible", "key", "memory", "nbytes", "need", "order", "parts",
@@ -58,21 +58,21 @@ class Job:
             0.0,
             0,
             0,
-        )  # when it began, bytes of its inputs, and those that others made
+        )  # when it began, bytes of its inputs, and how many of these other processes made
 
     def row(self) -> tuple[Any, ...]:
-        """What the job is made of again in another process, after run and work."""
+        """Return the arguments of the constructor after `run` and `work`, to recreate it in another process."""
         return (
             self.key, self.order, self.reads, self.parts, self.nbytes, self.memory, self.threads, self.consumers,
         )  # fmt: skip
 
     def needed(self) -> Iterable[int]:
-        """Keys of the outputs that it reads."""
+        """Return the keys of the outputs that it reads."""
         return (key for tasks, _, _ in self.reads for key in tasks)
 
 
 def interrupt(job: Job) -> None:
-    """Raise `Cancelled` in the thread of a job, at its next step in Python."""
+    """Raise `Cancelled` in the thread of a task, at its next Python instruction."""
     job.settled = False
     job.cancelled = True
     if job.interruptible:
@@ -81,7 +81,7 @@ def interrupt(job: Job) -> None:
 
 
 def settle(job: Job) -> None:
-    """Have no exception be on its way to this thread any more."""
+    """Return when no `Cancelled` can be raised in this thread any more; called by the task's thread after the work."""
     until = time.monotonic() + _SETTLE
     while True:
         try:
@@ -98,7 +98,7 @@ def settle(job: Job) -> None:
 
 
 class JobSink(PageSink):
-    """A sink whose writing is not interrupted: an exception between a set and who holds it would leave the set behind."""
+    """A sink whose writes are not interrupted: an exception between creating a set and recording it would leak the set."""
 
     def __init__(self, store: Store, parts: int, node: int, job: Job, small: tuple[int, int]) -> None:
         super().__init__(store, parts, node, small)
@@ -116,7 +116,7 @@ class JobSink(PageSink):
 
 
 class Report:
-    """What is to be told to others since it was last taken."""
+    """What a worker has to report: completed, failed and lost tasks for the supervisor, and new outputs for other bands."""
 
     __slots__ = ("done", "failed", "lost", "made")
 
@@ -128,7 +128,7 @@ class Report:
 
 
 def packed_error(error: BaseException) -> tuple[bytes, str]:
-    """An exception as bytes that come back as one of its class, and where it was raised."""
+    """Pickle an exception so that it unpickles to its own class, or else as a RuntimeError; return it and its traceback as text."""
     text = "".join(traceback.format_exception(error))
     error.__traceback__ = None
     try:
@@ -136,5 +136,5 @@ def packed_error(error: BaseException) -> tuple[bytes, str]:
         if type(cloudpickle.loads(packed)) is type(error):
             return packed, text
     except Exception:
-        pass  # it cannot be pickled, or not be made again
+        pass  # it cannot be pickled, or its pickle cannot be loaded
     return cloudpickle.dumps(RuntimeError(f"{type(error).__qualname__}: {error}"), 5), text

@@ -1,4 +1,4 @@
-"""Which workers there are: they are started, know each other, are watched, and are started again when they end."""
+"""The membership of a cluster: starts the workers, introduces them to each other, watches them, and restarts those that end."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ if TYPE_CHECKING:
 
 __all__ = ["Membership", "OnChange", "WorkerState"]
 
-# How often in a row a worker is started that ends again before it serves.
+# The number of consecutive failed restarts after which a worker is given up.
 _STARTS = 5
-# Seconds before it is started once more: twice as many each time.
+# Seconds before the first retry of a restart; doubled for each further one.
 _PAUSE = 0.1
 
 
 class OnChange(Protocol):
-    """What is done when workers come and go."""
+    """Callbacks for changes of the membership."""
 
     def joined(self, band: int) -> None:
-        """A worker serves."""
+        """Called when a worker has started, or started again."""
 
     def lost(self, band: int, why: str) -> None:
-        """A worker has ended."""
+        """Called when a worker's process has ended."""
 
     def restarted(self) -> None:
-        """A worker that had ended serves again."""
+        """Called when a worker that had ended is available again."""
 
     def node_lost(self, node: int, bands: list[int]) -> None:
-        """A machine's store has ended, and with it the workers of these bands."""
+        """Called when a machine's store has ended; the workers of these bands end with it."""
 
     def none_left(self, why: str) -> None:
-        """The last worker has ended and cannot be started again."""
+        """Called when the last worker has ended and cannot be restarted."""
 
 
 @dataclass(slots=True)
 class WorkerState:
-    """A worker.
+    """The state of a worker.
 
     Parameters
     ----------
     started
-        Where it is, and what it has.
+        Its band and address.
     alive
-        Whether it serves, as far as is known.
+        Whether it is available, as far as is known.
     pid
-        Of its process.
+        Its process.
     ahead
-        Seconds that its clock is ahead of this process's, if it is on another machine.
+        Seconds that its clock is ahead of the driver's; 0 on the driver's machine.
     """
 
     started: Started
@@ -76,22 +76,22 @@ class Membership:
     pool
         An actor pool in the driver's process.
     host
-        What starts the workers.
+        Starts the workers.
     compression
-        Of what goes from machine to machine.
+        The compression of data that is sent between machines.
     on_change
-        What is told of changes.
+        Called when workers come and go.
 
     Attributes
     ----------
     members : list of WorkerState
-        One a band.
+        The worker of each band.
     some_alive : asyncio.Event
-        Set while a worker lives, or when none ever will again.
+        Set while a worker is available, and when no worker will be available again.
     none_left : str
-        Why nothing can be run any more; empty as long as something can.
+        Why no worker will be available again; empty otherwise.
     stopping : bool
-        Whether all are being ended.
+        Whether :meth:`stop` was called.
     """
 
     def __init__(self, pool: Any, host: Host, compression: Compression, on_change: OnChange) -> None:
@@ -102,16 +102,18 @@ class Membership:
         self.none_left = ""
         self.stopping = False
         self._gone_for_good = 0
-        self._watched = 1  # machines whose stores are watched, the driver's own included
+        self._watched = (
+            1  # the number of machines whose stores are watched, counting the driver's, which needs no watching
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def start(self, spec: Spec) -> None:
-        """Start the workers, and have them know each other.
+        """Start the workers, and send each of them the addresses of the others.
 
         Raises
         ------
         OSError, RuntimeError
-            If one cannot be started; then none is left.
+            If a worker cannot be started; then none is left running.
         """
         self.members = [WorkerState(started) for started in await self.host.start(spec)]
         await asyncio.gather(*[self._join(band) for band in range(len(self.members))])
@@ -121,46 +123,46 @@ class Membership:
         self.some_alive.set()
 
     async def stop(self) -> None:
-        """End all workers, and what was begun here."""
+        """End all workers, and cancel the background tasks."""
         self.stopping = True
         for task in list(self._tasks):
             task.cancel()
         await self.host.stop()
 
-    # ---- who there is ----
+    # ---- the workers ----
 
     @property
     def bands(self) -> tuple[Band, ...]:
-        """What there is to run on."""
+        """The bands, by number."""
         return tuple(member.started.band for member in self.members)
 
     def living(self) -> list[int]:
-        """The bands whose workers live."""
+        """Return the bands whose workers are available."""
         return [band for band, member in enumerate(self.members) if member.alive]
 
     def of_node(self, node: int) -> list[int]:
-        """The bands on a machine."""
+        """Return the bands on a machine."""
         return [band for band, member in enumerate(self.members) if member.started.band.node == node]
 
     def ref(self, band: int) -> Any:
-        """The actor of a worker."""
+        """Return a reference to a worker's actor."""
         return xo.create_actor_ref(self.members[band].started.address, worker.UID)
 
     def node_ref(self, node: int) -> Any:
-        """The actor that has a machine's store."""
+        """Return a reference to the node actor of a machine."""
         return xo.create_actor_ref(self.host.nodes[node].address, NODE)
 
-    # ---- speaking to them ----
+    # ---- messages ----
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something until all are stopped."""
+        """Run a coroutine in the background; :meth:`stop` cancels it."""
         in_background(self._loop, work, self._tasks)
 
     def tell(self, message: Coroutine[Any, Any, Any]) -> None:
-        """Send a message, and do not mind if its receiver has ended: that is noticed elsewhere."""
+        """Send a message in the background. If the receiver has ended, the message is dropped; :meth:`_watch` handles that."""
         in_background(self._loop, message, self._tasks, (ConnectionError, xo.ActorNotExist))
 
-    # ---- watching them ----
+    # ---- watching ----
 
     def _peers(self) -> worker.Peers:
         return worker.Peers(
@@ -180,12 +182,12 @@ class Membership:
         self._on_change.joined(band)
 
     async def _watch(self, band: int) -> None:
-        """Wait for the end of a worker, again and again, and start it again."""
+        """Wait until a worker ends and restart it, repeatedly."""
         member, failed = self.members[band], 0
         while failed < _STARTS:
             try:
                 await self.ref(band).watch()
-                why = "it was told to end"
+                why = "it was asked to end"
             except (ConnectionError, xo.ActorNotExist) as error:
                 why = str(error)
             if self.stopping:
@@ -200,11 +202,11 @@ class Membership:
                 self._watch_nodes()
                 await self._join(band)
             except (ConnectionError, xo.ActorNotExist):
-                failed += 1  # it has ended again
+                failed += 1  # it ended before it could join
                 await asyncio.sleep(_PAUSE * 2**failed)
                 continue
             except (OSError, RuntimeError) as error:
-                why = f"{why}; it could not be started again: {error}"
+                why = f"{why}; it could not be restarted: {error}"
                 break
             failed = 0
             member.alive = True
@@ -215,7 +217,7 @@ class Membership:
             self._on_change.restarted()
         self._gone_for_good += 1
         if self._gone_for_good == len(self.members):
-            self.none_left = f"no worker is left; the last one: {why}"
+            self.none_left = f"no worker is left; the last one ended: {why}"
             self.some_alive.set()
             self._on_change.none_left(self.none_left)
 
@@ -225,7 +227,7 @@ class Membership:
         self._watched = len(self.host.nodes)
 
     async def _watch_node(self, node: int) -> None:
-        """Wait for the end of the process that has a machine's store, again and again; its workers end with it."""
+        """Wait until the process of a machine's store ends, end the machine's workers, and restart them, repeatedly."""
         while True:
             with contextlib.suppress(ConnectionError, xo.ActorNotExist):
                 await self.node_ref(node).watch()
@@ -237,10 +239,10 @@ class Membership:
             self._on_change.node_lost(node, bands)
             await asyncio.gather(*[self.host.end(band) for band in bands])
             if not bands:
-                return  # they have all gone to other machines
+                return  # all of its workers were moved to other machines
             try:
                 self.members[bands[0]].started = await self.host.restart(bands[0])
             except ConnectionError:
                 continue
             except (OSError, RuntimeError):
-                return  # whoever watches the worker says so
+                return  # `_watch` meets the same error and reports it

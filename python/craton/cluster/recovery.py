@@ -1,4 +1,4 @@
-"""What is lost is made good: tasks of workers that end, outputs whose pages are gone, runs that stand still."""
+"""Recovery from failures: reassigns the tasks of workers that end, recomputes lost outputs, and resumes stalled runs."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from craton.schedule.tasks import Task, TaskLost
 
 __all__ = ["Recovery", "heard"]
 
-# Seconds between looks whether runs stand still, and for workers to say what they have of them.
+# Seconds between checks for stalled runs, and the timeout of the workers' answers about them.
 _STILL, _SAYS = 4.0, 2.0
 
 
 class Recovery:
-    """Gives tasks to bands that live, at first and again.
+    """Assigns tasks to available bands, when a run begins and after failures.
 
     Parameters
     ----------
     membership
         The workers.
     lineage
-        What was made, and of what.
+        The outputs and the tasks that made them.
     policy
-        Which band runs which task.
+        The assignment policy.
 
     Attributes
     ----------
     runs : dict
-        Those that go on, by number.
+        The current runs, by number.
     running : dict
-        What each band has said last that it runs.
+        For each band, the keys of the tasks that it last reported as running.
     """
 
     def __init__(self, membership: Membership, lineage: Lineage, policy: PolicyName) -> None:
@@ -44,10 +44,10 @@ class Recovery:
         self.runs: dict[int, Run] = {}
         self.running: dict[int, list[int]] = {}
 
-    # ---- giving tasks out ----
+    # ---- assignment ----
 
     def begin(self, run: Run, tasks: Sequence[Task]) -> None:
-        """Give the tasks of a new run to bands, with what makes those of their inputs that are lost."""
+        """Assign the tasks of a new run to bands, together with the tasks that recompute lost inputs."""
         run.assign(tasks, *self._placed(tasks, self._members.living()))
         if any(self.where(key) is None for task in tasks for key in reads_of(task) if key not in run.tasks):
             self.again(run, list(run.tasks))
@@ -55,7 +55,7 @@ class Recovery:
             run.send(tasks, self.where, self._send, later=False)
 
     def again(self, run: Run, keys: Sequence[int]) -> None:
-        """Give tasks to bands that live, and with them what makes their inputs that are lost."""
+        """Assign tasks of a run to available bands again, together with the tasks that recompute lost inputs."""
         if not keys or run.ended.done():
             return
         wanted = set(keys)
@@ -92,17 +92,17 @@ class Recovery:
         return OutputLocation(made.output.band, made.stored.node, made.output.parts)
 
     def where(self, key: int) -> Any:
-        """Where the output of a task is; None if it is nowhere."""
+        """Return the location of a task's output, as a tuple; None if it is lost or does not exist."""
         made = self._lineage._made.get(key)
         return None if made is None or made.stored is None else tuple(made.stored)
 
     def _send(self, band: int, *message: Any) -> None:
         self._members.tell(self._members.ref(band).start.tell(*message))
 
-    # ---- what is lost ----
+    # ---- failures ----
 
     def lost(self, band: int, why: str) -> None:
-        """Make good the end of a worker."""
+        """Recover from the end of a worker: assign its tasks to other bands, and forward its last outputs."""
         said, self.running[band] = self.running.get(band, []), []
         for run in list(self.runs.values()):
             keys = run.of_band(band)
@@ -111,44 +111,46 @@ class Recovery:
             running = [key for key in said if key in run.bands]
             run.suspect(running or self._first_ready(run, keys, band), why)
             self.again(run, keys)
-        for run in list(self.runs.values()):  # it may not have told others what it has told here
+        for run in list(
+            self.runs.values()
+        ):  # it may have reported outputs here, but not yet to the bands that read them
             for other, made in run.made_by(band).items():
                 self._tell_where(run, other, made)
 
     def restarted(self) -> None:
-        """Give out what no band had, as one lives again."""
+        """Assign the tasks that waited for an available band."""
         for run in list(self.runs.values()):
             self.again(run, run.of_band(-1))
 
     def without(self, bands: Iterable[int]) -> None:
-        """Give the tasks of bands to others: their workers are ended, and the tasks are not to blame."""
+        """Assign the tasks of bands that were ended on purpose to others; this does not count as a failure of the tasks."""
         for band in bands:
             self.running[band] = []
             for run in list(self.runs.values()):
                 self.again(run, run.of_band(band))
 
     def gone(self, keys: Sequence[int]) -> None:
-        """Take note of outputs whose pages are gone; those that a run wants are made again."""
+        """Record that the pages of outputs are gone, and recompute those that belong to a current run."""
         self._lineage.lose(keys)
         for run in list(self.runs.values()):
             self.again(run, [key for key in keys if key in run.tasks and key not in run.bands])
 
     def _tell_where(self, run: Run, band: int, keys: Iterable[int]) -> None:
-        """Tell a band where outputs are."""
+        """Send the locations of outputs to a band."""
         made = [(run.number, key, Stored(*stored)) for key in keys if (stored := self.where(key)) is not None]
         if made and band >= 0:
             self._members.tell(self._members.ref(band).made.tell(made))
 
     def _first_ready(self, run: Run, keys: list[int], band: int) -> list[int]:
-        """What a band ran, most likely, if it died before it could say so."""
+        """Guess which tasks a band was running when it died without a report: the first tasks that were ready."""
         ready = [key for key in keys if not any(source in run.bands for source in reads_of(run.tasks[key]))]
         ready.sort(key=lambda key: run.orders[key])
         return ready[: self._members.bands[band].threads]
 
-    # ---- what stands still ----
+    # ---- stalled runs ----
 
     async def look_after(self) -> None:
-        """Have runs go on that stand still: a message may have been lost with the process that sent it, or was sent it."""
+        """Check periodically for stalled runs, and resume them. A run stalls if a message is lost when its sender or receiver dies."""
         seen: dict[int, int] = {}
         while True:
             await asyncio.sleep(_STILL)
@@ -160,7 +162,7 @@ class Recovery:
             seen = {run.number: run.changes for run in self.runs.values()}
 
     async def _look_into(self, run: Run) -> None:
-        """Ask the workers what they have of a run; make good what nobody has, and what they wait for in vain."""
+        """Ask the workers which tasks of a run they have; reassign tasks that no worker has and recompute inputs that are lost."""
         before = run.changes
         loop, living = asyncio.get_running_loop(), self._members.living()
         asked = [loop.create_task(self._members.ref(band).holds(run.number)) for band in living]
@@ -190,6 +192,6 @@ class Recovery:
 
 
 def heard(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for an answer any more; an error would be said to have been overlooked."""
+    """Retrieve the exception of a task that is no longer awaited, so that asyncio does not log it as never retrieved."""
     if not task.cancelled():
         task.exception()

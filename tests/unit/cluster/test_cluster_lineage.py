@@ -91,5 +91,5 @@ def test_what_is_not_known_cannot_be_made_again() -> None:
     add(lineage, None, 1, key=1)
     lineage.lose([1])
     for key in (1, 5):
-        with pytest.raises(KeyError, match=f"the output of task {key} is lost, and how it was made is not known"):
+        with pytest.raises(KeyError, match=f"the output of task {key} is lost, and the task that made it is not known"):
             lineage.again([key])
