@@ -101,7 +101,7 @@ def test_the_driver_is_reached_where_workers_are() -> None:
 def test_a_machine_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Nowhere([facts()])
     monkeypatch.setattr(ClusterSession, "_made", lambda _: host)
-    with pytest.raises(RuntimeError, match=r"must be able to connect to each other; .*driver=….*nobody is there"):
+    with pytest.raises(RuntimeError, match=r"cannot connect to each other; .*driver=….*nobody is there"):
         craton.init("dask")
     assert not host.open_
     assert craton.cluster.current() is None
@@ -255,7 +255,7 @@ def test_dask_loses_a_machine(dask: str) -> None:
 
 
 def test_dask_has_too_few_workers(dask: str) -> None:
-    with pytest.raises(RuntimeError, match=r"Dask has 2 workers at tcp://.*, and not 5 within 0\.5 s"):
+    with pytest.raises(RuntimeError, match=r"Dask has 2 workers at tcp://.* after 0\.5 s, expected 5"):
         craton.init("dask", address=dask, workers=5, timeout=0.5)
     with pytest.raises(OSError):
         craton.init("dask", address="tcp://127.0.0.1:1", timeout=0.5)
@@ -300,7 +300,7 @@ def test_ray_that_is_there(tmp_path: Path) -> None:
         assert ray.is_initialized()
         until(lambda: ray.available_resources().get("CPU") == 3)
         with pytest.raises(
-            RuntimeError, match=r"Ray has not found room for 4 workers with \{'CPU': 1\} each within 0\.5 s"
+            RuntimeError, match=r"Ray found no room for 4 workers with \{'CPU': 1\} each within 0\.5 s"
         ):
             craton.init("ray", workers=4, timeout=0.5)
         until(lambda: ray.available_resources().get("CPU") == 3)

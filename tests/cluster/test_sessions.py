@@ -63,7 +63,7 @@ def test_embedded_within_a_running_loop() -> None:
 def test_one_session_at_a_time() -> None:
     first = craton.init("local", workers=1)
     assert craton.init("local", workers=1) is first
-    with pytest.raises(RuntimeError, match=r"there is a session already, <Session on local: 1 worker, "):
+    with pytest.raises(RuntimeError, match=r"there is a session with other arguments, <Session on local: 1 worker, "):
         craton.init("local", workers=2)
     pids = first.info()["pid"].tolist()
     found: list[Any] = []
@@ -85,9 +85,9 @@ def test_one_session_at_a_time() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"host": "slurm"}, ValueError, "host is one of 'embedded', 'local', 'ray', 'dask', not 'slurm'"),
-        ({"host": "local", "workers": 0}, ValueError, "workers is a whole number, 1 or more, not 0"),
-        ({"host": "local", "policy": "best"}, ValueError, "policy is one of 'ncs'"),
+        ({"host": "slurm"}, ValueError, "host must be one of 'embedded', 'local', 'ray', 'dask', not 'slurm'"),
+        ({"host": "local", "workers": 0}, ValueError, "workers must be an integer of at least 1, not 0"),
+        ({"host": "local", "policy": "best"}, ValueError, "policy must be one of 'ncs'"),
         ({"host": "local", "memory_limit": "much"}, ValueError, "no number of bytes"),
     ],
 )

@@ -1,6 +1,6 @@
-"""The supervisor: it gives each worker its part of a run in one message, keeps what was made, and makes good what is lost.
+"""The supervisor: sends each worker its tasks of a run in one message, keeps track of outputs, and recovers from failures.
 
-It lives in the driver's process, in an event loop of its own, and is in the way of no page and of no single task.
+It runs in the driver's process, in a dedicated event loop. Pages are not sent through it, and single tasks do not wait for it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 #: The name of the supervisor's actor in its pool.
 UID = "craton-supervisor"
-# Seconds until workers let go of what is released: many outputs go in one message.
+# Seconds for which released outputs are collected, to tell workers about them in one message.
 _LAZY = 0.05
-# Seconds that workers have to say whether a run's tasks have stopped.
+# Seconds to wait for a worker's answer whether the tasks of a cancelled run have stopped.
 _STOPS = worker.PATIENCE + 0.3
 
 
 class SupervisorActor(xo.StatelessActor):
-    """What workers speak to."""
+    """The actor through which workers report to the supervisor."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         super().__init__()
@@ -54,23 +54,23 @@ class SupervisorActor(xo.StatelessActor):
     def done(
         self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
     ) -> None:
-        """Take note of outputs, of tasks whose inputs are gone, and of what a band runs now."""
+        """Record a band's new outputs, its tasks whose inputs are lost, and the keys of the tasks that it is running."""
         self._supervisor.done(band, rows, lost, running)
 
     def sampled(self, band: int, samples: list[Sample]) -> None:
-        """Take note of a band's memory over time."""
+        """Record memory samples of a band."""
         self._supervisor.observation.sampled(band, samples)
 
     def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
-        """Take note of tasks that raised an exception."""
+        """Record tasks that raised an exception."""
         self._supervisor.failed(band, failures)
 
     def moved(self, giver: int, taker: int, tasks: list[tuple[int, int]]) -> None:
-        """Take note of tasks, by run and key, that a band has given to another."""
+        """Record tasks, by run and key, that one band sent to another one."""
         self._supervisor.moved(giver, taker, tasks)
 
     def taken(self, taker: int, tasks: list[tuple[int, int]]) -> None:
-        """Take note of tasks, by run and key, that have come to the band that they were given to."""
+        """Record that tasks, by run and key, have arrived at the band that they were sent to."""
         self._supervisor.taken(taker, tasks)
 
 
@@ -82,11 +82,11 @@ class Supervisor:
     pool
         An actor pool in the driver's process.
     host
-        What starts the workers.
+        Starts the workers.
     policy
-        Which band runs which task: ``"ncs"`` by nearest common successors; the others are there to be compared with.
+        The assignment policy; see :func:`craton.schedule.assign`.
     compression
-        Of what goes from machine to machine.
+        The compression of data that is sent between machines.
     """
 
     def __init__(self, pool: Any, host: Host, policy: PolicyName = "ncs", compression: Compression = "none") -> None:
@@ -103,55 +103,55 @@ class Supervisor:
         self._forgotten: list[int] = []
 
     async def start(self, spec: Spec) -> None:
-        """Start the workers, and have them know each other.
+        """Start the workers; see :meth:`Membership.start`.
 
         Raises
         ------
         OSError, RuntimeError
-            If one cannot be started; then none is left.
+            If a worker cannot be started; then none is left running.
         """
         await self._members.start(spec)
         self._members.spawn(self._recovery.look_after())
 
     async def stop(self) -> None:
-        """Cancel what runs, end the workers, and drop all outputs."""
+        """Cancel all runs, end the workers, and drop all outputs."""
         self.observation.stop()
         for run in list(self._runs.values()):
             run.fail(asyncio.CancelledError())
-        await self._members.stop()  # says that all are being ended before a run that failed goes on
+        await self._members.stop()  # sets `stopping` before the failed runs resume and try to cancel their tasks
         self._node.drop_all()
         await self._pool.stop()
 
     @property
     def bands(self) -> tuple[Band, ...]:
-        """What there is to run on."""
+        """The bands; see :attr:`craton.schedule.tasks.Runner.bands`."""
         return self._members.bands
 
-    # ---- workers that come and go; see OnChange ----
+    # ---- changes of the membership; see OnChange ----
 
     def joined(self, band: int) -> None:
-        """A worker serves."""
+        """See :meth:`OnChange.joined`."""
         self.observation.joined(band)
 
     def lost(self, band: int, why: str) -> None:
-        """A worker has ended."""
+        """See :meth:`OnChange.lost`."""
         self._recovery.lost(band, why)
 
     def restarted(self) -> None:
-        """A worker that had ended serves again."""
+        """See :meth:`OnChange.restarted`."""
         self._recovery.restarted()
 
     def node_lost(self, node: int, bands: list[int]) -> None:
-        """A machine's store has ended, and with it the workers of these bands."""
+        """See :meth:`OnChange.node_lost`."""
         self._recovery.gone(self._lineage.of_node(node))
         self._recovery.without(bands)
 
     def none_left(self, why: str) -> None:
-        """The last worker has ended and cannot be started again."""
+        """See :meth:`OnChange.none_left`."""
         for run in list(self._runs.values()):
             run.fail(TaskLost(why))
 
-    # ---- what workers say ----
+    # ---- reports of workers ----
 
     def done(
         self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
@@ -168,7 +168,9 @@ class Supervisor:
             if stored.number:
                 if stored.node:
                     elsewhere.setdefault(stored.node, []).append((key, stored.number, stored.store))
-                elif self._node.hold([(key, stored.number, stored.store)]):  # its worker has died meanwhile
+                elif self._node.hold(
+                    [(key, stored.number, stored.store)]
+                ):  # the set is gone: the worker has died meanwhile
                     self._recovery.again(run, [key])
                     continue
             try:
@@ -189,12 +191,12 @@ class Supervisor:
             run = self._runs.get(number)
             if run is not None and key in run.bands:
                 stored = self._recovery.where(source)
-                if stored is not None and was == place_of(Stored(*stored)):  # and not made again meanwhile
+                if stored is not None and was == place_of(Stored(*stored)):  # it has not been recomputed meanwhile
                     self._recovery.gone([source])
                 self._recovery.again(run, [key])
 
     def _surplus(self, key: int, stored: Stored) -> None:
-        """Drop what was made twice, or by a run that has ended."""
+        """Drop an output that was made twice, or by a run that has ended."""
         made = self._lineage.get(key)
         if not stored.number or (made is not None and made.stored == stored):
             return
@@ -213,7 +215,7 @@ class Supervisor:
         self._recovery.gone(gone)
 
     def _gone(self, keys: Sequence[int]) -> None:
-        """Take note of outputs whose pages are gone; those that a run wants are made again."""
+        """Record that the pages of outputs are gone, and recompute those that belong to a current run."""
         self._lineage.lose(keys)
         for run in list(self._runs.values()):
             self._recovery.again(run, [key for key in keys if key in run.tasks and key not in run.bands])
@@ -226,9 +228,9 @@ class Supervisor:
                 continue
             try:
                 error = pickle.loads(packed)
-            except Exception as not_here:  # its class cannot be imported by the driver
+            except Exception as not_here:  # for example, the driver cannot import its class
                 error = RuntimeError(
-                    f"a task raised what cannot be unpickled here ({not_here}); {text.splitlines()[-1]}"
+                    f"a task raised an exception that cannot be unpickled in this process ({not_here}): {text.splitlines()[-1]}"
                 )
             error.__cause__ = RemoteTraceback(
                 f"task {key} ({run.tasks[key].stage or 'no stage'}) in band {band}:\n{text}"
@@ -261,7 +263,7 @@ class Supervisor:
         return await self._run(tasks, self._lineage)
 
     async def _run(self, tasks: Sequence[Task], made: Container[int] | Lineage) -> list[Output]:
-        """Run tasks that may read what was made."""
+        """Run tasks that may read the outputs in `made`."""
         tasks_in_order = in_order(tasks, made)
         if not tasks:
             return []
@@ -287,7 +289,7 @@ class Supervisor:
                 tell_of(tasks, run.outputs)
 
     async def _cancel(self, run: Run) -> None:
-        """Stop a run everywhere; a worker whose tasks do not stop is started again."""
+        """Cancel a run on all workers; a worker whose tasks do not stop is killed, and restarted."""
         if self._members.stopping:
             return
 
@@ -295,7 +297,7 @@ class Supervisor:
             asked = self._loop.create_task(self._members.ref(band).cancel(run.number))
             await asyncio.wait({asked}, timeout=_STOPS)
             if not asked.done():
-                asked.add_done_callback(heard)  # something keeps even its loop from running
+                asked.add_done_callback(heard)  # a task blocks the worker's event loop, for example by holding the GIL
             elif asked.exception() is not None or asked.result():
                 return
             if self._members.members[band].alive:
@@ -325,7 +327,7 @@ class Supervisor:
         return output
 
     async def fetch(self, key: int, part: int = 0) -> pa.Table:
-        """The rows of a part; see :meth:`craton.schedule.tasks.Runner.fetch`."""
+        """Return the rows of a part; see :meth:`craton.schedule.tasks.Runner.fetch`."""
         while True:
             made = self._lineage.get(key)
             if made is None:
@@ -339,7 +341,7 @@ class Supervisor:
                     return await fetch(ref, key, stored, part, self._compression)
                 return await asyncio.to_thread(PageInput(default_store(), [Piece(key, stored, part)]).table)
             except (OutputLost, ConnectionError, xo.ActorNotExist):
-                if made.stored is stored:  # and not made again meanwhile
+                if made.stored is stored:  # it has not been recomputed meanwhile
                     self._lineage.lose([key])
                     await self._remake(key)
 
@@ -374,14 +376,14 @@ class Supervisor:
             for band in self._members.living():
                 self._members.tell(self._members.ref(band).forget.tell(keys))
 
-    # ---- for people ----
+    # ---- display ----
 
     def underway(self) -> list[Underway]:
-        """The runs that go on; see :meth:`craton.schedule.tasks.Runner.underway`."""
+        """Return the progress of the current runs; see :meth:`craton.schedule.tasks.Runner.underway`."""
         return [run.underway for run in list(self._runs.values())]
 
     async def traffic(self) -> Traffic:
-        """What has been moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
+        """Return the bytes moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
         own = self._node.traffic()
         away = [self._members.node_ref(node.number) for node in self.host.nodes[1:]]
         if not away:
@@ -390,5 +392,5 @@ class Supervisor:
         return Traffic(*map(sum, zip(own, *(one for one in found if isinstance(one, Traffic)), strict=True)))
 
     async def facts(self) -> list[dict[str, Any]]:
-        """What is to be known of each worker now."""
+        """Return the current state of each worker, as rows of :meth:`craton.cluster.sessions.Session.info`."""
         return await self.observation.facts()

@@ -1,8 +1,8 @@
-"""Outputs where they lie, and how they go to other machines.
+"""The node actor of each machine: holds the machine's outputs, and sends rows of them to other machines.
 
-Each machine has a node actor in the process of its store. It holds the outputs that lie there, so that the death of a
-worker takes none of them, and sends stretches of them to whoever asks: small ones of many outputs joined to one table, large
-ones over the store's memory, not copied on the way. Who asks for what, and when, is :mod:`craton.cluster.fetching`'s.
+The actor runs in the process of the machine's store, so outputs survive the death of the worker that made them. It sends page
+slices on request: small slices of many outputs are joined to one table, large ones are sent from the store's memory without a
+copy. :mod:`craton.cluster.fetching` decides what a worker requests and when.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 #: The name of a node's actor in its pool.
 UID = "craton-node"
 
-#: Bytes that one message asks for, about; a single stretch, which is a page at the most, may have more.
+#: The most bytes that one message requests, unless it requests a single slice that is larger. A slice is at most a page.
 MESSAGE = 8 << 20
-# Stretches that one message asks for at most.
+# The most slices that one message requests.
 MANY = 4096
-# Messages on their way from one machine.
+# The most concurrent requests to one machine.
 AT_ONCE = 4
-# Bytes of pages that a node keeps in memory for what is copied out of them into one table.
+# Bytes of pages: small slices of so many pinned pages are joined before more pages are read.
 _PINNED = 64 << 20
-# Pages that are read together.
+# The number of pages that are read together.
 _PAGES = 8
 
 
 class Ask(NamedTuple):
-    """What is wanted of an output: the task's key, the numbers of set and store, and which stretches."""
+    """A request for rows of an output: the task's key, the number of the set, the store's identity, and the page slices."""
 
     key: int
     number: int
@@ -57,7 +57,7 @@ class Ask(NamedTuple):
     stretches: tuple[Stretch, ...]
 
 
-#: Some rows as they travel: how many belong to which of the asks, and all of them, as a table or compressed.
+#: Rows as they are sent: pairs of the position of a request and the number of its rows; and all rows as a table, or compressed.
 Sent = tuple[list[tuple[int, int]], Any]
 
 
@@ -69,7 +69,7 @@ class NodeActor(xo.StatelessActor):
     node
         The number of the machine.
     address
-        Where its store is to be served, by default where it likes.
+        The address at which the store is served; by default the store chooses one.
     """
 
     def __init__(self, node: int, address: str | None = None) -> None:
@@ -77,7 +77,7 @@ class NodeActor(xo.StatelessActor):
         self.node, self._address = node, address
         self._held: dict[int, LocalitySet] = {}
         self.sent = 0
-        """Bytes of parts that were sent."""
+        """Bytes of outputs that were sent to other machines."""
 
     async def __post_create__(self) -> None:
         store = default_store()
@@ -87,18 +87,18 @@ class NodeActor(xo.StatelessActor):
             store.serve(self._address)
 
     async def watch(self) -> None:
-        """Return never: who calls this learns when the process ends."""
+        """Never return. The caller's connection breaks when this process ends."""
         await asyncio.Event().wait()
 
     def traffic(self) -> Traffic:
-        """What this machine's store has moved to and from disk, and what was sent from here."""
+        """Return the bytes that this machine's store moved to and from disk, and those that were sent from here."""
         return store_traffic(default_store(), self.sent)
 
     def hold(self, outputs: Sequence[tuple[int, int, bytes]]) -> list[int]:
-        """Hold outputs, given as key, set and store; return the keys of those that are gone already."""
+        """Keep outputs alive, given as key, set number and store identity; return the keys of those that are gone already."""
         store, gone = default_store(), []
         for key, number, identity in outputs:
-            if identity != identity_of(store):  # an earlier one's
+            if identity != identity_of(store):  # written to the store that this one replaced
                 gone.append(key)
                 continue
             try:
@@ -110,7 +110,7 @@ class NodeActor(xo.StatelessActor):
         return gone
 
     def drop(self, keys: Iterable[int]) -> None:
-        """Drop outputs, for everybody."""
+        """Drop outputs from the store, whoever else refers to them."""
         for key in keys:
             pages = self._held.pop(key, None)
             if pages is not None:
@@ -122,9 +122,9 @@ class NodeActor(xo.StatelessActor):
         self.drop(list(self._held))
 
     async def read(self, asks: Sequence[Ask], compression: Compression = "none") -> tuple[list[int], list[Sent]]:
-        """Which of the asks cannot be answered, because the output is gone; and the rows of the others.
+        """Read rows of outputs; return the positions of requests whose output is gone, and the rows of the others.
 
-        The rows of one ask come in their order.
+        The rows of one request keep their order.
         """
         lost, sent = await asyncio.to_thread(read, default_store(), asks, compression)
         gone = set(lost)
@@ -158,7 +158,7 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
                         small.append((number, table))
                         continue
                     if small and small[-1][0] == number:
-                        join()  # what comes before in the same part, comes before
+                        join()  # rows of one request keep their order
                     found.append(([(number, rows)], table))
                 if small:
                     pages = {stretch[0]: table for (_, stretch), table in zip(run, tables, strict=True)}
@@ -172,7 +172,7 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
 
 
 def _few_pages(stretches: Sequence[tuple[int, Stretch]]) -> Iterable[list[tuple[int, Stretch]]]:
-    """Stretches in runs that lie in few pages."""
+    """Split slices into consecutive groups that read at most `_PAGES` pages."""
     run: list[tuple[int, Stretch]] = []
     pages: set[int] = set()
     for each in stretches:
@@ -187,13 +187,13 @@ def _few_pages(stretches: Sequence[tuple[int, Stretch]]) -> Iterable[list[tuple[
 
 
 def _joined(small: Sequence[tuple[int, pa.Table]]) -> Iterable[tuple[list[tuple[int, int]], pa.Table]]:
-    """Small tables, those of one schema that follow each other as one that has memory of its own."""
+    """Join consecutive small tables with equal schemas, each group in newly allocated memory."""
     for _, group in itertools.groupby(small, lambda one: one[1].schema):
         together = list(group)
         pieces = [(number, table.num_rows) for number, table in together]
         try:
             batch = one_batch(pa.concat_tables([table for _, table in together]))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that cannot be joined
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # Arrow cannot concatenate these types
             yield from (([piece], table) for piece, (_, table) in zip(pieces, together, strict=True))
             continue
         yield pieces, pa.Table.from_batches([batch])
@@ -207,12 +207,12 @@ def _compressed(table: pa.Table) -> pa.Buffer:
 
 
 def table_of(data: Any) -> pa.Table:
-    """What was sent, as a table."""
+    """Decode received rows to a table."""
     return data if isinstance(data, pa.Table) else pa.ipc.open_stream(data).read_all()
 
 
 def messages(stretches: Sequence[Stretch]) -> list[tuple[Stretch, ...]]:
-    """Stretches in runs that one message asks for."""
+    """Split slices into consecutive groups, one for each message."""
     found: list[tuple[Stretch, ...]] = []
     begin = nbytes = 0
     for end, stretch in enumerate(stretches):
@@ -226,23 +226,23 @@ def messages(stretches: Sequence[Stretch]) -> list[tuple[Stretch, ...]]:
 
 
 async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Compression) -> pa.Table:
-    """A part of an output that is elsewhere, in this process's own memory.
+    """Fetch a part of an output on another machine into this process's private memory.
 
     Parameters
     ----------
     node
-        A reference to the node's actor there.
+        A reference to the machine's node actor.
     key, stored, part
-        Which part of which output.
+        The task's key, the output's location, and the number of the part.
     compression
-        Of what travels.
+        The compression of the transfer.
 
     Raises
     ------
     OutputLost
-        If it is gone.
+        If the output is gone.
     ConnectionError
-        If the machine is.
+        If the machine is gone.
     """
     turns = asyncio.Semaphore(AT_ONCE)
 
@@ -262,7 +262,7 @@ async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Com
     return pa.table({})
 
 
-#: What tells an output from the same one made again: the numbers of machine and set, and which store it is.
+#: What distinguishes an output from a recomputed one: the numbers of machine and set, and the store's identity.
 Place = tuple[int, int, bytes]
 
 

@@ -1,7 +1,7 @@
-"""A worker: the actor of a band, in a process of its own.
+"""A worker: the actor of a band, in its own process.
 
-It is told once what to run, and then works by itself: it tells the workers that read its outputs, and the supervisor, many
-outputs in one message, and takes tasks from the busiest of its peers when it has none.
+It gets all its tasks of a run in one message and runs them without further instructions. It reports outputs in batches to the
+workers that read them and to the supervisor. When it has nothing to do, it steals tasks from the worker with most ready tasks.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ if TYPE_CHECKING:
 
 #: The name of a worker's actor in its pool.
 UID = "craton-worker"
-# Seconds between messages to one peer, at least: what happens meanwhile goes with the next.
+# The least number of seconds between two reports; what happens meanwhile goes into the next one.
 _PAUSE = 0.001
-# Seconds that a worker has nothing to do before it asks others for tasks.
+# Seconds without tasks after which a worker tries to steal some.
 _IDLE = 0.002
-# Seconds that threads have to stop when a run is cancelled; and between looks whether they have.
+# Seconds that threads have to stop when a run is cancelled; and seconds between two polls, of these and of the store.
 PATIENCE, _LOOK = 0.5, 0.01
-# Seconds that a worker waits for the store of its machine, which may be about to be started again.
+# Seconds that a worker waits for its machine's store, which may be restarting.
 _STORE = 3.0
-# What waiting tasks will read is brought ahead into this part of the worker's memory.
+# A worker prefetches inputs of waiting tasks up to its memory divided by this.
 _AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Who there is: told to every worker at the start, and when somebody comes or goes.
+    """The members of the cluster. Every worker gets them when it joins, and again when a worker is restarted.
 
     Parameters
     ----------
     supervisor
         The address of the supervisor's pool.
     workers
-        The address of each band's pool; ``None`` for one that is gone.
+        The address of each band's pool; ``None`` for a worker that is gone.
     nodes
         The address of the pool of each machine's node actor.
     of
         The machine of each band.
     compression
-        Of what goes from machine to machine.
+        The compression of data that is sent between machines.
     """
 
     supervisor: str
@@ -77,11 +77,11 @@ class WorkerActor(xo.StatelessActor):
     Parameters
     ----------
     band
-        What it is.
+        The band that it runs.
     path
-        Where modules are looked for that are not found otherwise.
+        Entries that are appended to ``sys.path``.
     folder
-        Where it works, if there is such a folder.
+        The working directory, if it exists on this machine.
     """
 
     def __init__(self, band: Band, path: Sequence[str] = (), folder: str | None = None) -> None:
@@ -93,14 +93,14 @@ class WorkerActor(xo.StatelessActor):
         self.band = band
         self._peers: Peers | None = None
         self._coming: set[int] = set()  # keys of tasks that are being unpickled
-        self._hungry: set[int] = set()  # bands that have nothing to do, and asked
+        self._hungry: set[int] = set()  # bands that tried to steal tasks when there were none to give
         self._sent = 0.0
         self._flushing = False
         self._asking = False
         self._idle: asyncio.TimerHandle | None = None
 
     async def __post_create__(self) -> None:
-        sys.setswitchinterval(0.001)  # the loop has little to do, and should not wait for it
+        sys.setswitchinterval(0.001)  # so that the event loop gets the GIL soon from threads that run tasks
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sampler = Sampler(self._loop, self._sampled)
@@ -126,20 +126,20 @@ class WorkerActor(xo.StatelessActor):
         address = self._peers.workers[band]
         return None if address is None else xo.create_actor_ref(address, UID)
 
-    # ---- what the supervisor says ----
+    # ---- requests of the supervisor ----
 
     def join(self, peers: Peers) -> dict[str, Any]:
-        """Get to know the others; return who this is."""
+        """Record the members of the cluster; return this process's id and the time of its clock."""
         if self._peers is None:
             threading.Thread(target=_warm, name="craton-warm", daemon=True).start()
         self._peers = peers
         self._fetcher.compression = peers.compression
         self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
-        self._soon()  # there may be somebody new to take tasks from
+        self._soon()  # there may be a new worker to steal tasks from
         return {"pid": os.getpid(), "now": time.time()}
 
     async def watch(self) -> None:
-        """Return never: who calls this learns how the worker ended; when the caller ends, so does this process."""
+        """Never return. The caller's connection breaks when this process ends; this process ends when the caller disconnects."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -148,20 +148,20 @@ class WorkerActor(xo.StatelessActor):
     async def start(
         self, run: int, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Any], bands: list[int]
     ) -> None:
-        """Take tasks of a run.
+        """Queue tasks of a run.
 
         Parameters
         ----------
         run
-            Its number.
+            The run's number.
         works
-            The pickled works.
+            The pickled list of the tasks' distinct works.
         rows
-            For each task the number of its work, and what :class:`Job` needs.
+            For each task the position of its work, and the other arguments of :class:`Job`.
         where
-            Where outputs are that they read.
+            The locations of those inputs that exist.
         bands
-            All bands that get tasks now: they ask again when they have nothing to do.
+            All bands that get tasks of the run now: earlier attempts of theirs to steal tasks are obsolete.
         """
         self._hungry.difference_update(bands)
         jobs = await self._jobs(works, [(run, *row) for row in rows])
@@ -169,15 +169,15 @@ class WorkerActor(xo.StatelessActor):
         self._feed()
 
     async def _jobs(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[Job]:
-        """Tasks as they travel, unpickled: run, number of the work, and what :class:`Job` needs; none if that fails."""
+        """Create tasks from rows of run, position of the work, and the other arguments of :class:`Job`; none if unpickling fails."""
         keys = {key for _, _, key, *_ in rows}
         self._coming |= keys
         try:
-            # In a thread, for it may import what takes long.
+            # In a thread, because unpickling may import large modules.
             found = await asyncio.to_thread(pickle.loads, works)
         except BaseException as error:
             packed = packed_error(error)
-            failures = {run: (run, key, *packed) for run, _, key, *_ in rows}  # one of each run ends it
+            failures = {run: (run, key, *packed) for run, _, key, *_ in rows}  # one failure ends a run
             await self._supervisor().failed.tell(self.band.number, list(failures.values()))
             return []
         finally:
@@ -185,7 +185,7 @@ class WorkerActor(xo.StatelessActor):
         return [Job(run, found[work], *row) for run, work, *row in rows]
 
     async def cancel(self, run: int) -> bool:
-        """Stop a run; return whether its tasks have stopped."""
+        """Cancel a run; return whether its tasks have stopped."""
         self._executor.cancel(run)
         until = self._loop.time() + PATIENCE
         while self._loop.time() < until:
@@ -195,17 +195,17 @@ class WorkerActor(xo.StatelessActor):
         return False
 
     def holds(self, run: int) -> tuple[list[int], list[int]]:
-        """Keys of the tasks of a run that are here, and of outputs that they wait for."""
+        """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
         held, missing = self._executor.holds(run)
         return [*held, *self._coming], missing
 
     def forget(self, keys: list[int]) -> None:
-        """Let go of outputs."""
+        """Drop references to outputs that were released."""
         self._executor.forget(keys)
         self._fetcher.forget(keys)
 
     def facts(self) -> dict[str, Any]:
-        """What is to be known of this worker now."""
+        """Return this worker's current state and counters."""
         return {
             "pid": os.getpid(),
             "memory_used": own_memory(),
@@ -217,7 +217,7 @@ class WorkerActor(xo.StatelessActor):
         }
 
     def observe(self, on: bool, store: bool) -> None:
-        """Tell the supervisor of memory over time from now on, or no more; also of the machine's store, if it is so said."""
+        """Start or stop sending memory samples to the supervisor, with those of the machine's store if `store` is true."""
         if on:
             self._sampler.start(default_store() if store else None)
         else:
@@ -230,19 +230,19 @@ class WorkerActor(xo.StatelessActor):
         assert self._peers is not None
         return xo.create_actor_ref(self._peers.supervisor, "craton-supervisor")
 
-    # ---- what other workers say ----
+    # ---- requests of other workers ----
 
     def made(self, told: list[tuple[int, int, Stored]]) -> None:
-        """Take note of outputs of others."""
+        """Record outputs of other workers, as run, key and location."""
         self._executor.made(told)
         self._feed()
 
     def surplus(self) -> int:
-        """How many tasks could be given away now."""
+        """Return how many tasks could be given to another worker now."""
         return self._executor.surplus
 
     def give(self, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
-        """Give half of the surplus to another band; if there is none, remember that it asked."""
+        """Give half of the surplus to another band; if there is none, send it tasks as soon as there is one."""
         surplus = self._executor.surplus
         if not surplus:
             self._hungry.add(band)
@@ -260,20 +260,20 @@ class WorkerActor(xo.StatelessActor):
         told = [(job.run, job.key) for job in jobs]
         self._tell(self._supervisor().moved.tell(self.band.number, band, told))
         rows = [(job.run, number, *job.row()) for job, number in zip(jobs, numbers, strict=True)]
-        # Whoever waits for an output of theirs here is told by the other band now.
+        # The other band reports their outputs to this band too, because tasks here may read them.
         rows = [(*row[:-1], tuple({*row[-1], self.band.number} - {band})) for row in rows]
         return cloudpickle.dumps(works, 5), rows, where
 
     async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
-        """Take tasks from another worker."""
+        """Queue tasks that another worker gave away."""
         jobs = await self._jobs(works, rows)
         self._executor.add(jobs, where)
         self._tell(self._supervisor().taken.tell(self.band.number, [(job.run, job.key) for job in jobs]))
 
-    # ---- what is told, and what is asked for ----
+    # ---- reports, and stealing of tasks ----
 
     def _woken(self) -> None:
-        """Called by the threads."""
+        """Called by the executor's threads when there is something to report."""
         self._loop.call_soon_threadsafe(self._soon)
 
     def _soon(self) -> None:
@@ -298,7 +298,7 @@ class WorkerActor(xo.StatelessActor):
             self._idle = self._loop.call_later(_IDLE, self._ask)
 
     def _feed(self) -> None:
-        """Give tasks to those who asked, if there are some to give now."""
+        """Give surplus tasks to the bands that tried to steal some before."""
         while self._hungry and (surplus := self._executor.surplus):
             band = self._hungry.pop()
             given, ref = self._given((surplus + 1) // 2, band), self._worker_ref(band)
@@ -311,7 +311,10 @@ class WorkerActor(xo.StatelessActor):
             self._tell(self._asked())
 
     async def _asked(self) -> None:
-        """Take tasks from the busiest of the peers; have all of them know that there is nothing to do here."""
+        """Steal tasks: from workers of this machine before others, and from those with most ready tasks first.
+
+        Workers that have no tasks to give remember the attempt, and send tasks later; see :meth:`give`.
+        """
         assert self._peers is not None
         self._asking = True
         try:
@@ -332,17 +335,17 @@ class WorkerActor(xo.StatelessActor):
                     await self.take(*given)
                     return
         except (ConnectionError, xo.ActorNotExist):
-            pass  # it has ended, or is about to serve again
+            pass  # the other worker has ended, or is restarting
         finally:
             self._asking = False
 
     def _tell(self, message: Any) -> None:
-        # The supervisor knows of a worker's end, and a worker ends with the supervisor.
+        # Lost connections need no handling: the supervisor watches the workers, and a worker ends with the supervisor.
         in_background(self._loop, message, self._tasks, (ConnectionError, xo.ActorNotExist))
 
 
 def _store() -> Store:
-    """The store of this machine, as soon as it is there. Waits without the event loop: nothing can be asked of a worker before."""
+    """Return this machine's store; wait if it is not available yet. Blocks the event loop: a worker without a store serves no request."""
     until = time.monotonic() + _STORE
     while True:
         try:
@@ -354,12 +357,12 @@ def _store() -> Store:
 
 
 def _warm() -> None:
-    """Import what almost every task needs, while there is nothing else to do."""
+    """Import Polars, which almost every task needs, before the first task comes."""
     import polars  # noqa: F401
 
 
 def distinct(works: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """The different ones among some objects, and which of them each is."""
+    """Return the distinct objects among `works`, compared by identity, and for each work the position of its object."""
     numbers: dict[int, int] = {}
     found: list[Any] = []
     which = []

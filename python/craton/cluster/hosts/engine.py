@@ -1,8 +1,8 @@
-"""What the hosts on distributed engines have in common: everything but how a launcher is had, and let go of.
+"""The common base of the Ray and Dask hosts: everything except creating and releasing launchers.
 
-An engine makes a launcher for each worker (`craton.cluster.hosts.launcher`). Launchers say on which machines they are;
-each machine has one store, the driver's own has that of the driver. A worker that dies is started again by its launcher,
-and a launcher that is lost is had again from the engine, on the same machine or on another.
+The engine creates a launcher for each worker (`craton.cluster.hosts.launcher`). Launchers report their machines. Each machine has
+one store; on the driver's machine it is the driver's. A launcher restarts its worker when that dies. When a launcher is lost, the
+engine creates another one, on the same machine or on another.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from craton.schedule.tasks import Band
 from craton.store import default_store
 from craton.store.process import current_store
 
-#: Where processes of one machine reach each other.
+#: The address at which processes of one machine reach each other.
 LOOPBACK = "127.0.0.1"
-# Seconds that launchers have to end what they have started.
+# Seconds that launchers have to end their processes.
 _END = 5.0
 
 
@@ -46,15 +46,15 @@ class Launched:
     Parameters
     ----------
     handle
-        The engine's.
+        The engine's handle of it.
     host
-        The name or number at which the engine reaches its machine.
+        The host name or IP address at which the engine reaches its machine.
     facts
-        What it knows of it.
+        Its description of the machine.
     threads
-        That the engine has for the worker.
+        The number of threads that the engine gives the worker.
     address
-        Of its pool, once that serves.
+        The address of its pool; empty until :meth:`Launcher.serve` was called.
     """
 
     handle: Any
@@ -65,7 +65,7 @@ class Launched:
 
     @property
     def starter(self) -> Any:
-        """Who starts processes there."""
+        """A reference to its :class:`Starter`."""
         return xo.create_actor_ref(self.address, STARTER)
 
 
@@ -75,16 +75,16 @@ class EngineHost(Host):
     Parameters
     ----------
     address
-        Of the engine.
+        The engine's address.
     driver
-        The name or number at which workers reach this machine; by default that of the interface that leads to them, or
-        the loopback's where they are all on this machine.
+        The host name or IP address at which workers reach this machine; by default the address of the network interface that
+        routes to them, or the loopback address if all workers are on this machine.
     env
         Environment variables of the workers.
     timeout
-        Seconds until the engine must have room for all workers.
+        Seconds that the engine may take to provide room for all workers.
     nodes
-        How many machines those of one machine shall seem to be, so that what happens between machines can be tried.
+        Tests only: treat the workers of one machine as if they were on so many machines.
     """
 
     def __init__(
@@ -101,39 +101,39 @@ class EngineHost(Host):
         self._launched: list[Launched] = []
         self._started: list[Started] = []
         self._nodes: list[Node] = []
-        self._machines: list[str] = []  # of each node, and:
-        self._stores: list[str] = []
-        self._owners: list[int] = []  # the launcher whose process has the store
+        self._machines: list[str] = []  # the machine of each node
+        self._stores: list[str] = []  # the address of its store
+        self._owners: list[int] = []  # the launcher that started the store's process
         self._memory: int | None = None
 
-    # ---- what an engine does; in any thread ----
+    # ---- implemented for each engine; called in any thread ----
 
     @abstractmethod
     def connect(self, spec: Spec) -> int:
-        """Connect to the engine, or start one; return how many launchers there shall be."""
+        """Connect to the engine, or start one; return the number of launchers to create."""
 
     @abstractmethod
     def launch(self, number: int) -> Launched:
-        """Have a launcher of this number; the earlier one is gone.
+        """Create the launcher of this number, or replace it if it was lost.
 
         Raises
         ------
         Exception
-            If the engine has no room for it, or something else is wrong.
+            If the engine has no room for it, or any other error of the engine.
         """
 
     @abstractmethod
     def serve(self, launched: Launched, key: bytes, host: str) -> str:
-        """Call :meth:`Launcher.serve`."""
+        """Call :meth:`Launcher.serve` through the engine."""
 
     @abstractmethod
     def disconnect(self) -> None:
-        """Let go of all launchers and of the engine; end it if it was started by :meth:`connect`. May be called twice."""
+        """Release all launchers and disconnect; end the engine if :meth:`connect` started it. Further calls do nothing."""
 
     # ---- the host ----
 
     def open(self, spec: Spec) -> str:
-        """Have the engine make launchers; see :meth:`Host.open`."""
+        """Connect to the engine and create the launchers; see :meth:`Host.open`."""
         try:
             count = self.connect(spec)
             with ThreadPoolExecutor(count, "craton-launch") as threads:
@@ -146,14 +146,15 @@ class EngineHost(Host):
         return self._driver or (LOOPBACK if away is None else leading_to(away))
 
     def close(self) -> None:
-        """Let go of the engine."""
+        """Disconnect from the engine; see :meth:`Host.close`."""
         self.disconnect()
 
     def _launch(self, number: int) -> Launched:
         launched = self.launch(number)
         if launched.facts.version != __version__:
             raise RuntimeError(
-                f"{launched.facts.name} has Craton {launched.facts.version}, and this process {__version__}; they must be the same"
+                f"{launched.facts.name} has Craton {launched.facts.version}, and this process has {__version__}; install the same "
+                f"version on all machines"
             )
         return launched
 
@@ -174,7 +175,7 @@ class EngineHost(Host):
         return list(self._started)
 
     async def _serve(self, number: int) -> None:
-        """Have a launcher's pool serve, and end with this process."""
+        """Start a launcher's pool, check that it and the driver reach each other, and tie its lifetime to this process."""
         launched, driver = self._launched[number], self.pool.external_address
         host = LOOPBACK if driver.startswith(f"{LOOPBACK}:") else launched.host
         try:
@@ -183,8 +184,8 @@ class EngineHost(Host):
             await launched.starter.reach(driver, "craton-supervisor")
         except (OSError, xo.ActorNotExist) as error:
             raise RuntimeError(
-                f"{launched.facts.name}, reached at {host}, and this process, reached at {driver}, must be able to connect to each "
-                f"other; another name or number of this machine is given as driver=…: {error}"
+                f"{launched.facts.name} at {host} and this process at {driver} cannot connect to each other; if workers reach this "
+                f"machine at another address, pass it as driver=…: {error}"
             ) from error
 
     async def _hold(self, launched: Launched) -> None:
@@ -196,7 +197,7 @@ class EngineHost(Host):
         return self._launched[number].facts.machine + (f" {share}" if share else "")
 
     async def _band(self, number: int) -> Band:
-        """The band of a launcher's worker; the store of its machine serves."""
+        """Return the band of a launcher's worker; start the store of its machine if it is not running."""
         machine, launched = self._machine(number), self._launched[number]
         same = sum(self._machine(other) == machine for other in range(len(self._launched)))
         async with self._making:
@@ -215,14 +216,14 @@ class EngineHost(Host):
         return Band(number, launched.threads, limit // self._seeming // same, node)
 
     async def _has(self, number: int, address: str) -> bool:
-        """Whether a launcher has, or will have again, a process that serves at an address."""
+        """Return whether a launcher's process at an address is running, or has been restarted."""
         try:
             return bool(address) and await self._launched[number].starter.recovered(address)
         except (ConnectionError, xo.ActorNotExist):
             return False
 
     async def _store(self, launched: Launched, node: int, limit: int) -> str:
-        """Start the process of a machine's store."""
+        """Start the process of a machine's store; return its address."""
         variables = {"CRATON_STORE": "", "CRATON_MEMORY_LIMIT": str(limit), "CRATON_CLUSTER": "embedded"}
         address = await launched.starter.add(f"node-{node}", {**self._env, **variables})
         await xo.create_actor(NodeActor, node, self._stores[node], uid=NODE, address=address)
@@ -247,16 +248,16 @@ class EngineHost(Host):
 
     @property
     def shares_folder(self) -> bool:
-        """Whether workers work in the driver's folder, where they have it."""
+        """Whether workers use the driver's working directory, if it exists on their machine."""
         return True
 
     async def restart(self, number: int) -> Started:
-        """Have a worker there again; see :meth:`Host.restart`."""
+        """Restart a worker; see :meth:`Host.restart`."""
         async with self._locks[number]:
             started = self._started[number]
             reached = await self._reaches(number)
             if reached:
-                await self._band(number)  # it has the store of its machine there, for which the worker waits
+                await self._band(number)  # restarts the machine's store if necessary: the worker waits for it
             lost = not (reached and await self._has(number, started.address))
             if lost and not (reached and await self._lives(number)):
                 try:
@@ -269,13 +270,13 @@ class EngineHost(Host):
             band = await self._band(number)
             if lost:
                 self._started[number] = await self._worker(band)
-            # It could not be made if the store of its machine was not there yet.
+            # The pool restarted the process, but creating the actor failed if the machine's store was not running yet.
             elif not await xo.has_actor(xo.create_actor_ref(started.address, worker.UID)):
                 await self._actor(band, started.address)
             return self._started[number]
 
     async def _reaches(self, number: int) -> bool:
-        """Whether a launcher answers."""
+        """Return whether a launcher responds."""
         try:
             await self._launched[number].starter.recovered("")
         except (ConnectionError, xo.ActorNotExist):
@@ -283,7 +284,7 @@ class EngineHost(Host):
         return True
 
     async def _lives(self, number: int) -> bool:
-        """Whether a launcher has let go of its worker, and can start another."""
+        """Remove a launcher's worker; return whether the launcher responded, and so can start another."""
         try:
             await self._launched[number].starter.remove(self._started[number].address)
         except (ConnectionError, xo.ActorNotExist):
@@ -311,15 +312,15 @@ class EngineHost(Host):
 
 
 def leading_to(host: str) -> str:
-    """The number of this machine's interface from which another machine is reached."""
+    """Return the IP address of the interface of this machine that routes to another machine."""
     family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
-        sock.connect(address)  # nothing is sent
+        sock.connect(address)  # a datagram socket: this chooses the route and sends nothing
         return sock.getsockname()[0]
 
 
 def most_threads(cores: list[int], workers: int) -> int:
-    """How many threads each worker can have at most, 1 at least, where none spans machines with so many cores.
+    """Return the most threads, at least 1, that each of `workers` can have on machines with these numbers of cores.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The local host: workers are processes of this machine, sub pools of the supervisor's actor pool.
+"""The local host: workers are processes of this machine, as sub pools of the supervisor's actor pool.
 
-The pool starts them, ends them with the driver, starts them again, and knows how each ended. The store is the driver's
-own: workers map its pages, and the driver reads results where they are.
+The pool starts and restarts them, and ends them with the driver. They share the driver's store: workers map its pages, and the
+driver reads results without a copy.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class LocalHost(Host):
     Parameters
     ----------
     nodes
-        How many machines there shall seem to be: each after the first has a process with a store of its own, so that what
-        happens between machines can be tried on one.
+        Tests only: treat the workers as if they were on so many machines. Each machine after the first has its own store, in an
+        additional process.
     """
 
     name = "local"
@@ -76,19 +76,19 @@ class LocalHost(Host):
         await xo.create_actor(worker.WorkerActor, band, uid=worker.UID, address=address)
 
     async def restart(self, number: int) -> Started:
-        """Have a worker there again; see :meth:`Host.restart`. The pool starts it by itself."""
+        """Wait for the pool to restart a worker; see :meth:`Host.restart`."""
         started = self._started[number]
         if started.band.node:
             await self.pool.wait_recovered(self._nodes[started.band.node].address)
         await self.pool.wait_recovered(started.address)
-        # It could not be made if the store of its machine was not there yet.
+        # Creating the actor failed if the machine's store was not running yet.
         if not await xo.has_actor(xo.create_actor_ref(started.address, worker.UID)):
             await self._actor(started.band, started.address)
         return started
 
     async def end(self, number: int) -> None:
         """Kill a worker's process."""
-        with contextlib.suppress(ValueError):  # it is being started
+        with contextlib.suppress(ValueError):  # it is being restarted already
             await self.pool.kill_pool(self._started[number].address)
 
     async def stop(self) -> None:
