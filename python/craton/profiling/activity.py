@@ -1,4 +1,4 @@
-"""What the workers of a session did while a profile was recorded: their tasks, and their memory over time."""
+"""The part of a profile that describes the workers of a session: their tasks, and samples of their memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A task that was done; its numbers are those of :class:`craton.schedule.tasks.Output`."""
+    """A completed task; see :class:`craton.schedule.tasks.Output` for its numbers."""
 
     stage: str
     worker: int
@@ -31,7 +31,7 @@ class Ran:
 
     @classmethod
     def of(cls, stage: str, output: Output) -> Ran:
-        """What is kept of an output."""
+        """Create a record from a task's output."""
         return cls(
             stage or "tasks", output.band, output.started, output.seconds, output.rows, output.nbytes, output.memory,
             output.read, output.foreign,
@@ -40,7 +40,7 @@ class Ran:
 
 @dataclass(slots=True)
 class Stage:
-    """The tasks of one name, added up."""
+    """Totals of the tasks of one stage."""
 
     name: str
     tasks: int = 0
@@ -51,12 +51,12 @@ class Stage:
     foreign: int = 0
 
 
-#: What :func:`stage_cells` returns.
+#: The column names of :func:`stage_cells`.
 STAGES = ("stage", "tasks", "seconds", "longest", "rows", "bytes", "other workers")
 
 
 def stage_cells(stage: Stage) -> tuple[str, ...]:
-    """A stage as the cells of a line."""
+    """Format a stage as a row of a table."""
     return (
         stage.name, str(stage.tasks), f"{stage.seconds:.4f}", f"{stage.longest:.4f}", f"{stage.rows:,}",
         readable(stage.nbytes), readable(stage.foreign),
@@ -64,7 +64,7 @@ def stage_cells(stage: Stage) -> tuple[str, ...]:
 
 
 class Activity:
-    """A recording. Events come in threads of the engine's; what is recorded may be read at any time."""
+    """Records tasks and memory samples. Thread-safe: events come from the engine's threads, in any order with reads."""
 
     def __init__(self) -> None:
         self._lock = forks.lock()
@@ -73,7 +73,7 @@ class Activity:
         self._nodes: dict[int, int] = {}
 
     def take(self, kind: str, fields: dict[str, Any]) -> None:
-        """Note an event, if it is one of these."""
+        """Record an event if it is about tasks or memory."""
         if kind == "tasks":
             ran = [Ran.of(stage, output) for stage, output in fields["tasks"]]
             with self._lock:
@@ -85,22 +85,22 @@ class Activity:
 
     @property
     def ran(self) -> list[Ran]:
-        """The tasks, in the order in which they began."""
+        """The tasks, ordered by their start."""
         with self._lock:
             return sorted(self._ran, key=lambda task: task.started)
 
     @property
     def samples(self) -> dict[int, list[Sample]]:
-        """The samples of each worker, and of the driver as -1."""
+        """The samples of each worker; the driver is worker -1."""
         with self._lock:
             return {worker: list(samples) for worker, samples in sorted(self._samples.items())}
 
     def node(self, worker: int) -> int:
-        """The machine of a worker of which there are samples."""
+        """Return the machine of a worker that has samples."""
         return self._nodes[worker]
 
     def stages(self) -> list[Stage]:
-        """The stages, in the order in which they began."""
+        """Return the totals of the stages, ordered by their start."""
         found: dict[str, Stage] = {}
         for task in self.ran:
             stage = found.setdefault(task.stage, Stage(task.stage))
@@ -113,7 +113,7 @@ class Activity:
         return list(found.values())
 
     def tasks(self, epoch: float) -> pd.DataFrame:
-        """The tasks as a frame, with times from ``epoch`` on."""
+        """Return the tasks as a frame, with start times relative to ``epoch``."""
         ran = self.ran
         kinds = {"stage": "str", "started": "float64", "seconds": "float64"}
         columns = {
@@ -124,7 +124,7 @@ class Activity:
         return pd.DataFrame(columns)
 
     def memory(self, epoch: float) -> pd.DataFrame:
-        """The samples as a frame, with times from ``epoch`` on."""
+        """Return the samples as a frame, with times relative to ``epoch``."""
         rows = [(process(worker), self.node(worker), one) for worker, some in self.samples.items() for one in some]
         pages = [one.pages if one.pages >= 0 else None for *_, one in rows]
         disk = [one.disk if one.disk >= 0 else None for *_, one in rows]
@@ -141,5 +141,5 @@ class Activity:
 
 
 def process(worker: int) -> str:
-    """What a worker is called."""
+    """Return the display name of a worker's process; -1 is the driver."""
     return "driver" if worker < 0 else f"worker {worker}"

@@ -1,4 +1,4 @@
-"""Drawings of what workers did: their tasks, and their memory over time. Needs Matplotlib, and no display."""
+"""Charts of the workers' tasks and memory over time. They need Matplotlib, but no display."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from craton.pandas.explain import Drawing
 from craton.profiling.activity import Activity, Ran, process
 from craton.profiling.page import around
 
-#: When plans began, and the lines that had them run.
+#: For each plan that ran, its start and the line of the program that triggered it.
 Runs = Sequence[tuple[float, str]]
 
-#: Stages that have a name in the drawing, and tasks that tell of themselves in SVG.
+#: The most stages in the legend, and the most tasks for which the SVG has tooltips.
 _NAMED, _TOLD = 20, 5000
-#: What two places in the program that are written have between them at least, as a share of the width.
+#: The least distance between two labels of program lines, as a fraction of the width.
 _APART = 0.12
+#: Dots per inch of PNG files.
 _DOTS = 130
 
 
 class Picture:
-    """A figure, and what its parts tell of themselves when they are pointed at."""
+    """A figure, and the tooltips of its bars."""
 
     def __init__(self, figure: Any, told: Sequence[str] = ()) -> None:
         self._figure, self._told = figure, told
 
     def png(self) -> bytes:
-        """As PNG."""
+        """Render as PNG."""
         data = io.BytesIO()
         self._figure.savefig(data, format="png", dpi=_DOTS, metadata={"Software": "Craton"})
         return data.getvalue()
 
     def svg(self) -> str:
-        """As SVG, its texts as texts."""
+        """Render as SVG, with text as text elements."""
         import matplotlib as mpl
 
         data = io.StringIO()
@@ -49,18 +50,18 @@ class Picture:
 
 
 def written(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
-    """A picture as what notebooks show; and as a file, if one is named.
+    """Return a picture in the form that notebooks display; also write it to a file if `path` is given.
 
     Raises
     ------
     ValueError
-        If files of that kind are not written.
+        If the path does not end with ``.png``, ``.svg`` or ``.html``.
     """
     svg = picture.svg()
     if path is not None:
         kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".png", ".svg", ".html"):
-            raise ValueError(f"a drawing is written as .png, .svg or .html, and not as {os.fspath(path)!r}")
+            raise ValueError(f"cannot write {os.fspath(path)!r}: the file name must end with .png, .svg or .html")
         data = picture.png() if kind == ".png" else (around("Craton", svg) if kind == ".html" else svg).encode()
         with open(path, "wb") as file:
             file.write(data)
@@ -68,7 +69,7 @@ def written(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
 
 
 def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
-    """A row a worker, a bar a task, a colour a stage.
+    """Draw the tasks: each worker as a row, each task as a bar, each stage in one colour.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
     ran = activity.ran
     if not ran:
         raise ValueError(
-            "no worker ran a task while this was recorded; craton.init('local') begins a session with workers"
+            "the profile has no tasks of workers; begin a session with workers first, for example craton.init('local')"
         )
     lanes = _lanes(ran)
     workers = sorted({task.worker for task in ran})
@@ -124,7 +125,7 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
 
 
 def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
-    """A line a process, and below two for each machine's store.
+    """Draw memory: the private memory of each process above, and the pages of each machine's store below.
 
     Raises
     ------
@@ -134,7 +135,7 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
     samples = activity.samples
     if not samples:
         raise ValueError(
-            "no memory was sampled: while this was recorded, no session with workers ran a task for long enough"
+            "the profile has no memory samples: no session with workers ran tasks for long enough to be sampled"
         )
     figure, (above, below) = _figure(6.0, 2)
     most = max(one.own for some in samples.values() for one in some)
@@ -170,12 +171,12 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
 
 
 def _lanes(ran: Sequence[Ran]) -> list[int]:
-    """Which of the lines of its worker each task is drawn in, so that none covers another."""
+    """Return for each task the line, within its worker's row, that it is drawn in, so that bars do not overlap."""
     ends: dict[int, list[float]] = {}
     lanes = []
     for task in ran:
         busy = ends.setdefault(task.worker, [])
-        # Clocks are read beside each other: what follows another task may seem to begin a little before its end.
+        # Start and duration come from different clocks, so a task may seem to start slightly before the previous one ends.
         lane = next((i for i, end in enumerate(busy) if end <= task.started + 0.001), len(busy))
         busy[lane : lane + 1] = [task.started + task.seconds]
         lanes.append(lane)
@@ -201,7 +202,7 @@ def _figure(height: float, count: int = 1) -> tuple[Any, Any]:
 
 
 def _finish(figure: Any, axes: Any, runs: Runs, title: str, *, last: bool = True, places: bool = True) -> None:
-    """What both drawings have: when plans began to run, a grid, and no frame."""
+    """Add what both charts have in common: lines where plans began to run, the title, a grid, and no frame."""
     first, last_one = axes.get_xlim()
     written_at = float("-inf")
     for start, place in sorted(runs):
@@ -242,7 +243,7 @@ def _patch(colour: Any) -> Any:
 
 
 def _colour(number: int, first: int = 0) -> Any:
-    """Colours that are told apart: twenty, and from the next on the same again."""
+    """Return one of twenty distinct colours; they repeat after that."""
     import matplotlib as mpl
 
     shade = (number + first) % 20
@@ -254,5 +255,5 @@ def _cut(name: str) -> str:
 
 
 def _unit(most: int) -> tuple[str, int]:
-    """The unit in which numbers up to this are written."""
+    """Return the unit, and its bytes, for an axis whose largest value is `most` bytes."""
     return ("GiB", 1 << 30) if most >= 2 << 30 else ("MiB", 1 << 20)

@@ -1,4 +1,4 @@
-"""A profile as an HTML page that needs no other file."""
+"""A profile as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def page(report: Profile) -> str:
-    """The page of a profile: the summary; and of a session with workers its stages, tasks and memory."""
+    """Return the page of a profile: the summary, and in a session with workers its tasks, memory and stages."""
     first = str(report).partition("\n")[0]
     parts = [f"<p>{escape(first.partition(': ')[2])}</p>", *_drawn(report.plot_tasks), *_drawn(report.plot_memory)]
     if stages := report._activity.stages():
@@ -24,7 +24,7 @@ def page(report: Profile) -> str:
 
 
 def _drawn(plot: Callable[[], Drawing]) -> list[str]:
-    """A drawing, if there is anything to draw."""
+    """Return a chart as a list of one, or an empty list if there is nothing to draw."""
     try:
         return [str(plot())]
     except ValueError:
@@ -40,7 +40,7 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 
 
 def around(title: str, body: str) -> str:
-    """A page with this body."""
+    """Return an HTML page with this title and body."""
     return PAGE.format(title=escape(title), body=body)
 
 

@@ -1,13 +1,13 @@
-"""Whether calling a function elsewhere, and in another order, would be noticed.
+"""Detects functions with state, whose calls must be made in this process and in order.
 
-A function that only looks at its argument may be called anywhere. One that keeps something between its calls may not: a
-counter, a list of what was seen, a random generator. Two things tell:
+A function that only reads its argument may be called in any process. One that keeps state between its calls may not: a counter,
+a list of earlier arguments, a random generator. Two checks detect that:
 
-- *its code*: it stores into a global or enclosing variable, into a captured object, or calls a method of one that is known
-  for changing its object; or it reads from the keyboard;
-- *its state*: what it captures, pickled, is another thing after some calls than before. This is asked here after the first
-  calls, and in workers after each piece, so that a function whose hundredth call is the first to change something is found
-  as well; its rows are then run here, one after another.
+- *its code*: it assigns a global or enclosing variable, stores into a captured object, calls a method of one that is known to
+  mutate its object, or reads from the keyboard;
+- *its state*: a digest of the pickled captured objects differs after some calls. It is compared in this process after the first
+  calls, and in workers after each piece, so that a function whose hundredth call is the first to change something is found as
+  well; the calls of that piece are then made in this process, in order.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ _STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR", "STORE_
 _GLOBAL_STORES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
 _METHODS = {"LOAD_METHOD", "LOAD_ATTR"}
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range, np.generic, np.dtype, types.ModuleType)
-#: Bytes of large memory that are looked at; of more, only where it is.
+#: The most bytes of large buffers whose content is hashed; of further buffers only the size is.
 _LOOKED_AT = 64 << 20
 
 
 def refusal(function: Function) -> Reason | None:
-    """Why a function must be called here, one row after another, as far as its code tells; None if it does not."""
+    """Return the reason why a function's code requires calls in this process, in order; None if there is none."""
     for found in _functions(function):
         reason = _of_code(found.__code__, found)
         if reason is not None:
@@ -98,7 +98,7 @@ def refusal(function: Function) -> Reason | None:
 
 
 def _functions(function: Function) -> Iterator[types.FunctionType]:
-    """The user's functions that are reached from a function by name, the first ones first."""
+    """Yield the user's functions that a function reaches by name, starting with the function itself."""
     waiting: list[Any] = [function.call, *function.args, *function.kwargs.values()]
     seen: set[int] = set()
     while waiting:
@@ -129,11 +129,11 @@ def _is_users(kind: type) -> bool:
 
 
 def _named(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function captures: its cells and the globals that its code names, with their names."""
+    """Yield the names and values that a function captures: closure cells, and globals that its code names."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # the cell is empty
             continue
     for name in _names(function.__code__):
         if name in function.__globals__:
@@ -141,12 +141,12 @@ def _named(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _of_modules(function: types.FunctionType) -> list[tuple[types.ModuleType, str, Any]]:
-    """What a function names of the user's modules."""
+    """Return the attributes of the user's modules that a function's code names."""
     return list(members_named(_names(function.__code__), dict(_named(function))))
 
 
 def held_elsewhere(function: Function) -> list[Held]:
-    """What a function reads of modules and classes that are pickled by their names."""
+    """Return the attributes that a function reads from modules and classes that are pickled by name."""
     found: dict[tuple[str, str, str], Any] = {}
     for one in _functions(function):
         values = [(module.__name__, name, value) for module, name, value in _of_modules(one)]
@@ -200,7 +200,7 @@ def _of_code(code: types.CodeType, function: types.FunctionType) -> Reason | Non
 
 
 def _source(one: dis.Instruction, captured: dict[str, Any]) -> str | None:
-    """The captured variable that an instruction loads, if that holds something that can change."""
+    """Return the captured variable that an instruction loads, if its value is mutable; else None."""
     if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME") and one.argval in captured:
         value = captured[one.argval]
         if not isinstance(value, (*_PLAIN, tuple, frozenset, types.BuiltinFunctionType)):
@@ -211,7 +211,7 @@ def _source(one: dis.Instruction, captured: dict[str, Any]) -> str | None:
 def _owner(
     instructions: list[dis.Instruction], at: int, captured: dict[str, Any], aliases: dict[str, str]
 ) -> str | None:
-    """The captured variable whose object, or a part of it, is on top of the stack before an instruction."""
+    """Return the captured variable whose object, or an attribute or item of it, is on top of the stack before an instruction."""
     first = _start(instructions, at)
     if first is None:
         return None
@@ -219,7 +219,7 @@ def _owner(
     if one.opname.startswith("LOAD_FAST"):
         return aliases.get(one.argval) if isinstance(one.argval, str) else None
     source = _source(one, captured)
-    # What a call returned is something else than what was called; a part of it is not.
+    # The result of a call is a new object; an attribute or item is part of the captured one.
     if source is None or any(other.opname.startswith("CALL") for other in instructions[first:at]):
         return None
     value = captured[source]
@@ -233,14 +233,16 @@ def _owner(
 def _stored_into(
     instructions: list[dis.Instruction], at: int, captured: dict[str, Any], aliases: dict[str, str]
 ) -> str | None:
-    """The captured variable that a storing instruction stores into."""
+    """Return the captured variable whose object an instruction stores into; None if it is not captured or not known."""
     end: int | None = at
     subscript = instructions[at].opname.endswith("SUBSCR")
-    if at and instructions[at - 1].opname == "SWAP":  # an augmented assignment: what is stored into was copied before
+    if (
+        at and instructions[at - 1].opname == "SWAP"
+    ):  # an augmented assignment: the container was copied on the stack before
         copies = [number for number in range(at) if instructions[number].opname == "COPY"]
         end = copies[-2 if subscript else -1] if len(copies) > subscript else None
     if subscript and end is not None:
-        end = _start(instructions, end)  # above the container is the key
+        end = _start(instructions, end)  # the key is above the container on the stack
     elif instructions[at].opname == "STORE_SLICE":
         end = _start(instructions, at)
         end = None if end is None else _start(instructions, end)
@@ -260,7 +262,7 @@ def _stored_into(
 
 
 def _start(instructions: list[dis.Instruction], end: int) -> int | None:
-    """Where the expression begins whose value is on top of the stack before an instruction; None if that is not plain."""
+    """Return where the expression begins whose value is on top of the stack before an instruction; None if it branches."""
     wanted, at = 1, end
     while at > 0:
         at -= 1
@@ -283,7 +285,7 @@ def _start(instructions: list[dis.Instruction], end: int) -> int | None:
 
 
 class State:
-    """What a function keeps, as something to compare.
+    """The state of a function: everything that it captures, and the global random generators.
 
     Parameters
     ----------
@@ -295,12 +297,12 @@ class State:
         self._function = function
 
     def digest(self) -> bytes:
-        """A hash of what the function captures, and of the states of the global random generators.
+        """Return a hash of the state, to compare with an earlier one.
 
         Raises
         ------
         Exception
-            Whatever pickling meets.
+            Any exception of pickling.
         """
         mark = hashlib.blake2b(digest_size=16)
         left = _LOOKED_AT
@@ -325,7 +327,7 @@ class State:
         return mark.digest()
 
     def _others(self) -> list[Any]:
-        """What is not pickled with the function: globals of modules that go by name, and attributes of classes."""
+        """Return captured values that pickling the function leaves out: globals of modules pickled by name, and class attributes."""
         found: list[Any] = []
         for function in _functions(self._function):
             values = [*(value for _, value in _named(function)), *(value for _, _, value in _of_modules(function))]

@@ -1,4 +1,4 @@
-"""A piece of a job: what a worker does with some of the rows, and what it tells of it."""
+"""A piece of a job: the task that calls a function for some of the items in a worker, and its result."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ __all__ = ["Body", "Piece", "PieceResult"]
 
 
 class Body(Protocol):
-    """What is done with the rows of a piece. Pickled to workers."""
+    """Makes the calls of a piece and packs their results. It is pickled to workers."""
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> Any:
-        """Call the function for each of the rows, in order, and append what it returns; return a small value or None.
+        """Call the function for each item in `rows`, in order, and append the results; return a small value or None.
 
-        What the function raises is let through: there are as many results then as calls that returned.
+        Exceptions of the function propagate; `results` then has those of the calls before.
         """
 
     def pack(self, results: list[Any]) -> pa.Table:
-        """The results as a table."""
+        """Return the results as a table."""
 
 
 @dataclass(slots=True)
 class PieceResult:
-    """What became of a piece.
+    """The result of a piece, apart from the calls' results.
 
     Attributes
     ----------
     seconds
         How long its calls took.
     said
-        What the function printed and warned of.
+        What the function printed, and its warnings.
     value
-        What the body returned.
+        The value that the body returned.
     refused
-        Why the results cannot be used, and the rows are to be run by the program itself; else None.
+        Why the results cannot be used, so that the program makes these calls itself; else None.
     failure
-        The exception that a call raised; else None.
+        The exception that a call raised, packed; else None.
     """
 
     seconds: float
@@ -61,18 +61,18 @@ class PieceResult:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The work of a task. Its inputs are the rows, and the pickled function.
+    """The work of a task whose inputs are the rows and the pickled function.
 
     Parameters
     ----------
     body
-        What is done.
+        Makes the calls.
     digest
-        Of the function's payload.
+        The identifier of the function's payload.
     surroundings
-        What the function may ask for.
+        The program's settings, which apply to the calls.
     watched
-        Whether the function's state is compared after the piece.
+        Whether the function's state is compared before and after the piece.
     """
 
     body: Body
@@ -81,7 +81,7 @@ class Piece:
     watched: bool = True
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
-        """Call the function for each row."""
+        """Make the calls of the piece; see :meth:`craton.schedule.tasks.Work.run`."""
         self.surroundings.complete_path()
         if not self.watched:
             return self._run(inputs, sink)
@@ -116,10 +116,10 @@ class Piece:
         except Exception as error:
             told.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
         if self.watched and isinstance(failed, AttributeError) and told.refused is None:
-            # The program may have set it on a class of a library: a method or an accessor of pandas', a substitute in a test.
+            # The program may have set the attribute on a library's class: a pandas accessor, a method, a mock in a test.
             told.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
         if failed is not None:
-            # Not before the state was looked at: pickling the exception may make its class anew.
+            # After the state was compared: pickling the exception may recreate its class.
             told.failure = failure_of(failed)
         elif told.refused is None:
             try:

@@ -1,4 +1,4 @@
-"""``craton.remote.spawn``: one call of a function, made by a worker."""
+"""``craton.remote.spawn``: calls a function once, in a worker, and returns a future."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ R = TypeVar("R")
 
 
 class Future(concurrent.futures.Future, Generic[R]):  # type: ignore[type-arg]
-    """The result of a call that a worker makes; also to be awaited.
+    """The result of a call in a worker. It can be awaited.
 
-    It is one of `concurrent.futures`, whose functions :func:`~concurrent.futures.wait` and
-    :func:`~concurrent.futures.as_completed` take it.
+    It is a :class:`concurrent.futures.Future`, so :func:`~concurrent.futures.wait` and
+    :func:`~concurrent.futures.as_completed` accept it.
     """
 
     _inner: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> bool:
-        """Stop the call, also one that runs; return whether it was stopped. The function gets no chance to object."""
+        """Cancel the call, even if it is running; return whether it was cancelled."""
         if not super().cancel():
             return False
         self.set_running_or_notify_cancel()
@@ -62,26 +62,26 @@ class Future(concurrent.futures.Future, Generic[R]):  # type: ignore[type-arg]
 
 
 def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-    """Have a worker of the session call a function; without a session, a process that is started for it.
+    """Call a function in a worker of the session; without a session, in a process that is started for it.
 
     Parameters
     ----------
     fn
-        The function. It and the arguments are pickled now, by value where others could not import them; what the function
-        changes of them is changed in the worker only.
+        The function. It and the arguments are pickled immediately, by value if workers cannot import them. Changes that the
+        function makes to them are made in the worker only.
     *args, **kwargs
-        What it is called with.
+        The arguments.
 
     Returns
     -------
     Future
-        What the function returns or raises. Within a function that a worker runs, and where
-        ``craton.options.parallel_functions`` is off, the call is made at once, in place.
+        The function's result or exception. In a function that a worker runs, and if ``craton.options.parallel_functions`` is
+        off, `spawn` makes the call itself before it returns.
 
     Raises
     ------
     Exception
-        What pickling meets.
+        Any exception of pickling.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
             future.set_exception(error)
         return future
     function = Function(fn, args, dict(kwargs))
-    # What cannot be pickled is in the worker what its module makes of it.
+    # Attributes that cannot be pickled have the value in the worker that importing their module gives them.
     held = [one for one in held_elsewhere(function) if _pickles(one)]
     payload, surroundings = Payload.of(function, held), Surroundings.here()
     piece = Piece(_CallBody(), payload.digest, surroundings, watched=False)
@@ -139,7 +139,7 @@ def _finish(future: Future[Any], inner: concurrent.futures.Future[tuple[PieceRes
     if future.cancelled():
         return
     if inner.cancelled():
-        _fail(future, RuntimeError("the session ended before the call did"))
+        _fail(future, RuntimeError("the session ended before the call was done"))
         return
     if (error := inner.exception()) is not None:
         _fail(future, error)
@@ -149,7 +149,7 @@ def _finish(future: Future[Any], inner: concurrent.futures.Future[tuple[PieceRes
     if told.failure is not None:
         _fail(future, raised(told.failure))
     elif told.refused is not None or table is None:
-        _fail(future, pickle.PicklingError(f"the result of the call: {told.refused}"))
+        _fail(future, pickle.PicklingError(f"the result of the call cannot be returned: {told.refused}"))
     else:
         (value,) = unpack(table).to_list()
         if not future.cancelled():
@@ -165,7 +165,7 @@ def _fail(future: Future[Any], error: BaseException, cause: BaseException | None
 
 @dataclass(frozen=True)
 class _CallBody:
-    """One call, of the function with its own arguments."""
+    """Makes one call, with the fixed arguments of the function only."""
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         results.append(function.call(*function.args, **function.kwargs))

@@ -1,7 +1,7 @@
-"""What a function says while it runs in a worker: lines that it prints, warnings, the exception that it raises.
+"""The side output of a function that runs in a worker: printed text, warnings, and the exception that it raises.
 
-All of it travels back with the results, and is said again here in the order of the rows, as if the function had been
-called here.
+It is recorded in the worker, returned with the results, and replayed in the program in the order of the items, as if the function
+had been called there.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _STREAMS = ("stdout", "stderr")
 
 @dataclass(slots=True)
 class Said:
-    """What was said while a block ran.
+    """Text and warnings that were recorded.
 
     Attributes
     ----------
     text
-        Pairs of a stream's name and what was written to it, in order.
+        Pairs of a stream's name and the text that was written to it, in order.
     warned
-        What :func:`warnings.warn_explicit` takes: message, category, file name, line number, module.
+        Serialized arguments of :func:`warnings.warn_explicit`: message, category, file name and line number.
     """
 
     text: list[tuple[str, str]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Said:
 
 
 class _Stream(io.TextIOBase):
-    """Stands for a standard stream: keeps what is written by a thread that is listened to, and passes on the rest."""
+    """Replaces a standard stream: records what threads in :func:`heard` write, and passes on the text of other threads."""
 
     def __init__(self, name: str, behind: Any) -> None:
         self._name = name
@@ -74,12 +74,12 @@ _installing = forks.lock()
 
 @contextlib.contextmanager
 def heard(filters: list[Any]) -> Iterator[Said]:
-    """Keep what this thread writes to the standard streams, and warnings, within a block.
+    """Record what this thread writes to the standard streams, and its warnings, within a block.
 
     Parameters
     ----------
     filters
-        The filters of warnings, as the caller has them.
+        The program's warning filters, which apply within the block.
     """
     said = Said()
     with _installing:
@@ -96,7 +96,7 @@ def heard(filters: list[Any]) -> Iterator[Said]:
             if getattr(_listening, "said", None) is not said:
                 before(message, category, filename, lineno, file, line)
                 return
-            with contextlib.suppress(Exception):  # one that cannot be pickled is not told
+            with contextlib.suppress(Exception):  # a warning that cannot be pickled is dropped
                 said.warned.append(bytes(serialize((message, category, filename, lineno))))
 
         warnings.showwarning = show
@@ -108,7 +108,7 @@ def heard(filters: list[Any]) -> Iterator[Said]:
 
 
 def say(said: Said) -> None:
-    """Write and warn here what was said elsewhere."""
+    """Write recorded text to this process's streams, and issue recorded warnings."""
     for name, text in said.text:
         stream = getattr(sys, name)
         if stream is not None:
@@ -126,7 +126,7 @@ _registries: dict[str, dict[Any, Any]] = {}
 
 
 def failure_of(error: BaseException) -> bytes:
-    """An exception as bytes: itself, those that caused it, and its traceback as text."""
+    """Serialize an exception, the chain of its causes, and its traceback as text."""
     _without_own_frames(error)
     text = "".join(traceback.format_exception(error))
     chain: list[BaseException] = []
@@ -138,7 +138,7 @@ def failure_of(error: BaseException) -> bytes:
 
 
 def _without_own_frames(error: BaseException) -> None:
-    """Begin the traceback where the user's code begins."""
+    """Remove Craton's frames from the beginning of the traceback."""
     at = error.__traceback__
     while at is not None and str(at.tb_frame.f_globals.get("__name__")).startswith("craton."):
         at = at.tb_next
@@ -147,7 +147,7 @@ def _without_own_frames(error: BaseException) -> None:
 
 
 def raised(failure: bytes) -> BaseException:
-    """The exception that :func:`failure_of` took apart; at the end of its causes is where it came from."""
+    """Deserialize an exception of :func:`failure_of`; the last of its causes has the original traceback as text."""
     chain, text = deserialize(failure)
     made = [_put_together(*one) for one in chain]
     for error, cause in zip(made, [*made[1:], RemoteTraceback(text)], strict=True):
@@ -157,14 +157,14 @@ def raised(failure: bytes) -> BaseException:
 
 
 def _taken_apart(error: BaseException) -> tuple[type, bytes | None, tuple[Any, ...], dict[str, Any]]:
-    """Its class; its pickle, if it comes back from that; and else what it is made of, as far as that can be sent."""
+    """Return an exception's class and pickle; if that does not unpickle to the class, the picklable arguments and attributes instead."""
     kind = type(error)
     bare = error.with_traceback(None)
     try:
         pickled = bytes(serialize(bare))
         if type(deserialize(pickled)) is kind:
             return kind, pickled, (), {}
-    except Exception:  # many classes of exceptions cannot be made again from what they are pickled as
+    except Exception:  # many exception classes cannot be unpickled, because their `args` do not match `__init__`
         pass
     args = tuple(value if _travels(value) else repr(value) for value in error.args)
     state = {name: value for name, value in vars(error).items() if _travels(value)}
