@@ -20,7 +20,7 @@ import craton
 import craton.cluster
 from craton.cluster.hosts.base import Spec
 from craton.cluster.hosts.engine import EngineHost, Launched, leading_to, most_threads
-from craton.cluster.hosts.launcher import Facts, facts
+from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.sessions import ClusterSession, Session
 from craton.schedule.tasks import Output, Task, new_key
 
@@ -64,7 +64,7 @@ class Nowhere(EngineHost):
 
     name = "nowhere"
 
-    def __init__(self, known: list[Facts], **more: Any) -> None:
+    def __init__(self, known: list[MachineInfo], **more: Any) -> None:
         super().__init__(None, **more)
         self.known, self.open_ = known, False
 
@@ -83,23 +83,23 @@ class Nowhere(EngineHost):
 
 
 def test_one_version_everywhere() -> None:
-    own = facts()
-    host = Nowhere([own, Facts("0.0.0", own.machine, "elsewhere", 1)])
+    own = machine_info()
+    host = Nowhere([own, MachineInfo("0.0.0", own.machine, "elsewhere", 1)])
     with pytest.raises(RuntimeError, match=r"elsewhere has Craton 0\.0\.0, and this process"):
         host.open(Spec())
     assert not host.open_
 
 
 def test_the_driver_is_reached_where_workers_are() -> None:
-    own = facts()
-    other = Facts(own.version, "another machine", "another", 1)
+    own = machine_info()
+    other = MachineInfo(own.version, "another machine", "another", 1)
     assert Nowhere([own]).open(Spec()) == "127.0.0.1"
     assert Nowhere([own, other], driver="driver.example").open(Spec()) == "driver.example"
     assert Nowhere([own, other]).open(Spec()) == leading_to("127.0.0.1") == "127.0.0.1"
 
 
 def test_a_machine_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Nowhere([facts()])
+    host = Nowhere([machine_info()])
     monkeypatch.setattr(ClusterSession, "_made", lambda _: host)
     with pytest.raises(RuntimeError, match=r"cannot connect to each other; .*driver=….*nobody is there"):
         craton.init("dask")
@@ -299,9 +299,7 @@ def test_ray_that_is_there(tmp_path: Path) -> None:
         assert signal.getsignal(signal.SIGTERM) is before
         assert ray.is_initialized()
         until(lambda: ray.available_resources().get("CPU") == 3)
-        with pytest.raises(
-            RuntimeError, match=r"Ray found no room for 4 workers with \{'CPU': 1\} each within 0\.5 s"
-        ):
+        with pytest.raises(RuntimeError, match=r"Ray found no room for 4 workers with \{'CPU': 1\} each within 0\.5 s"):
             craton.init("ray", workers=4, timeout=0.5)
         until(lambda: ray.available_resources().get("CPU") == 3)
     finally:

@@ -81,11 +81,11 @@ def nothing_is_left(session: ClusterSession) -> None:
 
 
 def test_a_session(session: ClusterSession) -> None:
-    facts = session.info()
-    assert facts["alive"].all()
-    assert facts["pid"].nunique() == len(facts) == len(session.runner.bands)
-    assert os.getpid() not in facts["pid"].tolist()
-    assert (facts["memory_limit"] > 0).all()
+    workers = session.info()
+    assert workers["alive"].all()
+    assert workers["pid"].nunique() == len(workers) == len(session.runner.bands)
+    assert os.getpid() not in workers["pid"].tolist()
+    assert (workers["memory_limit"] > 0).all()
     assert "2 workers" in repr(session)
     assert "<table" in session._repr_html_()
 

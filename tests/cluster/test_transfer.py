@@ -53,7 +53,7 @@ def check(outputs: Sequence[Output], total: int, parts: int) -> None:
 
 def moved(session: ClusterSession) -> list[dict[str, Any]]:
     async def go() -> list[dict[str, Any]]:
-        return [await session.runner._members.ref(band).facts() for band in range(len(session.runner.bands))]
+        return [await session.runner._members.ref(band).status() for band in range(len(session.runner.bands))]
 
     return session.call(go())
 

@@ -65,11 +65,11 @@ class Observation:
         elif self.sampler.on:  # the last subscriber is gone
             self._observe(False)
 
-    async def facts(self) -> list[dict[str, Any]]:
+    async def describe_workers(self) -> list[dict[str, Any]]:
         """Return the current state of each worker, as rows of :meth:`craton.cluster.sessions.Session.info`."""
-        return list(await asyncio.gather(*[self._facts_of(band) for band in range(len(self._members.members))]))
+        return list(await asyncio.gather(*[self._describe_worker(band) for band in range(len(self._members.members))]))
 
-    async def _facts_of(self, band: int) -> dict[str, Any]:
+    async def _describe_worker(self, band: int) -> dict[str, Any]:
         member = self._members.members[band]
         place = member.started.band
         known: dict[str, Any] = {
@@ -83,5 +83,5 @@ class Observation:
         asked = {"memory_used": 0, "done": 0, "running": 0}
         with contextlib.suppress(ConnectionError, TimeoutError, xo.ActorNotExist):
             if member.alive:
-                asked = await asyncio.wait_for(self._members.ref(band).facts(), 1.0)
+                asked = await asyncio.wait_for(self._members.ref(band).status(), 1.0)
         return {**known, "alive": member.alive, **{name: asked[name] for name in ("memory_used", "done", "running")}}

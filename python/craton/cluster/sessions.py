@@ -71,9 +71,9 @@ class Session:
         """
         import pandas as pd
 
-        return pd.DataFrame(self._facts(), columns=_COLUMNS).set_index("worker")
+        return pd.DataFrame(self._describe_workers(), columns=_COLUMNS).set_index("worker")
 
-    def _facts(self) -> list[dict[str, Any]]:
+    def _describe_workers(self) -> list[dict[str, Any]]:
         raise NotImplementedError
 
     def shutdown(self) -> None:
@@ -163,7 +163,7 @@ class EmbeddedSession(Session):
         """Run a coroutine in this thread."""
         return run_here(coroutine)
 
-    def _facts(self) -> list[dict[str, Any]]:
+    def _describe_workers(self) -> list[dict[str, Any]]:
         from craton.config import options
         from craton.schedule.memory_accounting import own_memory
 
@@ -303,8 +303,8 @@ class ClusterSession(Session):
                     result.exception(_INTERRUPTED)
             raise
 
-    def _facts(self) -> list[dict[str, Any]]:
-        return self.call(self.runner.facts())
+    def _describe_workers(self) -> list[dict[str, Any]]:
+        return self.call(self.runner.describe_workers())
 
     def shutdown(self) -> None:
         """End the session; see :meth:`Session.shutdown`."""

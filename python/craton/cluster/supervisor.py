@@ -391,6 +391,6 @@ class Supervisor:
         found = await asyncio.gather(*[ref.traffic() for ref in away], return_exceptions=True)
         return Traffic(*map(sum, zip(own, *(one for one in found if isinstance(one, Traffic)), strict=True)))
 
-    async def facts(self) -> list[dict[str, Any]]:
+    async def describe_workers(self) -> list[dict[str, Any]]:
         """Return the current state of each worker, as rows of :meth:`craton.cluster.sessions.Session.info`."""
-        return await self.observation.facts()
+        return await self.observation.describe_workers()

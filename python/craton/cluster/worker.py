@@ -204,7 +204,7 @@ class WorkerActor(xo.StatelessActor):
         self._executor.forget(keys)
         self._fetcher.forget(keys)
 
-    def facts(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """Return this worker's current state and counters."""
         return {
             "pid": os.getpid(),

@@ -100,7 +100,7 @@ class DaskHost(EngineHost):
         )
         try:
             actor = future.result(self.timeout)
-            found = self._asked(actor, "facts")
+            found = self._asked(actor, "machine_info")
         except BaseException:
             with contextlib.suppress(Exception):
                 future.release()

@@ -25,7 +25,7 @@ from craton.actor.wire.peers import Peers
 from craton.cluster import worker
 from craton.cluster.hosts.base import Host, Node, Spec, Started, environment
 from craton.cluster.hosts.launcher import UID as STARTER
-from craton.cluster.hosts.launcher import Facts, facts
+from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
 from craton.config import options
@@ -49,7 +49,7 @@ class Launched:
         The engine's handle of it.
     host
         The host name or IP address at which the engine reaches its machine.
-    facts
+    machine_info
         Its description of the machine.
     threads
         The number of threads that the engine gives the worker.
@@ -59,7 +59,7 @@ class Launched:
 
     handle: Any
     host: str
-    facts: Facts
+    machine_info: MachineInfo
     threads: int
     address: str = ""
 
@@ -141,8 +141,8 @@ class EngineHost(Host):
         except BaseException:
             self.close()
             raise
-        own = facts().machine
-        away = next((one.host for one in self._launched if one.facts.machine != own), None)
+        own = machine_info().machine
+        away = next((one.host for one in self._launched if one.machine_info.machine != own), None)
         return self._driver or (LOOPBACK if away is None else leading_to(away))
 
     def close(self) -> None:
@@ -151,10 +151,10 @@ class EngineHost(Host):
 
     def _launch(self, number: int) -> Launched:
         launched = self.launch(number)
-        if launched.facts.version != __version__:
+        if launched.machine_info.version != __version__:
             raise RuntimeError(
-                f"{launched.facts.name} has Craton {launched.facts.version}, and this process has {__version__}; install the same "
-                f"version on all machines"
+                f"{launched.machine_info.name} has Craton {launched.machine_info.version}, and this process has {__version__}; "
+                f"install the same version on all machines"
             )
         return launched
 
@@ -164,7 +164,7 @@ class EngineHost(Host):
             options.memory_limit = spec.memory  # of the store that is opened now
         self._memory = spec.memory
         self._nodes = [Node(0, socket.gethostname(), self.pool.external_address)]
-        self._machines, self._owners = [facts().machine], [-1]
+        self._machines, self._owners = [machine_info().machine], [-1]
         self._stores = [default_store().address or default_store().serve()]
         numbers = range(len(self._launched))
         self._locks = [asyncio.Lock() for _ in numbers]
@@ -184,7 +184,7 @@ class EngineHost(Host):
             await launched.starter.reach(driver, "craton-supervisor")
         except (OSError, xo.ActorNotExist) as error:
             raise RuntimeError(
-                f"{launched.facts.name} at {host} and this process at {driver} cannot connect to each other; if workers reach this "
+                f"{launched.machine_info.name} at {host} and this process at {driver} cannot connect to each other; if workers reach this "
                 f"machine at another address, pass it as driver=…: {error}"
             ) from error
 
@@ -194,7 +194,7 @@ class EngineHost(Host):
 
     def _machine(self, number: int) -> str:
         share = number * self._seeming // len(self._launched)
-        return self._launched[number].facts.machine + (f" {share}" if share else "")
+        return self._launched[number].machine_info.machine + (f" {share}" if share else "")
 
     async def _band(self, number: int) -> Band:
         """Return the band of a launcher's worker; start the store of its machine if it is not running."""
@@ -205,10 +205,10 @@ class EngineHost(Host):
                 node = len(self._nodes)
                 self._machines.append(machine)
                 self._stores.append(f"@craton-{secrets.token_hex(12)}")
-                self._nodes.append(Node(node, launched.facts.name, ""))
+                self._nodes.append(Node(node, launched.machine_info.name, ""))
                 self._owners.append(number)
             node = self._machines.index(machine)
-            limit = self._memory or (launched.facts.memory if node else default_store().limit)
+            limit = self._memory or (launched.machine_info.memory if node else default_store().limit)
             if node and not await self._has(self._owners[node], self._nodes[node].address):
                 address = await self._store(launched, node, limit // self._seeming)
                 self._nodes[node] = replace(self._nodes[node], address=address)
@@ -235,7 +235,7 @@ class EngineHost(Host):
             **environment(band.threads),
             **self._env,
             "CRATON_STORE": self._stores[band.node],
-            "CRATON_MEMORY_LIMIT": str(self._memory or self._launched[band.number].facts.memory),
+            "CRATON_MEMORY_LIMIT": str(self._memory or self._launched[band.number].machine_info.memory),
         }
         address = await self._launched[band.number].starter.add(f"band-{band.number}", variables)
         await self._actor(band, address)

@@ -30,7 +30,7 @@ _SERVES = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MachineInfo:
     """A description of a launcher's machine.
 
     Parameters
@@ -51,9 +51,9 @@ class Facts:
     memory: int
 
 
-def facts() -> Facts:
+def machine_info() -> MachineInfo:
     """Return the description of this process's machine."""
-    return Facts(__version__, machine(), socket.gethostname(), options.memory_limit)
+    return MachineInfo(__version__, machine(), socket.gethostname(), options.memory_limit)
 
 
 def machine() -> str:
@@ -72,9 +72,9 @@ class Launcher:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
 
-    def facts(self) -> Facts:
+    def machine_info(self) -> MachineInfo:
         """Return the description of its machine."""
-        return facts()
+        return machine_info()
 
     def serve(self, key: bytes, host: str) -> str:
         """Start an actor pool with a :class:`Starter`, in a new thread; return its address.

@@ -119,7 +119,7 @@ class RayHost(EngineHost):
         )
         try:
             host = actor.__ray_call__.remote(_address)
-            found, at = ray.get([actor.facts.remote(), host], timeout=self.timeout)
+            found, at = ray.get([actor.machine_info.remote(), host], timeout=self.timeout)
         except BaseException:
             with contextlib.suppress(Exception):
                 ray.kill(actor)
