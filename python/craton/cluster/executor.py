@@ -300,7 +300,7 @@ class TaskExecutor:
                 again = reserved is None
             if not again:
                 sink = JobSink(self._store, job.parts, self.node, job, self._small)
-                job.facts = time.time(), *_bytes_of(inputs, self._sets)
+                job.measurements = time.time(), *_bytes_of(inputs, self._sets)
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
@@ -478,7 +478,7 @@ class TaskExecutor:
                 if sink is not None and sink.pages is not None:
                     self._sets[job.key] = sink.pages
                 self._note(job.key, stored)
-                self._told.done.append((job.run, job.key, stored, value, seconds, memory, *job.facts))
+                self._told.done.append((job.run, job.key, stored, value, seconds, memory, *job.measurements))
                 for band in job.consumers:
                     self._told.made.setdefault(band, []).append((job.run, job.key, stored))
                 self._speak()

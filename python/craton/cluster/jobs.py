@@ -32,7 +32,7 @@ class Job:
     """A task on its worker, with the state of its execution."""
 
     __slots__ = (
-        "alone", "cancelled", "consumers", "facts", "interruptible", "key", "memory", "nbytes", "need", "order", "parts",
+        "alone", "cancelled", "consumers", "interruptible", "key", "measurements", "memory", "nbytes", "need", "order", "parts",
         "reads", "run", "settled", "taken", "thread", "threads", "work",
     )  # fmt: skip
 
@@ -54,7 +54,7 @@ class Job:
         self.threads, self.consumers = threads, consumers
         self.need = self.thread = self.taken = 0
         self.alone = self.cancelled = self.settled = self.interruptible = False
-        self.facts: tuple[float, int, int] = (
+        self.measurements: tuple[float, int, int] = (
             0.0,
             0,
             0,
