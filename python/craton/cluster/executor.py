@@ -19,8 +19,8 @@ from typing import Any
 import cloudpickle
 
 from craton.cluster.fetching import Near, Wanted
-from craton.cluster.jobs import Cancelled, Job, JobSink, Report, interrupt, packed_error, settle
 from craton.cluster.transfer import place_of
+from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, packed_error, settle
 from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
 from craton.schedule.pages import (
     FRUGAL_BYTES,
@@ -81,8 +81,8 @@ class TaskExecutor:
         self._store, self._bring, self._expect, self._tell = store, bring, expect, tell
         self._changed = threading.Condition()
         self._waiting = Waiting()
-        self._jobs: dict[int, Job] = {}
-        self._running: dict[int, Job] = {}
+        self._tasks: dict[int, WorkerTask] = {}
+        self._running: dict[int, WorkerTask] = {}
         self._where: dict[int, Stored] = {}
         self._far = False  # whether any known output is on another machine
         self._unseen: list[
@@ -106,18 +106,18 @@ class TaskExecutor:
 
     # ---- requests of the supervisor and of other workers ----
 
-    def add(self, jobs: Sequence[Job], where: dict[int, Stored]) -> None:
+    def add(self, tasks: Sequence[WorkerTask], where: dict[int, Stored]) -> None:
         """Queue tasks, given the locations of those of their inputs that exist."""
         with self._changed:
             for key, stored in where.items():
                 self._note(key, stored)
-            for job in jobs:
-                if job.run in self._cancelled or job.key in self._jobs:
+            for task in tasks:
+                if task.run in self._cancelled or task.key in self._tasks:
                     continue
-                self._jobs[job.key] = job
-                self._waiting.add(job.key, job.order, job.needed(), self._where)
+                self._tasks[task.key] = task
+                self._waiting.add(task.key, task.order, task.needed(), self._where)
                 if self._far:
-                    heapq.heappush(self._unseen, (job.order, job.key))
+                    heapq.heappush(self._unseen, (task.order, task.key))
             self._look_ahead()
             self._changed.notify_all()
 
@@ -135,47 +135,47 @@ class TaskExecutor:
             self._far = True
             if self._expect(0, ()):
                 for reader in self._waiting.readers(key):
-                    job = self._jobs.get(reader)
-                    if job is not None:
-                        self._expect_some(job, {key: stored})
+                    task = self._tasks.get(reader)
+                    if task is not None:
+                        self._expect_some(task, {key: stored})
         self._waiting.made(key)
 
     def _look_ahead(self) -> None:
         """Prefetch the remote inputs of the next tasks, as long as there is room."""
         while self._unseen and self._far and self._expect(0, ()):
-            job = self._jobs.get(heapq.heappop(self._unseen)[1])
-            if job is None or job.key in self._running:
+            task = self._tasks.get(heapq.heappop(self._unseen)[1])
+            if task is None or task.key in self._running:
                 continue
-            made = {key: stored for key in job.needed() if (stored := self._where.get(key)) is not None}
-            if job.key in self._waiting.missing:
-                self._expect_some(job, made)
+            made = {key: stored for key in task.needed() if (stored := self._where.get(key)) is not None}
+            if task.key in self._waiting.missing:
+                self._expect_some(task, made)
                 continue
             with contextlib.suppress(IndexError):  # the task raises it
-                wanted = self._elsewhere(self._chosen(job, made))
+                wanted = self._elsewhere(self._chosen(task, made))
                 if wanted:
-                    self._expect(job.order, wanted)
+                    self._expect(task.order, wanted)
 
-    def _expect_some(self, job: Job, made: dict[int, Stored]) -> None:
+    def _expect_some(self, task: WorkerTask, made: dict[int, Stored]) -> None:
         """Prefetch the rows that a task will read of some outputs. Restricted row ranges need all outputs, and are left out."""
         wanted = [
             Wanted(key, stored, part, stored.parts[part])
-            for tasks, parts, rows in job.reads
+            for sources, parts, rows in task.reads
             if rows is None
-            for own in [tasks if len(made) == 1 else set(tasks)]
+            for own in [sources if len(made) == 1 else set(sources)]
             for key, stored in made.items()
-            if stored.node != self.node and (len(job.reads) == 1 or key in own)
+            if stored.node != self.node and (len(task.reads) == 1 or key in own)
             for part in parts
             if part < len(stored.parts) and stored.parts[part]
         ]
         if wanted:
-            self._expect(job.order, wanted)
+            self._expect(task.order, wanted)
 
     def holds(self, run: int) -> tuple[list[int], list[int]]:
         """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
         with self._changed:
-            jobs = [job for job in self._jobs.values() if job.run == run]
-            missing = {key for job in jobs for key in job.needed() if key not in self._where}
-            return [job.key for job in jobs], list(missing)
+            tasks = [task for task in self._tasks.values() if task.run == run]
+            missing = {key for task in tasks for key in task.needed() if key not in self._where}
+            return [task.key for task in tasks], list(missing)
 
     def forget(self, keys: Iterable[int]) -> None:
         """Drop references to outputs that were released."""
@@ -190,12 +190,12 @@ class TaskExecutor:
         """Drop the tasks of a run, and interrupt those that are running."""
         with self._changed:
             self._cancelled.add(run)
-            for job in [job for job in self._jobs.values() if job.run == run]:
-                self._waiting.remove(job.key)
-                if job.key in self._running:
-                    interrupt(job)
+            for task in [task for task in self._tasks.values() if task.run == run]:
+                self._waiting.remove(task.key)
+                if task.key in self._running:
+                    interrupt(task)
                 else:
-                    del self._jobs[job.key]
+                    del self._tasks[task.key]
 
     def interrupt(self, run: int) -> bool:
         """Interrupt the running tasks of a cancelled run once more; return whether there are any.
@@ -203,16 +203,16 @@ class TaskExecutor:
         An earlier interrupt may have been raised where Python ignores exceptions, or caught by the task.
         """
         with self._changed:
-            jobs = [job for job in self._running.values() if job.run == run]
-            for job in jobs:
-                interrupt(job)
-            return bool(jobs)
+            tasks = [task for task in self._running.values() if task.run == run]
+            for task in tasks:
+                interrupt(task)
+            return bool(tasks)
 
-    def give(self, number: int) -> tuple[list[Job], dict[int, Stored]]:
+    def give(self, number: int) -> tuple[list[WorkerTask], dict[int, Stored]]:
         """Remove at most `number` ready tasks of the lowest priority; return them and the known locations of their inputs."""
         with self._changed:
-            jobs = [self._jobs.pop(key) for key in self._waiting.take_last(number)]
-            return jobs, {key: self._where[key] for job in jobs for key in job.needed() if key in self._where}
+            tasks = [self._tasks.pop(key) for key in self._waiting.take_last(number)]
+            return tasks, {key: self._where[key] for task in tasks for key in task.needed() if key in self._where}
 
     @property
     def surplus(self) -> int:
@@ -243,34 +243,34 @@ class TaskExecutor:
 
     # ---- the threads ----
 
-    def _next(self) -> Job | None:
+    def _next(self) -> WorkerTask | None:
         """Take the first ready task, if memory and threads are free for it."""
         if self._full or not self._free:
             return None
         key = self._waiting.take()
         if key is None:
             return None
-        job = self._jobs[key]
-        wanted = self.threads if job.alone else min(job.threads, self.threads)
+        task = self._tasks[key]
+        wanted = self.threads if task.alone else min(task.threads, self.threads)
         if wanted > self._free:
-            self._waiting.add(key, job.order, (), ())
+            self._waiting.add(key, task.order, (), ())
             return None
         self._free -= wanted
-        job.taken = wanted
-        job.thread = threading.get_ident()
-        self._running[key] = job
+        task.taken = wanted
+        task.thread = threading.get_ident()
+        self._running[key] = task
         self._look_ahead()
-        return job
+        return task
 
     def _work(self) -> None:
         while True:
             with self._changed:
-                while (job := self._next()) is None:
+                while (task := self._next()) is None:
                     if not self._waiting.ready:
                         self._speak()  # so that the event loop can steal tasks from other workers
                     self._changed.wait()
             with contextlib.suppress(Cancelled):
-                self._do(job)
+                self._do(task)
 
     def _speak(self) -> None:
         """Notify the event loop, unless it has been notified already."""
@@ -278,7 +278,7 @@ class TaskExecutor:
             self._quiet = False
             self._tell()
 
-    def _do(self, job: Job) -> None:
+    def _do(self, task: WorkerTask) -> None:
         """Run a task, and record its output or its failure."""
         reserved: Any = None
         sink: PageSink | None = None
@@ -288,38 +288,38 @@ class TaskExecutor:
         again = False
         where: dict[int, Stored] = {}
         try:
-            where = self._places(job)
-            inputs = self._inputs(job, where)
+            where = self._places(task)
+            inputs = self._inputs(task, where)
             reads = sum(one.nbytes for one in inputs)
-            need = projected(job.memory, reads, job.nbytes)
-            again = not self._admitted(job, need)
-            if job.alone:
+            need = projected(task.memory, reads, task.nbytes)
+            again = not self._admitted(task, need)
+            if task.alone:
                 self._remainder.release()  # the task failed for lack of memory before: give it all there is
             elif not again and need >= SMALL_NEED:
-                reserved = self._reserved(job, need, reads)
+                reserved = self._reserved(task, need, reads)
                 again = reserved is None
             if not again:
-                sink = JobSink(self._store, job.parts, self.node, job, self._small)
-                job.measurements = time.time(), *_bytes_of(inputs, self._sets)
+                sink = WorkerTaskSink(self._store, task.parts, self.node, task, self._small)
+                task.measurements = time.time(), *_bytes_of(inputs, self._sets)
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
                     self._remainder.begin()
                     self._meter.begin()
                 try:
-                    job.interruptible = True
-                    result = None if job.cancelled else job.work.run(inputs, sink)
+                    task.interruptible = True
+                    result = None if task.cancelled else task.work.run(inputs, sink)
                     value = None if result is None else cloudpickle.dumps(result, 5)
                     stored = sink.finish()
                 finally:
-                    job.interruptible = False
+                    task.interruptible = False
                     if measured:
                         memory = self._meter.end()
                 seconds = time.perf_counter() - began
                 del inputs
         except BaseException as raised:
             error = raised
-        settle(job)
+        settle(task)
         if isinstance(error, ConnectionError):
             self._check_store()
         if error is not None and sink is not None:
@@ -328,33 +328,33 @@ class TaskExecutor:
             reserved.release()
             self._settled()
         lost = where.get(error.key) if isinstance(error, OutputLost) else None
-        self._finish(job, sink, stored, value, seconds, memory, error, again, lost)
+        self._finish(task, sink, stored, value, seconds, memory, error, again, lost)
         if error is not None:
             error.__traceback__ = None
             del error
             gc.collect()  # frames of the traceback may keep the task's inputs pinned
 
-    def _places(self, job: Job) -> dict[int, Stored]:
+    def _places(self, task: WorkerTask) -> dict[int, Stored]:
         """Return the locations of the outputs that the task reads."""
         where: dict[int, Stored] = {}
-        for key in job.needed():
+        for key in task.needed():
             stored = self._where.get(key)
             if stored is None:
                 raise OutputLost(key)
             where[key] = stored
         return where
 
-    def _inputs(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
+    def _inputs(self, task: WorkerTask, where: dict[int, Stored]) -> list[PageInput]:
         """Return the task's inputs; fetch those that are on other machines."""
         if all(stored.node == self.node or not stored.number for stored in where.values()):
-            return inputs_of(self._store, [Read(*read) for read in job.reads], where)
-        return self._brought(job, where)
+            return inputs_of(self._store, [Read(*read) for read in task.reads], where)
+        return self._brought(task, where)
 
-    def _chosen(self, job: Job, where: dict[int, Stored]) -> list[list[tuple[Chosen, Hashable]]]:
+    def _chosen(self, task: WorkerTask, where: dict[int, Stored]) -> list[list[tuple[Chosen, Hashable]]]:
         """Return, for each read of the task, the rows of each output that it reads, with a name that identifies these rows."""
         found = []
-        for tasks, parts, rows in job.reads:
-            pieces = [Piece(key, where[key], part) for key in tasks for part in parts]
+        for sources, parts, rows in task.reads:
+            pieces = [Piece(key, where[key], part) for key in sources for part in parts]
             chosen: list[Chosen] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
             names: list[Hashable] = [piece.part for piece in pieces]
             if rows is not None:
@@ -371,10 +371,10 @@ class TaskExecutor:
             if stretches and stored.node != self.node
         ]
 
-    def _brought(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
-        reads = self._chosen(job, where)
+    def _brought(self, task: WorkerTask, where: dict[int, Stored]) -> list[PageInput]:
+        reads = self._chosen(task, where)
         wanted = self._elsewhere(reads)
-        near = self._bring(wanted, lambda: job.cancelled) if wanted else {}
+        near = self._bring(wanted, lambda: task.cancelled) if wanted else {}
         if near is None:
             raise Cancelled
         found = []
@@ -398,7 +398,7 @@ class TaskExecutor:
             print("the store of this worker's machine is gone", file=sys.stderr, flush=True)
             os._exit(_NO_STORE)
 
-    def _admitted(self, job: Job, need: int) -> bool:
+    def _admitted(self, task: WorkerTask, need: int) -> bool:
         """Return whether the task's projected memory fits beside that of the running tasks, and account for it."""
         if not need:
             return True
@@ -407,10 +407,10 @@ class TaskExecutor:
                 self._full = True  # until a running task ends
                 return False
             self._used += need
-            job.need = need
+            task.need = need
             return True
 
-    def _reserved(self, job: Job, need: int, reads: int) -> Any:
+    def _reserved(self, task: WorkerTask, need: int, reads: int) -> Any:
         """Reserve the memory that the task needs; return None if it is not free and other tasks are running, which will release some.
 
         At least half of the worker's share is left to pages, because the pages of all workers share the store's memory.
@@ -436,7 +436,7 @@ class TaskExecutor:
 
     def _finish(
         self,
-        job: Job,
+        task: WorkerTask,
         sink: PageSink | None,
         stored: Stored | None,
         value: bytes | None,
@@ -447,40 +447,40 @@ class TaskExecutor:
         lost: Stored | None,
     ) -> None:
         failure = None
-        if isinstance(error, MemoryError) and not job.alone and not job.cancelled:
-            job.alone = again = True  # it may fit when no other task runs and no memory is reserved
-        elif error is not None and not isinstance(error, OutputLost) and not job.cancelled:
+        if isinstance(error, MemoryError) and not task.alone and not task.cancelled:
+            task.alone = again = True  # it may fit when no other task runs and no memory is reserved
+        elif error is not None and not isinstance(error, OutputLost) and not task.cancelled:
             failure = packed_error(error)
         with self._changed:
-            del self._running[job.key]
-            self._free += job.taken
-            self._used -= job.need
-            job.need = 0
+            del self._running[task.key]
+            self._free += task.taken
+            self._used -= task.need
+            task.need = 0
             self._full = again and bool(self._running)
-            if job.cancelled:
-                self._jobs.pop(job.key, None)
+            if task.cancelled:
+                self._tasks.pop(task.key, None)
                 if sink is not None and error is None:
                     sink.abandon()
             elif again:
-                self._waiting.add(job.key, job.order, (), ())
+                self._waiting.add(task.key, task.order, (), ())
             elif stored is None:
-                del self._jobs[job.key]
+                del self._tasks[task.key]
                 if isinstance(error, OutputLost):
                     if self._where.get(error.key) == lost:
                         self._where.pop(error.key, None)
-                    self._told.lost.append((job.run, job.key, error.key, None if lost is None else place_of(lost)))
+                    self._told.lost.append((task.run, task.key, error.key, None if lost is None else place_of(lost)))
                 elif failure is not None:
-                    self._told.failed.append((job.run, job.key, *failure))
+                    self._told.failed.append((task.run, task.key, *failure))
                 self._speak()
             else:
-                del self._jobs[job.key]
+                del self._tasks[task.key]
                 self.done += 1
                 if sink is not None and sink.pages is not None:
-                    self._sets[job.key] = sink.pages
-                self._note(job.key, stored)
-                self._told.done.append((job.run, job.key, stored, value, seconds, memory, *job.measurements))
-                for band in job.consumers:
-                    self._told.made.setdefault(band, []).append((job.run, job.key, stored))
+                    self._sets[task.key] = sink.pages
+                self._note(task.key, stored)
+                self._told.done.append((task.run, task.key, stored, value, seconds, memory, *task.measurements))
+                for band in task.consumers:
+                    self._told.made.setdefault(band, []).append((task.run, task.key, stored))
                 self._speak()
             if self.threads > 1:
                 self._changed.notify_all()

@@ -21,8 +21,8 @@ import craton.actor as xo
 from craton.actor.waiting import in_background
 from craton.cluster.executor import TaskExecutor
 from craton.cluster.fetching import Fetcher
-from craton.cluster.jobs import Job, packed_error
 from craton.cluster.transfer import UID as NODE
+from craton.cluster.worker_tasks import WorkerTask, packed_error
 from craton.schedule.memory_accounting import own_memory
 from craton.schedule.pages import Stored
 from craton.schedule.tasks import Band
@@ -157,19 +157,19 @@ class WorkerActor(xo.StatelessActor):
         works
             The pickled list of the tasks' distinct works.
         rows
-            For each task the position of its work, and the other arguments of :class:`Job`.
+            For each task the position of its work, and the other arguments of :class:`WorkerTask`.
         where
             The locations of those inputs that exist.
         bands
             All bands that get tasks of the run now: earlier attempts of theirs to steal tasks are obsolete.
         """
         self._hungry.difference_update(bands)
-        jobs = await self._jobs(works, [(run, *row) for row in rows])
-        self._executor.add(jobs, {key: Stored(*stored) for key, stored in where.items()})
+        tasks = await self._unpickle_tasks(works, [(run, *row) for row in rows])
+        self._executor.add(tasks, {key: Stored(*stored) for key, stored in where.items()})
         self._feed()
 
-    async def _jobs(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[Job]:
-        """Create tasks from rows of run, position of the work, and the other arguments of :class:`Job`; none if unpickling fails."""
+    async def _unpickle_tasks(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[WorkerTask]:
+        """Create tasks from rows of run, position of the work, and the other arguments of :class:`WorkerTask`; none if unpickling fails."""
         keys = {key for _, _, key, *_ in rows}
         self._coming |= keys
         try:
@@ -182,7 +182,7 @@ class WorkerActor(xo.StatelessActor):
             return []
         finally:
             self._coming -= keys
-        return [Job(run, found[work], *row) for run, work, *row in rows]
+        return [WorkerTask(run, found[work], *row) for run, work, *row in rows]
 
     async def cancel(self, run: int) -> bool:
         """Cancel a run; return whether its tasks have stopped."""
@@ -251,24 +251,24 @@ class WorkerActor(xo.StatelessActor):
         return self._given((surplus + 1) // 2, band)
 
     def _given(self, number: int, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
-        jobs, where = self._executor.give(number)
-        if not jobs:
+        tasks, where = self._executor.give(number)
+        if not tasks:
             return None
         import cloudpickle
 
-        works, numbers = distinct([job.work for job in jobs])
-        told = [(job.run, job.key) for job in jobs]
+        works, numbers = distinct([task.work for task in tasks])
+        told = [(task.run, task.key) for task in tasks]
         self._tell(self._supervisor().moved.tell(self.band.number, band, told))
-        rows = [(job.run, number, *job.row()) for job, number in zip(jobs, numbers, strict=True)]
+        rows = [(task.run, number, *task.row()) for task, number in zip(tasks, numbers, strict=True)]
         # The other band reports their outputs to this band too, because tasks here may read them.
         rows = [(*row[:-1], tuple({*row[-1], self.band.number} - {band})) for row in rows]
         return cloudpickle.dumps(works, 5), rows, where
 
     async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
         """Queue tasks that another worker gave away."""
-        jobs = await self._jobs(works, rows)
-        self._executor.add(jobs, where)
-        self._tell(self._supervisor().taken.tell(self.band.number, [(job.run, job.key) for job in jobs]))
+        tasks = await self._unpickle_tasks(works, rows)
+        self._executor.add(tasks, where)
+        self._tell(self._supervisor().taken.tell(self.band.number, [(task.run, task.key) for task in tasks]))
 
     # ---- reports, and stealing of tasks ----
 

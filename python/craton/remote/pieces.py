@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from craton.cluster.jobs import Cancelled
+from craton.cluster.worker_tasks import Cancelled
 from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
 from craton.remote.functions import Function, Surroundings, forget, loaded, turn

@@ -15,7 +15,7 @@ from craton.schedule.pages import PageSink, Stored
 from craton.schedule.tasks import Work
 from craton.store import Store
 
-__all__ = ["Cancelled", "Job", "JobSink", "Reading", "Report", "interrupt", "packed_error", "settle"]
+__all__ = ["Cancelled", "WorkerTask", "WorkerTaskSink", "Reading", "Report", "interrupt", "packed_error", "settle"]
 
 # Seconds to wait for the thread that is interrupting a task.
 _SETTLE = 1.0
@@ -28,7 +28,7 @@ class Cancelled(BaseException):
     """Raised in the thread of a task whose run was cancelled."""
 
 
-class Job:
+class WorkerTask:
     """A task on its worker, with the state of its execution."""
 
     __slots__ = (
@@ -71,24 +71,24 @@ class Job:
         return (key for tasks, _, _ in self.reads for key in tasks)
 
 
-def interrupt(job: Job) -> None:
+def interrupt(task: WorkerTask) -> None:
     """Raise `Cancelled` in the thread of a task, at its next Python instruction."""
-    job.settled = False
-    job.cancelled = True
-    if job.interruptible:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(job.thread), ctypes.py_object(Cancelled))
-    job.settled = True
+    task.settled = False
+    task.cancelled = True
+    if task.interruptible:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(task.thread), ctypes.py_object(Cancelled))
+    task.settled = True
 
 
-def settle(job: Job) -> None:
+def settle(task: WorkerTask) -> None:
     """Return when no `Cancelled` can be raised in this thread any more; called by the task's thread after the work."""
     until = time.monotonic() + _SETTLE
     while True:
         try:
-            job.interruptible = False
-            if not job.cancelled:
+            task.interruptible = False
+            if not task.cancelled:
                 return
-            while not job.settled and time.monotonic() < until:
+            while not task.settled and time.monotonic() < until:
                 time.sleep(0.0001)
             for _ in range(1000):
                 pass
@@ -97,21 +97,21 @@ def settle(job: Job) -> None:
             continue
 
 
-class JobSink(PageSink):
+class WorkerTaskSink(PageSink):
     """A sink whose writes are not interrupted: an exception between creating a set and recording it would leak the set."""
 
-    def __init__(self, store: Store, parts: int, node: int, job: Job, small: tuple[int, int]) -> None:
+    def __init__(self, store: Store, parts: int, node: int, task: WorkerTask, small: tuple[int, int]) -> None:
         super().__init__(store, parts, node, small)
-        self._job = job
+        self._task = task
 
     def _to_pages(self, data: Any) -> Any:
-        job = self._job
-        job.interruptible = False
+        task = self._task
+        task.interruptible = False
         try:
             return super()._to_pages(data)
         finally:
-            job.interruptible = True
-            if job.cancelled:
+            task.interruptible = True
+            if task.cancelled:
                 raise Cancelled
 
 
