@@ -85,9 +85,8 @@ class TaskExecutor:
         self._running: dict[int, WorkerTask] = {}
         self._where: dict[int, Stored] = {}
         self._far = False  # whether any known output is on another machine
-        self._unseen: list[
-            tuple[int, int]
-        ] = []  # a heap of tasks, by order, whose remote inputs are not prefetched yet
+        # A heap of tasks, by order, whose remote inputs are not prefetched yet.
+        self._unseen: list[tuple[int, int]] = []
         self._sets: dict[int, LocalitySet] = {}
         self._cancelled: set[int] = set()
         self._free = threads

@@ -164,8 +164,8 @@ class Membership:
 
     # ---- watching ----
 
-    def _peers(self) -> worker.Peers:
-        return worker.Peers(
+    def _cluster_members(self) -> worker.ClusterMembers:
+        return worker.ClusterMembers(
             self._pool.external_address,
             tuple(member.started.address if member.alive else None for member in self.members),
             tuple(node.address for node in self.host.nodes),
@@ -175,7 +175,7 @@ class Membership:
 
     async def _join(self, band: int) -> None:
         member, asked = self.members[band], time.time()
-        told = await self.ref(band).join(self._peers())
+        told = await self.ref(band).join(self._cluster_members())
         member.pid = told["pid"]
         if member.started.band.node:
             member.ahead = told["now"] - (asked + time.time()) / 2
@@ -213,7 +213,7 @@ class Membership:
             self.some_alive.set()
             for other in self.living():
                 if other != band:
-                    self.tell(self.ref(other).join(self._peers()))
+                    self.tell(self.ref(other).join(self._cluster_members()))
             self._on_change.restarted()
         self._gone_for_good += 1
         if self._gone_for_good == len(self.members):

@@ -47,7 +47,7 @@ _AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class ClusterMembers:
     """The members of the cluster. Every worker gets them when it joins, and again when a worker is restarted.
 
     Parameters
@@ -58,7 +58,7 @@ class Peers:
         The address of each band's pool; ``None`` for a worker that is gone.
     nodes
         The address of the pool of each machine's node actor.
-    of
+    band_nodes
         The machine of each band.
     compression
         The compression of data that is sent between machines.
@@ -67,7 +67,7 @@ class Peers:
     supervisor: str
     workers: tuple[str | None, ...]
     nodes: tuple[str, ...]
-    of: tuple[int, ...]
+    band_nodes: tuple[int, ...]
     compression: Compression = "none"
 
 
@@ -91,7 +91,7 @@ class WorkerActor(xo.StatelessActor):
             with contextlib.suppress(OSError):
                 os.chdir(folder)
         self.band = band
-        self._peers: Peers | None = None
+        self._peers: ClusterMembers | None = None
         self._coming: set[int] = set()  # keys of tasks that are being unpickled
         self._hungry: set[int] = set()  # bands that tried to steal tasks when there were none to give
         self._sent = 0.0
@@ -128,7 +128,7 @@ class WorkerActor(xo.StatelessActor):
 
     # ---- requests of the supervisor ----
 
-    def join(self, peers: Peers) -> dict[str, Any]:
+    def join(self, peers: ClusterMembers) -> dict[str, Any]:
         """Record the members of the cluster; return this process's id and the time of its clock."""
         if self._peers is None:
             threading.Thread(target=_warm, name="craton-warm", daemon=True).start()
@@ -324,10 +324,10 @@ class WorkerActor(xo.StatelessActor):
                 if address is not None and band != self.band.number
             ]
             found = await asyncio.gather(*[ref.surplus() for _, ref in others], return_exceptions=True)
-            near = self._peers.of
+            nodes = self._peers.band_nodes
             busy = sorted(
                 zip(others, found, strict=True),
-                key=lambda each: (near[each[0][0]] != self.band.node, -each[1] if isinstance(each[1], int) else 0),
+                key=lambda each: (nodes[each[0][0]] != self.band.node, -each[1] if isinstance(each[1], int) else 0),
             )
             for (_, ref), _ in busy:
                 given = await ref.give(self.band.number)
