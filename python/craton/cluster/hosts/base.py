@@ -37,7 +37,7 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """A machine.
 
     Parameters
@@ -131,7 +131,7 @@ class Host(ABC):
 
     @property
     @abstractmethod
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         """The machines, by number; complete when :meth:`start` has returned."""
 
     async def ending(self, worker: int) -> str | None:

@@ -23,7 +23,7 @@ import craton.actor as xo
 from craton._native import __version__
 from craton.actor.wire.peers import Peers
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Node, Spec, Started, environment
+from craton.cluster.hosts.base import ClusterNode, Host, Spec, Started, environment
 from craton.cluster.hosts.launcher import UID as STARTER
 from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.transfer import UID as NODE
@@ -100,7 +100,7 @@ class EngineHost(Host):
         self._driver, self._env, self._seeming = driver, dict(env or {}), nodes
         self._launched: list[Launched] = []
         self._started: list[Started] = []
-        self._nodes: list[Node] = []
+        self._nodes: list[ClusterNode] = []
         self._machines: list[str] = []  # the machine of each node
         self._stores: list[str] = []  # the address of its store
         self._owners: list[int] = []  # the launcher that started the store's process
@@ -163,7 +163,7 @@ class EngineHost(Host):
         if spec.memory is not None and current_store() is None:
             options.memory_limit = spec.memory  # of the store that is opened now
         self._memory = spec.memory
-        self._nodes = [Node(0, socket.gethostname(), self.pool.external_address)]
+        self._nodes = [ClusterNode(0, socket.gethostname(), self.pool.external_address)]
         self._machines, self._owners = [machine_info().machine], [-1]
         self._stores = [default_store().address or default_store().serve()]
         numbers = range(len(self._launched))
@@ -205,7 +205,7 @@ class EngineHost(Host):
                 node = len(self._nodes)
                 self._machines.append(machine)
                 self._stores.append(f"@craton-{secrets.token_hex(12)}")
-                self._nodes.append(Node(node, launched.machine_info.name, ""))
+                self._nodes.append(ClusterNode(node, launched.machine_info.name, ""))
                 self._owners.append(number)
             node = self._machines.index(machine)
             limit = self._memory or (launched.machine_info.memory if node else default_store().limit)
@@ -306,7 +306,7 @@ class EngineHost(Host):
             await asyncio.wait_for(launched.starter.remove(), _END)
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         """The machines."""
         return self._nodes
 

@@ -14,7 +14,7 @@ import socket
 
 import craton.actor as xo
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Node, Spec, Started, cores, environment
+from craton.cluster.hosts.base import ClusterNode, Host, Spec, Started, cores, environment
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
 from craton.config import options
@@ -37,7 +37,7 @@ class LocalHost(Host):
 
     def __init__(self, nodes: int = 1) -> None:
         self._count = nodes
-        self._nodes: list[Node] = []
+        self._nodes: list[ClusterNode] = []
         self._started: list[Started] = []
         self._stores: list[str] = []
 
@@ -49,14 +49,14 @@ class LocalHost(Host):
             options.memory_limit = spec.memory  # of the store that is opened now
         memory = (spec.memory or default_store().limit) // self._count
         name = socket.gethostname()
-        self._nodes = [Node(0, name, self.pool.external_address)]
+        self._nodes = [ClusterNode(0, name, self.pool.external_address)]
         self._stores = [default_store().address or default_store().serve()]
         for number in range(1, self._count):
             variables = {"CRATON_STORE": "", "CRATON_MEMORY_LIMIT": str(memory), "CRATON_CLUSTER": "embedded"}
             address = await self.pool.append_sub_pool(env=variables)
             self._stores.append(f"@craton-{os.getpid()}-{secrets.token_hex(8)}")
             await xo.create_actor(NodeActor, number, self._stores[number], uid=NODE, address=address)
-            self._nodes.append(Node(number, f"{name}/{number}", address))
+            self._nodes.append(ClusterNode(number, f"{name}/{number}", address))
         of = [number * self._count // workers for number in range(workers)]
         bands = [Band(i, threads, memory // of.count(of[i]), of[i]) for i in range(workers)]
         self._started = list(await asyncio.gather(*[self._start(band) for band in bands]))
@@ -102,6 +102,6 @@ class LocalHost(Host):
             await self.pool.remove_sub_pool(address, force=True)
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         """The machines."""
         return self._nodes
