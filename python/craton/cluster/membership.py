@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import craton.actor as xo
 from craton.actor.waiting import in_background
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Spec, Started
+from craton.cluster.hosts.base import Host, Spec, StartedWorker
 from craton.cluster.transfer import UID as NODE
 from craton.schedule.tasks import Band
 
@@ -62,7 +62,7 @@ class WorkerState:
         Seconds that its clock is ahead of the driver's; 0 on the driver's machine.
     """
 
-    started: Started
+    started: StartedWorker
     alive: bool = True
     pid: int = 0
     ahead: float = 0.0

@@ -56,7 +56,7 @@ class ClusterNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedWorker:
     """A worker that was started.
 
     Parameters
@@ -102,7 +102,7 @@ class Host(ABC):
         return
 
     @abstractmethod
-    async def start(self, spec: Spec) -> list[Started]:
+    async def start(self, spec: Spec) -> list[StartedWorker]:
         """Start the workers concurrently; return when all accept requests. Called once.
 
         Raises
@@ -112,7 +112,7 @@ class Host(ABC):
         """
 
     @abstractmethod
-    async def restart(self, worker: int) -> Started:
+    async def restart(self, worker: int) -> StartedWorker:
         """Restart a worker whose process has ended, unless its pool has restarted it; return when it accepts requests.
 
         Raises

@@ -23,7 +23,7 @@ import craton.actor as xo
 from craton._native import __version__
 from craton.actor.wire.peers import Peers
 from craton.cluster import worker
-from craton.cluster.hosts.base import ClusterNode, Host, Spec, Started, environment
+from craton.cluster.hosts.base import ClusterNode, Host, Spec, StartedWorker, environment
 from craton.cluster.hosts.launcher import UID as STARTER
 from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.transfer import UID as NODE
@@ -99,7 +99,7 @@ class EngineHost(Host):
         self.address, self.timeout = address, timeout
         self._driver, self._env, self._seeming = driver, dict(env or {}), nodes
         self._launched: list[Launched] = []
-        self._started: list[Started] = []
+        self._started: list[StartedWorker] = []
         self._nodes: list[ClusterNode] = []
         self._machines: list[str] = []  # the machine of each node
         self._stores: list[str] = []  # the address of its store
@@ -158,7 +158,7 @@ class EngineHost(Host):
             )
         return launched
 
-    async def start(self, spec: Spec) -> list[Started]:
+    async def start(self, spec: Spec) -> list[StartedWorker]:
         """Start the workers; see :meth:`Host.start`."""
         if spec.memory is not None and current_store() is None:
             options.memory_limit = spec.memory  # of the store that is opened now
@@ -229,7 +229,7 @@ class EngineHost(Host):
         await xo.create_actor(NodeActor, node, self._stores[node], uid=NODE, address=address)
         return address
 
-    async def _worker(self, band: Band) -> Started:
+    async def _worker(self, band: Band) -> StartedWorker:
         """Start a worker's process."""
         variables = {
             **environment(band.threads),
@@ -239,7 +239,7 @@ class EngineHost(Host):
         }
         address = await self._launched[band.number].starter.add(f"band-{band.number}", variables)
         await self._actor(band, address)
-        return Started(band, address)
+        return StartedWorker(band, address)
 
     async def _actor(self, band: Band, address: str) -> None:
         path = [os.path.abspath(entry) for entry in sys.path]
@@ -251,7 +251,7 @@ class EngineHost(Host):
         """Whether workers use the driver's working directory, if it exists on their machine."""
         return True
 
-    async def restart(self, number: int) -> Started:
+    async def restart(self, number: int) -> StartedWorker:
         """Restart a worker; see :meth:`Host.restart`."""
         async with self._locks[number]:
             started = self._started[number]

@@ -14,7 +14,7 @@ import socket
 
 import craton.actor as xo
 from craton.cluster import worker
-from craton.cluster.hosts.base import ClusterNode, Host, Spec, Started, cores, environment
+from craton.cluster.hosts.base import ClusterNode, Host, Spec, StartedWorker, cores, environment
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
 from craton.config import options
@@ -38,10 +38,10 @@ class LocalHost(Host):
     def __init__(self, nodes: int = 1) -> None:
         self._count = nodes
         self._nodes: list[ClusterNode] = []
-        self._started: list[Started] = []
+        self._started: list[StartedWorker] = []
         self._stores: list[str] = []
 
-    async def start(self, spec: Spec) -> list[Started]:
+    async def start(self, spec: Spec) -> list[StartedWorker]:
         """Start the workers; see :meth:`Host.start`."""
         workers = spec.workers or max(cores() // (spec.threads or 1), 1)
         threads = spec.threads or max(cores() // workers, 1)
@@ -62,7 +62,7 @@ class LocalHost(Host):
         self._started = list(await asyncio.gather(*[self._start(band) for band in bands]))
         return self._started
 
-    async def _start(self, band: Band) -> Started:
+    async def _start(self, band: Band) -> StartedWorker:
         variables = {
             **environment(band.threads),
             "CRATON_STORE": self._stores[band.node],
@@ -70,12 +70,12 @@ class LocalHost(Host):
         }
         address = await self.pool.append_sub_pool(label=f"band-{band.number}", env=variables)
         await self._actor(band, address)
-        return Started(band, address)
+        return StartedWorker(band, address)
 
     async def _actor(self, band: Band, address: str) -> None:
         await xo.create_actor(worker.WorkerActor, band, uid=worker.UID, address=address)
 
-    async def restart(self, number: int) -> Started:
+    async def restart(self, number: int) -> StartedWorker:
         """Wait for the pool to restart a worker; see :meth:`Host.restart`."""
         started = self._started[number]
         if started.band.node:
