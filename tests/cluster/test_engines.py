@@ -18,7 +18,7 @@ from watching import environment, runs, until
 
 import craton
 import craton.cluster
-from craton.cluster.hosts.base import Spec
+from craton.cluster.hosts.base import WorkerSpec
 from craton.cluster.hosts.engine import EngineHost, Launched, leading_to, most_threads
 from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.sessions import ClusterSession, Session
@@ -68,7 +68,7 @@ class Nowhere(EngineHost):
         super().__init__(None, **more)
         self.known, self.open_ = known, False
 
-    def connect(self, spec: Spec) -> int:
+    def connect(self, spec: WorkerSpec) -> int:
         self.open_ = True
         return len(self.known)
 
@@ -86,16 +86,16 @@ def test_one_version_everywhere() -> None:
     own = machine_info()
     host = Nowhere([own, MachineInfo("0.0.0", own.machine, "elsewhere", 1)])
     with pytest.raises(RuntimeError, match=r"elsewhere has Craton 0\.0\.0, and this process"):
-        host.open(Spec())
+        host.open(WorkerSpec())
     assert not host.open_
 
 
 def test_the_driver_is_reached_where_workers_are() -> None:
     own = machine_info()
     other = MachineInfo(own.version, "another machine", "another", 1)
-    assert Nowhere([own]).open(Spec()) == "127.0.0.1"
-    assert Nowhere([own, other], driver="driver.example").open(Spec()) == "driver.example"
-    assert Nowhere([own, other]).open(Spec()) == leading_to("127.0.0.1") == "127.0.0.1"
+    assert Nowhere([own]).open(WorkerSpec()) == "127.0.0.1"
+    assert Nowhere([own, other], driver="driver.example").open(WorkerSpec()) == "driver.example"
+    assert Nowhere([own, other]).open(WorkerSpec()) == leading_to("127.0.0.1") == "127.0.0.1"
 
 
 def test_a_machine_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import craton.actor as xo
 from craton.actor.waiting import in_background
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Spec, StartedWorker
+from craton.cluster.hosts.base import Host, StartedWorker, WorkerSpec
 from craton.cluster.transfer import UID as NODE
 from craton.schedule.tasks import Band
 
@@ -107,7 +107,7 @@ class Membership:
         )
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def start(self, spec: Spec) -> None:
+    async def start(self, spec: WorkerSpec) -> None:
         """Start the workers, and send each of them the addresses of the others.
 
         Raises

@@ -23,7 +23,7 @@ from craton.config import parse_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from craton.cluster.hosts.base import Host, Spec
+    from craton.cluster.hosts.base import Host, WorkerSpec
     from craton.cluster.supervisor import Supervisor
     from craton.schedule.tasks import Runner
 
@@ -194,10 +194,10 @@ class ClusterSession(Session):
     runner: Supervisor
 
     def __init__(self, host: str, given: dict[str, Any]) -> None:
-        from craton.cluster.hosts.base import Spec
+        from craton.cluster.hosts.base import WorkerSpec
 
         super().__init__(host, given)
-        spec = Spec(given["workers"], given["threads"], given["memory_limit"])
+        spec = WorkerSpec(given["workers"], given["threads"], given["memory_limit"])
         self._host = self._made()
         reached_at = self._host.open(spec)
         self._loop = asyncio.new_event_loop()
@@ -220,7 +220,7 @@ class ClusterSession(Session):
         # Calls that came while the loop was stopping are cancelled, so that their callers do not wait for ever.
         _cancel_all(self._loop, timeout=1)
 
-    async def _start(self, spec: Spec, reached_at: str) -> Supervisor:
+    async def _start(self, spec: WorkerSpec, reached_at: str) -> Supervisor:
         import craton.actor as xo
         from craton.cluster.supervisor import Supervisor
 

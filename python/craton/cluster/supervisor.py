@@ -18,7 +18,7 @@ import craton.actor as xo
 from craton import events
 from craton.actor.errors import RemoteTraceback
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Spec
+from craton.cluster.hosts.base import Host, WorkerSpec
 from craton.cluster.lineage import Lineage
 from craton.cluster.membership import Membership
 from craton.cluster.observation import Observation
@@ -102,7 +102,7 @@ class Supervisor:
         self._numbers = itertools.count(1)
         self._forgotten: list[int] = []
 
-    async def start(self, spec: Spec) -> None:
+    async def start(self, spec: WorkerSpec) -> None:
         """Start the workers; see :meth:`Membership.start`.
 
         Raises

@@ -18,7 +18,7 @@ THREADS = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class WorkerSpec:
     """The number and size of the workers that a host starts.
 
     Parameters
@@ -85,7 +85,7 @@ class Host(ABC):
     name: ClassVar[str]
     """The `host` argument of ``craton.init``."""
 
-    def open(self, spec: Spec) -> str:
+    def open(self, spec: WorkerSpec) -> str:
         """Connect to the machines; return the host name or IP address at which they reach this one.
 
         Called once, in the user's thread.
@@ -102,7 +102,7 @@ class Host(ABC):
         return
 
     @abstractmethod
-    async def start(self, spec: Spec) -> list[StartedWorker]:
+    async def start(self, spec: WorkerSpec) -> list[StartedWorker]:
         """Start the workers concurrently; return when all accept requests. Called once.
 
         Raises

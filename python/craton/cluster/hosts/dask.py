@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import distributed
 
-from craton.cluster.hosts.base import Spec, cores
+from craton.cluster.hosts.base import WorkerSpec, cores
 from craton.cluster.hosts.engine import EngineHost, Launched
 from craton.cluster.hosts.launcher import Launcher
 
@@ -48,7 +48,7 @@ class DaskHost(EngineHost):
         self._used: dict[int, str] = {}  # the Dask worker of each launcher
         self._lock = threading.Lock()
 
-    def connect(self, spec: Spec) -> int:
+    def connect(self, spec: WorkerSpec) -> int:
         """Connect to the cluster; see :meth:`EngineHost.connect`."""
         self._threads = spec.threads
         if isinstance(self.address, distributed.Client):

@@ -23,7 +23,7 @@ import craton.actor as xo
 from craton._native import __version__
 from craton.actor.wire.peers import Peers
 from craton.cluster import worker
-from craton.cluster.hosts.base import ClusterNode, Host, Spec, StartedWorker, environment
+from craton.cluster.hosts.base import ClusterNode, Host, StartedWorker, WorkerSpec, environment
 from craton.cluster.hosts.launcher import UID as STARTER
 from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.transfer import UID as NODE
@@ -109,7 +109,7 @@ class EngineHost(Host):
     # ---- implemented for each engine; called in any thread ----
 
     @abstractmethod
-    def connect(self, spec: Spec) -> int:
+    def connect(self, spec: WorkerSpec) -> int:
         """Connect to the engine, or start one; return the number of launchers to create."""
 
     @abstractmethod
@@ -132,7 +132,7 @@ class EngineHost(Host):
 
     # ---- the host ----
 
-    def open(self, spec: Spec) -> str:
+    def open(self, spec: WorkerSpec) -> str:
         """Connect to the engine and create the launchers; see :meth:`Host.open`."""
         try:
             count = self.connect(spec)
@@ -158,7 +158,7 @@ class EngineHost(Host):
             )
         return launched
 
-    async def start(self, spec: Spec) -> list[StartedWorker]:
+    async def start(self, spec: WorkerSpec) -> list[StartedWorker]:
         """Start the workers; see :meth:`Host.start`."""
         if spec.memory is not None and current_store() is None:
             options.memory_limit = spec.memory  # of the store that is opened now

@@ -14,7 +14,7 @@ import socket
 
 import craton.actor as xo
 from craton.cluster import worker
-from craton.cluster.hosts.base import ClusterNode, Host, Spec, StartedWorker, cores, environment
+from craton.cluster.hosts.base import ClusterNode, Host, StartedWorker, WorkerSpec, cores, environment
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
 from craton.config import options
@@ -41,7 +41,7 @@ class LocalHost(Host):
         self._started: list[StartedWorker] = []
         self._stores: list[str] = []
 
-    async def start(self, spec: Spec) -> list[StartedWorker]:
+    async def start(self, spec: WorkerSpec) -> list[StartedWorker]:
         """Start the workers; see :meth:`Host.start`."""
         workers = spec.workers or max(cores() // (spec.threads or 1), 1)
         threads = spec.threads or max(cores() // workers, 1)

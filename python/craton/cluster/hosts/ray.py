@@ -18,7 +18,7 @@ from ray.exceptions import GetTimeoutError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from craton.cluster.hosts.base import Spec, cores
+from craton.cluster.hosts.base import WorkerSpec, cores
 from craton.cluster.hosts.engine import EngineHost, Launched, most_threads
 from craton.cluster.hosts.launcher import Launcher
 
@@ -65,7 +65,7 @@ class RayHost(EngineHost):
         self._group: Any = None
         self._threads = 1
 
-    def connect(self, spec: Spec) -> int:
+    def connect(self, spec: WorkerSpec) -> int:
         """Connect to the cluster and create the placement group; see :meth:`EngineHost.connect`."""
         self._actor_env = {}
         if ray.is_initialized():
@@ -90,7 +90,7 @@ class RayHost(EngineHost):
             ) from None
         return workers
 
-    def _init(self, spec: Spec) -> None:
+    def _init(self, spec: WorkerSpec) -> None:
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options: dict[str, Any] = {"runtime_env": self._runtime_env or None}
         if address == "local":
