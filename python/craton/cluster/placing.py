@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from craton.schedule import POLICIES, Graph, PolicyName, assign
-from craton.schedule.tasks import Band, Part, Task
+from craton.schedule.tasks import Band, PartSize, Task
 
 __all__ = ["POLICIES", "OutputLocation", "PolicyName", "place"]
 
@@ -21,7 +21,7 @@ class OutputLocation(NamedTuple):
 
     band: int
     node: int
-    parts: Sequence[Part]
+    parts: Sequence[PartSize]
 
     def nbytes(self, parts: Sequence[int]) -> int:
         """Return the bytes of some of its parts."""

@@ -15,7 +15,7 @@ from craton.schedule.pages import PageSink, Stored
 from craton.schedule.tasks import Work
 from craton.store import Store
 
-__all__ = ["Cancelled", "WorkerTask", "WorkerTaskSink", "Reading", "Report", "interrupt", "packed_error", "settle"]
+__all__ = ["Cancelled", "Reading", "Report", "WorkerTask", "WorkerTaskSink", "interrupt", "packed_error", "settle"]
 
 # Seconds to wait for the thread that is interrupting a task.
 _SETTLE = 1.0

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from craton.schedule.tasks import Part, Read
+from craton.schedule.tasks import PartSize, Read
 from craton.store import LocalitySet, Store
 from craton.store.sets import as_batches, one_batch, one_table
 
@@ -57,16 +57,17 @@ class Stored(NamedTuple):
     schema: bytes | None = None
     store: bytes = b""
 
-    def sizes(self) -> tuple[Part, ...]:
+    def sizes(self) -> tuple[PartSize, ...]:
         """The size of each part."""
         if not self.number:
             return (_NOTHING,) * len(self.parts)
         return tuple(
-            Part(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING for part in self.parts
+            PartSize(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING
+            for part in self.parts
         )
 
 
-_NOTHING = Part(0, 0)
+_NOTHING = PartSize(0, 0)
 
 #: The name of a set whose tag is the store's identity.
 _IDENTITY = "craton-identity"

@@ -112,7 +112,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartSize:
     """The size of one part of an output."""
 
     rows: int
@@ -146,7 +146,7 @@ class Output:
     """
 
     key: int
-    parts: tuple[Part, ...]
+    parts: tuple[PartSize, ...]
     value: Any = None
     seconds: float = 0.0
     memory: int = 0

@@ -6,7 +6,7 @@ import pytest
 
 from craton.cluster.lineage import Lineage
 from craton.schedule.pages import Stored
-from craton.schedule.tasks import Output, Part, Read, Task
+from craton.schedule.tasks import Output, PartSize, Read, Task
 
 
 class Nothing:
@@ -20,7 +20,7 @@ def task(key: int, *reads: int) -> Task:
 
 def add(lineage: Lineage, made: Task | None, node: int, key: int = 0) -> None:
     number = key if made is None else made.key
-    lineage.add(made, Output(number, (Part(1, 8),)), Stored(node, number, (((0, 0, 1, 8),),)))
+    lineage.add(made, Output(number, (PartSize(1, 8),)), Stored(node, number, (((0, 0, 1, 8),),)))
 
 
 def keys(tasks: list[Task]) -> list[int]:

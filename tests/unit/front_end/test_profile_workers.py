@@ -25,7 +25,7 @@ from craton.profiling import Profile, drawing
 from craton.profiling.activity import Ran
 from craton.profiling.drawing import _lanes
 from craton.schedule.inline import InlineRunner
-from craton.schedule.tasks import Output, Part
+from craton.schedule.tasks import Output, PartSize
 from craton.schedule.telemetry import TOGETHER, Sample, Sampler
 from craton.store import Store
 
@@ -160,7 +160,7 @@ def test_drawings(engine: TiledEngine, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_tasks_that_overlap_have_lanes_of_their_own() -> None:
     def task(worker: int, started: float, seconds: float) -> Ran:
-        return Ran.of("a", Output(1, (Part(1, 8),), None, seconds, 0, worker, started))
+        return Ran.of("a", Output(1, (PartSize(1, 8),), None, seconds, 0, worker, started))
 
     ran = [
         task(0, 0.0, 1.0),
