@@ -364,10 +364,10 @@ class TaskExecutor:
 
     def _elsewhere(self, reads: Sequence[Sequence[tuple[Chosen, Hashable]]]) -> list[Wanted]:
         return [
-            Wanted(key, stored, name, stretches)
+            Wanted(key, stored, name, slices)
             for read in reads
-            for (key, stored, stretches), name in read
-            if stretches and stored.node != self.node
+            for (key, stored, slices), name in read
+            if slices and stored.node != self.node
         ]
 
     def _brought(self, task: WorkerTask, where: dict[int, Stored]) -> list[PageInput]:
@@ -379,13 +379,13 @@ class TaskExecutor:
         found = []
         for read in reads:
             pieces = []
-            for (key, stored, stretches), name in read:
-                if stretches and stored.node != self.node:
+            for (key, stored, slices), name in read:
+                if slices and stored.node != self.node:
                     pieces += [Piece(key, *each) for each in near[key, name]]
                 elif isinstance(name, int):
                     pieces.append(Piece(key, stored, name))
                 else:
-                    pieces.append(Piece(key, stored._replace(parts=(stretches,)), 0))
+                    pieces.append(Piece(key, stored._replace(parts=(slices,)), 0))
             found.append(PageInput(self._store, pieces))
         return found
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import craton.actor as xo
 from craton.cluster.transfer import AT_ONCE, MANY, MESSAGE, Ask, Sent, messages, place_of, table_of
-from craton.schedule.pages import OutputLost, PageSink, Stored, Stretch
+from craton.schedule.pages import OutputLost, PageSink, PageSlice, Stored
 from craton.store import LocalitySet, Store
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
     key: int
     stored: Stored
     name: Hashable
-    stretches: tuple[Stretch, ...]
+    slices: tuple[PageSlice, ...]
 
 
 #: The location of fetched rows in this machine's store: parts of outputs, in order.
@@ -55,7 +55,7 @@ class _Part:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.future: Future[Near] = Future()
-        self.chunks = [_Chunk(self, number, stretches) for number, stretches in enumerate(messages(wanted.stretches))]
+        self.chunks = [_Chunk(self, number, slices) for number, slices in enumerate(messages(wanted.slices))]
         self.left = len(self.chunks)
         self.places: list[Any] = [None] * self.left
         self.held: list[LocalitySet | None] = []
@@ -68,11 +68,11 @@ class _Part:
 class _Chunk:
     """The slices of a part that one message requests; the message may request chunks of other parts too."""
 
-    __slots__ = ("asked", "nbytes", "number", "part", "stretches")
+    __slots__ = ("asked", "nbytes", "number", "part", "slices")
 
-    def __init__(self, part: _Part, number: int, stretches: tuple[Stretch, ...]) -> None:
-        self.part, self.number, self.stretches = part, number, stretches
-        self.nbytes = sum(stretch[3] for stretch in stretches)
+    def __init__(self, part: _Part, number: int, slices: tuple[PageSlice, ...]) -> None:
+        self.part, self.number, self.slices = part, number, slices
+        self.nbytes = sum(slice_[3] for slice_ in slices)
         self.asked = False
 
 
@@ -232,7 +232,7 @@ class Fetcher:
             if chunk.asked or chunk.part.gone:
                 heapq.heappop(source.queue)
                 continue
-            if chunks and (nbytes + chunk.nbytes > MESSAGE or number + len(chunk.stretches) > MANY):
+            if chunks and (nbytes + chunk.nbytes > MESSAGE or number + len(chunk.slices) > MANY):
                 break
             if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(FROM_ONE, self._most_ahead):
                 break
@@ -252,7 +252,7 @@ class Fetcher:
             chunk.asked = True
             chunks.append(chunk)
             nbytes += chunk.nbytes
-            number += len(chunk.stretches)
+            number += len(chunk.slices)
         if chunks:
             source.waiting -= nbytes
             source.nbytes += nbytes
@@ -264,7 +264,7 @@ class Fetcher:
     async def _fly(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
         """Send one message, write the answer to the store, and complete the parts that it completes."""
         asks = [
-            Ask(chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.stretches)
+            Ask(chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.slices)
             for chunk in chunks
         ]
         error: BaseException | None = None

@@ -19,11 +19,11 @@ import craton.actor as xo
 from craton.schedule.pages import (
     SMALL_BYTES,
     OutputLost,
+    PageSlice,
     Stored,
-    Stretch,
     identify,
     identity_of,
-    read_stretches,
+    read_slices,
 )
 from craton.schedule.tasks import Traffic
 from craton.schedule.telemetry import store_traffic
@@ -54,7 +54,7 @@ class Ask(NamedTuple):
     key: int
     number: int
     store: bytes
-    stretches: tuple[Stretch, ...]
+    slices: tuple[PageSlice, ...]
 
 
 #: Rows as they are sent: pairs of the position of a request and the number of its rows; and all rows as a table, or compressed.
@@ -128,7 +128,7 @@ class NodeActor(xo.StatelessActor):
         """
         lost, sent = await asyncio.to_thread(read, default_store(), asks, compression)
         gone = set(lost)
-        self.sent += sum(s[3] for number, ask in enumerate(asks) if number not in gone for s in ask.stretches)
+        self.sent += sum(s[3] for number, ask in enumerate(asks) if number not in gone for s in ask.slices)
         return lost, sent
 
 
@@ -148,11 +148,11 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
     by_set = sorted(range(len(asks)), key=lambda number: asks[number].number)
     for _, group in itertools.groupby(by_set, lambda number: (asks[number].number, asks[number].store)):
         together = list(group)
-        stretches = [(number, stretch) for number in together for stretch in asks[number].stretches]
+        slices = [(number, slice_) for number in together for slice_ in asks[number].slices]
         key, where, identity, _ = asks[together[0]]
         try:
-            for run in _few_pages(stretches):
-                tables = read_stretches(store, key, where, identity, [stretch for _, stretch in run])
+            for run in _few_pages(slices):
+                tables = read_slices(store, key, where, identity, [slice_ for _, slice_ in run])
                 for table, (number, (_, _, rows, nbytes)) in zip(tables, run, strict=True):
                     if nbytes < SMALL_BYTES:
                         small.append((number, table))
@@ -161,7 +161,7 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
                         join()  # rows of one request keep their order
                     found.append(([(number, rows)], table))
                 if small:
-                    pages = {stretch[0]: table for (_, stretch), table in zip(run, tables, strict=True)}
+                    pages = {slice_[0]: table for (_, slice_), table in zip(run, tables, strict=True)}
                     pinned += sum(table.get_total_buffer_size() for table in pages.values())
                     if pinned >= _PINNED:
                         join()
@@ -171,11 +171,11 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
     return lost, [(pieces, table if compression == "none" else _compressed(table)) for pieces, table in found]
 
 
-def _few_pages(stretches: Sequence[tuple[int, Stretch]]) -> Iterable[list[tuple[int, Stretch]]]:
+def _few_pages(slices: Sequence[tuple[int, PageSlice]]) -> Iterable[list[tuple[int, PageSlice]]]:
     """Split slices into consecutive groups that read at most `_PAGES` pages."""
-    run: list[tuple[int, Stretch]] = []
+    run: list[tuple[int, PageSlice]] = []
     pages: set[int] = set()
-    for each in stretches:
+    for each in slices:
         page = each[1][0]
         if page not in pages and len(pages) == _PAGES:
             yield run
@@ -211,17 +211,17 @@ def table_of(data: Any) -> pa.Table:
     return data if isinstance(data, pa.Table) else pa.ipc.open_stream(data).read_all()
 
 
-def messages(stretches: Sequence[Stretch]) -> list[tuple[Stretch, ...]]:
+def messages(slices: Sequence[PageSlice]) -> list[tuple[PageSlice, ...]]:
     """Split slices into consecutive groups, one for each message."""
-    found: list[tuple[Stretch, ...]] = []
+    found: list[tuple[PageSlice, ...]] = []
     begin = nbytes = 0
-    for end, stretch in enumerate(stretches):
-        if end > begin and (nbytes + stretch[3] > MESSAGE or end - begin >= MANY):
-            found.append(tuple(stretches[begin:end]))
+    for end, slice_ in enumerate(slices):
+        if end > begin and (nbytes + slice_[3] > MESSAGE or end - begin >= MANY):
+            found.append(tuple(slices[begin:end]))
             begin, nbytes = end, 0
-        nbytes += stretch[3]
-    if begin < len(stretches):
-        found.append(tuple(stretches[begin:]))
+        nbytes += slice_[3]
+    if begin < len(slices):
+        found.append(tuple(slices[begin:]))
     return found
 
 
@@ -246,14 +246,14 @@ async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Com
     """
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def some(stretches: tuple[Stretch, ...]) -> list[pa.Table]:
+    async def some(slices: tuple[PageSlice, ...]) -> list[pa.Table]:
         async with turns:
-            lost, found = await node.read([Ask(key, stored.number, stored.store, stretches)], compression)
+            lost, found = await node.read([Ask(key, stored.number, stored.store, slices)], compression)
         if lost:
             raise OutputLost(key)
         return [table_of(data) for _, data in found]
 
-    runs = await asyncio.gather(*[some(stretches) for stretches in messages(stored.parts[part])])
+    runs = await asyncio.gather(*[some(slices) for slices in messages(stored.parts[part])])
     tables = [table for run in runs for table in run]
     if tables:
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)

@@ -31,7 +31,7 @@ _HELD = 16 << 20
 
 
 #: Consecutive rows of a page: the page's number, the first row, the number of rows, and their bytes.
-Stretch = tuple[int, int, int, int]
+PageSlice = tuple[int, int, int, int]
 
 
 class Stored(NamedTuple):
@@ -53,7 +53,7 @@ class Stored(NamedTuple):
 
     node: int
     number: int
-    parts: tuple[tuple[Stretch, ...], ...]
+    parts: tuple[tuple[PageSlice, ...], ...]
     schema: bytes | None = None
     store: bytes = b""
 
@@ -130,7 +130,7 @@ class PageSink:
     ) -> None:
         self._store, self._node = store, node
         self._small_bytes, self._small_rows = small
-        self._parts: list[list[Stretch]] = [[] for _ in range(parts)]
+        self._parts: list[list[PageSlice]] = [[] for _ in range(parts)]
         self._small: list[tuple[int, pa.Table]] = []
         self._held = 0
         self._schema: pa.Schema | None = None
@@ -215,12 +215,12 @@ class PageSink:
         first = 0
         for part, rows in pieces:
             nbytes = info.nbytes * rows // info.rows
-            stretches = self._parts[part]
-            if stretches and stretches[-1][0] == info.number:
-                page, begin, before, size = stretches[-1]
-                stretches[-1] = page, begin, before + rows, size + nbytes
+            slices = self._parts[part]
+            if slices and slices[-1][0] == info.number:
+                page, begin, before, size = slices[-1]
+                slices[-1] = page, begin, before + rows, size + nbytes
             else:
-                stretches.append((info.number, first, rows, nbytes))
+                slices.append((info.number, first, rows, nbytes))
             first += rows
 
     def write_joined(self, pieces: Sequence[tuple[int, int]], data: pa.Table) -> None:
@@ -306,17 +306,17 @@ class PageInput:
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return sum(one[2] for *_, stretches in self._chosen for one in stretches)
+        return sum(one[2] for *_, slices in self._chosen for one in slices)
 
     @property
     def nbytes(self) -> int:
         """The size of the rows in bytes."""
-        return sum(one[3] for *_, stretches in self._chosen for one in stretches)
+        return sum(one[3] for *_, slices in self._chosen for one in slices)
 
     def by_task(self) -> Iterator[tuple[int, int]]:
         """Yield, for each part that is read, the key of the task that made it and its bytes."""
-        for key, _, stretches in self._chosen:
-            yield key, sum([one[3] for one in stretches])
+        for key, _, slices in self._chosen:
+            yield key, sum([one[3] for one in slices])
 
     def table(self) -> pa.Table:
         """Return all rows.
@@ -334,14 +334,14 @@ class PageInput:
         tables: list[pa.Table] = []
         at = 0
         while at < len(self._chosen):  # consecutive parts of one set are read in one request
-            key, stored, stretches = self._chosen[at]
+            key, stored, slices = self._chosen[at]
             at += 1
-            together = list(stretches)
+            together = list(slices)
             while at < len(self._chosen) and self._chosen[at][1] is stored:
                 together += self._chosen[at][2]
                 at += 1
             merged = list(_merged(together))
-            read = read_stretches(self._store, key, stored.number, stored.store, merged)
+            read = read_slices(self._store, key, stored.number, stored.store, merged)
             tables += _without_little_used(merged, read)
         return self._joined(tables)
 
@@ -353,8 +353,8 @@ class PageInput:
         OutputLost, MemoryError
             As :meth:`table`.
         """
-        for key, stored, stretches in self._chosen:
-            yield self._joined(read_stretches(self._store, key, stored.number, stored.store, stretches))
+        for key, stored, slices in self._chosen:
+            yield self._joined(read_slices(self._store, key, stored.number, stored.store, slices))
         if not self._chosen:
             yield self._joined([])
 
@@ -366,18 +366,18 @@ class PageInput:
         return pa.table({})
 
 
-def _without_little_used(stretches: Sequence[Stretch], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
+def _without_little_used(slices: Sequence[PageSlice], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
     """Copy the tables whose pages are read by less than half; pass the others on."""
     # Slices know their bytes. `Table.nbytes` would not do: for string views it counts all the text of the page.
     wanted: dict[int, int] = {}
-    for page, _, _, nbytes in stretches:
+    for page, _, _, nbytes in slices:
         wanted[page] = wanted.get(page, 0) + nbytes
 
-    def little_used(each: tuple[Stretch, pa.Table]) -> bool:
+    def little_used(each: tuple[PageSlice, pa.Table]) -> bool:
         (page, *_), table = each
         return bool(table.get_total_buffer_size() > 2 * wanted[page])
 
-    for little, group in itertools.groupby(zip(stretches, tables, strict=True), key=little_used):
+    for little, group in itertools.groupby(zip(slices, tables, strict=True), key=little_used):
         found = [table for _, table in group]
         yield from _copied(found) if little else found
 
@@ -430,10 +430,10 @@ def _without_view(dtype: pa.DataType) -> pa.DataType:
     return dtype
 
 
-def _merged(stretches: Sequence[Stretch]) -> Iterator[Stretch]:
+def _merged(slices: Sequence[PageSlice]) -> Iterator[PageSlice]:
     """Merge slices that are adjacent in a page."""
-    at, first, rows, nbytes = stretches[0]
-    for page, begin, more, size in stretches[1:]:
+    at, first, rows, nbytes = slices[0]
+    for page, begin, more, size in slices[1:]:
         if page == at and begin == first + rows:
             rows, nbytes = rows + more, nbytes + size
         else:
@@ -443,12 +443,10 @@ def _merged(stretches: Sequence[Stretch]) -> Iterator[Stretch]:
 
 
 #: The rows that are read of one output: the task's key, the output's location, and the page slices.
-Chosen = tuple[int, Stored, tuple[Stretch, ...]]
+Chosen = tuple[int, Stored, tuple[PageSlice, ...]]
 
 
-def read_stretches(
-    store: Store, key: int, number: int, identity: bytes, stretches: Sequence[Stretch]
-) -> list[pa.Table]:
+def read_slices(store: Store, key: int, number: int, identity: bytes, slices: Sequence[PageSlice]) -> list[pa.Table]:
     """Read slices of an output; return a table for each, as a view of the store's memory.
 
     Parameters
@@ -459,7 +457,7 @@ def read_stretches(
         The key of the task that made it.
     number, identity
         The number of the locality set, and the identity of the store that it was written to.
-    stretches
+    slices
         The slices.
 
     Raises
@@ -469,7 +467,7 @@ def read_stretches(
     MemoryError
         If they do not fit into the store's memory together.
     """
-    pages = list(dict.fromkeys(page for page, *_ in stretches))
+    pages = list(dict.fromkeys(page for page, *_ in slices))
     if identity != identity_of(store):
         raise OutputLost(key)
     try:
@@ -477,15 +475,15 @@ def read_stretches(
     except KeyError:
         raise OutputLost(key) from None
     tables = {page: one_table(parts) for page, parts in zip(pages, read, strict=True)}
-    return [tables[page].slice(first, rows) for page, first, rows, _ in stretches]
+    return [tables[page].slice(first, rows) for page, first, rows, _ in slices]
 
 
 def cut(chosen: Sequence[Chosen], first: int, number: int) -> Iterator[Chosen]:
     """Restrict the concatenated rows to `number` rows from `first` on. An output that has none of them is yielded without slices."""
     end, at = first + number, 0
-    for key, stored, stretches in chosen:
+    for key, stored, slices in chosen:
         kept = []
-        for page, start, rows, nbytes in stretches:
+        for page, start, rows, nbytes in slices:
             low, high = max(first - at, 0), min(end - at, rows)
             if low < high:
                 share = nbytes if high - low == rows else nbytes * (high - low) // rows

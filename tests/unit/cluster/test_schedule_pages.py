@@ -48,7 +48,7 @@ def test_few_rows_of_a_page_do_not_keep_it() -> None:
         for part in range(8):
             sink.write(part, pa.table({"n": range(part * 1000, part * 1000 + 1000), "s": [str(part)] * 1000}))
         place = sink.finish()
-        assert len({page for stretches in place.parts for page, *_ in stretches}) == 1
+        assert len({page for slices in place.parts for page, *_ in slices}) == 1
         few = PageInput(store, [Piece(1, place, 3)]).table()
         assert few.equals(pa.table({"n": range(3000, 4000), "s": ["3"] * 1000}))
         assert not store.describe()["pins"].any()
@@ -77,7 +77,7 @@ def test_few_rows_of_text_do_not_keep_their_page(nested: str) -> None:
         for part in range(8):
             sink.write(part, frame.slice(part * 1000, 1000).to_arrow(compat_level=pl.CompatLevel.newest()))
         place = sink.finish()
-        assert len({page for stretches in place.parts for page, *_ in stretches}) == 1
+        assert len({page for slices in place.parts for page, *_ in slices}) == 1
         few = PageInput(store, [Piece(1, place, 3)]).table()
         assert pl.DataFrame(few).equals(frame.slice(3000, 1000))
         assert few.schema == frame.to_arrow(compat_level=pl.CompatLevel.newest()).schema
