@@ -31,7 +31,7 @@ from craton.schedule.pages import (
     PageInput,
     PageSink,
     Piece,
-    Stored,
+    StoredOutput,
     cut,
     inputs_of,
 )
@@ -83,7 +83,7 @@ class TaskExecutor:
         self._waiting = Waiting()
         self._tasks: dict[int, WorkerTask] = {}
         self._running: dict[int, WorkerTask] = {}
-        self._where: dict[int, Stored] = {}
+        self._where: dict[int, StoredOutput] = {}
         self._far = False  # whether any known output is on another machine
         # A heap of tasks, by order, whose remote inputs are not prefetched yet.
         self._unseen: list[tuple[int, int]] = []
@@ -105,7 +105,7 @@ class TaskExecutor:
 
     # ---- requests of the supervisor and of other workers ----
 
-    def add(self, tasks: Sequence[WorkerTask], where: dict[int, Stored]) -> None:
+    def add(self, tasks: Sequence[WorkerTask], where: dict[int, StoredOutput]) -> None:
         """Queue tasks, given the locations of those of their inputs that exist."""
         with self._changed:
             for key, stored in where.items():
@@ -120,7 +120,7 @@ class TaskExecutor:
             self._look_ahead()
             self._changed.notify_all()
 
-    def made(self, told: Iterable[tuple[int, int, Stored]]) -> None:
+    def made(self, told: Iterable[tuple[int, int, StoredOutput]]) -> None:
         """Record outputs of other workers, as run, key and location."""
         with self._changed:
             for run, key, stored in told:
@@ -128,7 +128,7 @@ class TaskExecutor:
                     self._note(key, stored)
             self._changed.notify_all()
 
-    def _note(self, key: int, stored: Stored) -> None:
+    def _note(self, key: int, stored: StoredOutput) -> None:
         self._where[key] = stored
         if stored.node != self.node and stored.number:
             self._far = True
@@ -154,7 +154,7 @@ class TaskExecutor:
                 if wanted:
                     self._expect(task.order, wanted)
 
-    def _expect_some(self, task: WorkerTask, made: dict[int, Stored]) -> None:
+    def _expect_some(self, task: WorkerTask, made: dict[int, StoredOutput]) -> None:
         """Prefetch the rows that a task will read of some outputs. Restricted row ranges need all outputs, and are left out."""
         wanted = [
             Wanted(key, stored, part, stored.parts[part])
@@ -207,7 +207,7 @@ class TaskExecutor:
                 interrupt(task)
             return bool(tasks)
 
-    def give(self, number: int) -> tuple[list[WorkerTask], dict[int, Stored]]:
+    def give(self, number: int) -> tuple[list[WorkerTask], dict[int, StoredOutput]]:
         """Remove at most `number` ready tasks of the lowest priority; return them and the known locations of their inputs."""
         with self._changed:
             tasks = [self._tasks.pop(key) for key in self._waiting.take_last(number)]
@@ -281,11 +281,11 @@ class TaskExecutor:
         """Run a task, and record its output or its failure."""
         reserved: Any = None
         sink: PageSink | None = None
-        stored: Stored | None = None
+        stored: StoredOutput | None = None
         error: BaseException | None = None
         value, seconds, memory = None, 0.0, 0
         again = False
-        where: dict[int, Stored] = {}
+        where: dict[int, StoredOutput] = {}
         try:
             where = self._places(task)
             inputs = self._inputs(task, where)
@@ -333,9 +333,9 @@ class TaskExecutor:
             del error
             gc.collect()  # frames of the traceback may keep the task's inputs pinned
 
-    def _places(self, task: WorkerTask) -> dict[int, Stored]:
+    def _places(self, task: WorkerTask) -> dict[int, StoredOutput]:
         """Return the locations of the outputs that the task reads."""
-        where: dict[int, Stored] = {}
+        where: dict[int, StoredOutput] = {}
         for key in task.needed():
             stored = self._where.get(key)
             if stored is None:
@@ -343,13 +343,13 @@ class TaskExecutor:
             where[key] = stored
         return where
 
-    def _inputs(self, task: WorkerTask, where: dict[int, Stored]) -> list[PageInput]:
+    def _inputs(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[PageInput]:
         """Return the task's inputs; fetch those that are on other machines."""
         if all(stored.node == self.node or not stored.number for stored in where.values()):
             return inputs_of(self._store, [Read(*read) for read in task.reads], where)
         return self._brought(task, where)
 
-    def _chosen(self, task: WorkerTask, where: dict[int, Stored]) -> list[list[tuple[Chosen, Hashable]]]:
+    def _chosen(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[list[tuple[Chosen, Hashable]]]:
         """Return, for each read of the task, the rows of each output that it reads, with a name that identifies these rows."""
         found = []
         for sources, parts, rows in task.reads:
@@ -370,7 +370,7 @@ class TaskExecutor:
             if slices and stored.node != self.node
         ]
 
-    def _brought(self, task: WorkerTask, where: dict[int, Stored]) -> list[PageInput]:
+    def _brought(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[PageInput]:
         reads = self._chosen(task, where)
         wanted = self._elsewhere(reads)
         near = self._bring(wanted, lambda: task.cancelled) if wanted else {}
@@ -437,13 +437,13 @@ class TaskExecutor:
         self,
         task: WorkerTask,
         sink: PageSink | None,
-        stored: Stored | None,
+        stored: StoredOutput | None,
         value: bytes | None,
         seconds: float,
         memory: int,
         error: BaseException | None,
         again: bool,
-        lost: Stored | None,
+        lost: StoredOutput | None,
     ) -> None:
         failure = None
         if isinstance(error, MemoryError) and not task.alone and not task.cancelled:

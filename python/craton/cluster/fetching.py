@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import craton.actor as xo
 from craton.cluster.transfer import AT_ONCE, MANY, MESSAGE, Ask, Sent, messages, place_of, table_of
-from craton.schedule.pages import OutputLost, PageSink, PageSlice, Stored
+from craton.schedule.pages import OutputLost, PageSink, PageSlice, StoredOutput
 from craton.store import LocalitySet, Store
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ class Wanted(NamedTuple):
     """
 
     key: int
-    stored: Stored
+    stored: StoredOutput
     name: Hashable
     slices: tuple[PageSlice, ...]
 
 
 #: The location of fetched rows in this machine's store: parts of outputs, in order.
-Near = list[tuple[Stored, int]]
+Near = list[tuple[StoredOutput, int]]
 
 
 class _Part:

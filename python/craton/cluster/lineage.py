@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from craton.schedule.pages import Stored
+from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Output, Task
 
 
@@ -17,7 +17,7 @@ class Made:
         The task that recomputes it; None if it came from the driver.
     output : Output
         Its sizes.
-    stored : Stored or None
+    stored : StoredOutput or None
         Its location; None if it is lost.
     released : bool
         Whether the user released it, and it is kept only to recompute other outputs.
@@ -25,7 +25,7 @@ class Made:
 
     __slots__ = ("counted", "output", "released", "stored", "task")
 
-    def __init__(self, task: Task | None, output: Output, stored: Stored | None) -> None:
+    def __init__(self, task: Task | None, output: Output, stored: StoredOutput | None) -> None:
         self.task, self.output, self.stored = task, output, stored
         self.released = False
         self.counted = False  # whether it is counted as a reader of its task's inputs
@@ -59,7 +59,7 @@ class Lineage:
     def __len__(self) -> int:
         return sum(not made.released for made in self._made.values())
 
-    def add(self, task: Task | None, output: Output, stored: Stored) -> None:
+    def add(self, task: Task | None, output: Output, stored: StoredOutput) -> None:
         """Record an output; an output that was lost is replaced."""
         made = self._made.get(output.key)
         if made is None:

@@ -10,7 +10,7 @@ from craton.cluster.lineage import Lineage, reads_of
 from craton.cluster.membership import Membership
 from craton.cluster.placing import OutputLocation, PolicyName, place
 from craton.cluster.runs import Run
-from craton.schedule.pages import Stored
+from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Task, TaskLost
 
 __all__ = ["Recovery", "heard"]
@@ -137,7 +137,7 @@ class Recovery:
 
     def _tell_where(self, run: Run, band: int, keys: Iterable[int]) -> None:
         """Send the locations of outputs to a band."""
-        made = [(run.number, key, Stored(*stored)) for key in keys if (stored := self.where(key)) is not None]
+        made = [(run.number, key, StoredOutput(*stored)) for key in keys if (stored := self.where(key)) is not None]
         if made and band >= 0:
             self._members.tell(self._members.ref(band).made.tell(made))
 

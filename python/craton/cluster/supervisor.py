@@ -28,7 +28,7 @@ from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor, Place, fetch, place_of
 from craton.schedule.inline import in_order
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
+from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, StoredOutput
 from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
 from craton.schedule.telemetry import Sample, tell_of
 from craton.store import default_store
@@ -158,7 +158,7 @@ class Supervisor:
     ) -> None:
         """See :meth:`SupervisorActor.done`."""
         self._recovery.running[band] = running
-        forward: dict[int, list[tuple[int, int, Stored]]] = {}
+        forward: dict[int, list[tuple[int, int, StoredOutput]]] = {}
         elsewhere: dict[int, list[tuple[int, int, bytes]]] = {}
         for number, key, stored, value, seconds, memory, started, read, foreign in rows:
             run = self._runs.get(number)
@@ -191,11 +191,13 @@ class Supervisor:
             run = self._runs.get(number)
             if run is not None and key in run.bands:
                 stored = self._recovery.where(source)
-                if stored is not None and was == place_of(Stored(*stored)):  # it has not been recomputed meanwhile
+                if stored is not None and was == place_of(
+                    StoredOutput(*stored)
+                ):  # it has not been recomputed meanwhile
                     self._recovery.gone([source])
                 self._recovery.again(run, [key])
 
-    def _surplus(self, key: int, stored: Stored) -> None:
+    def _surplus(self, key: int, stored: StoredOutput) -> None:
         """Drop an output that was made twice, or by a run that has ended."""
         made = self._lineage.get(key)
         if not stored.number or (made is not None and made.stored == stored):
@@ -312,7 +314,7 @@ class Supervisor:
     async def put(self, data: Any) -> Output:
         """Make a table an output; see :meth:`craton.schedule.tasks.Runner.put`."""
 
-        def kept() -> tuple[Stored, PageSink]:
+        def kept() -> tuple[StoredOutput, PageSink]:
             sink = PageSink(default_store(), 1)
             sink.write(0, data)
             return sink.finish(), sink

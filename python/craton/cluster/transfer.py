@@ -20,7 +20,7 @@ from craton.schedule.pages import (
     SMALL_BYTES,
     OutputLost,
     PageSlice,
-    Stored,
+    StoredOutput,
     identify,
     identity_of,
     read_slices,
@@ -225,7 +225,7 @@ def messages(slices: Sequence[PageSlice]) -> list[tuple[PageSlice, ...]]:
     return found
 
 
-async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Compression) -> pa.Table:
+async def fetch(node: Any, key: int, stored: StoredOutput, part: int, compression: Compression) -> pa.Table:
     """Fetch a part of an output on another machine into this process's private memory.
 
     Parameters
@@ -266,6 +266,6 @@ async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Com
 Place = tuple[int, int, bytes]
 
 
-def place_of(stored: Stored) -> Place:
+def place_of(stored: StoredOutput) -> Place:
     """See :data:`Place`."""
     return stored.node, stored.number, stored.store

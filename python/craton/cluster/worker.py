@@ -24,7 +24,7 @@ from craton.cluster.fetching import Fetcher
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.worker_tasks import WorkerTask, packed_error
 from craton.schedule.memory_accounting import own_memory
-from craton.schedule.pages import Stored
+from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Band
 from craton.schedule.telemetry import Sample, Sampler
 from craton.store import Store, default_store
@@ -165,7 +165,7 @@ class WorkerActor(xo.StatelessActor):
         """
         self._hungry.difference_update(bands)
         tasks = await self._unpickle_tasks(works, [(run, *row) for row in rows])
-        self._executor.add(tasks, {key: Stored(*stored) for key, stored in where.items()})
+        self._executor.add(tasks, {key: StoredOutput(*stored) for key, stored in where.items()})
         self._feed()
 
     async def _unpickle_tasks(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[WorkerTask]:
@@ -232,7 +232,7 @@ class WorkerActor(xo.StatelessActor):
 
     # ---- requests of other workers ----
 
-    def made(self, told: list[tuple[int, int, Stored]]) -> None:
+    def made(self, told: list[tuple[int, int, StoredOutput]]) -> None:
         """Record outputs of other workers, as run, key and location."""
         self._executor.made(told)
         self._feed()
@@ -241,7 +241,7 @@ class WorkerActor(xo.StatelessActor):
         """Return how many tasks could be given to another worker now."""
         return self._executor.surplus
 
-    def give(self, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
+    def give(self, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, StoredOutput]] | None:
         """Give half of the surplus to another band; if there is none, send it tasks as soon as there is one."""
         surplus = self._executor.surplus
         if not surplus:
@@ -250,7 +250,7 @@ class WorkerActor(xo.StatelessActor):
         self._hungry.discard(band)
         return self._given((surplus + 1) // 2, band)
 
-    def _given(self, number: int, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, Stored]] | None:
+    def _given(self, number: int, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, StoredOutput]] | None:
         tasks, where = self._executor.give(number)
         if not tasks:
             return None
@@ -264,7 +264,7 @@ class WorkerActor(xo.StatelessActor):
         rows = [(*row[:-1], tuple({*row[-1], self.band.number} - {band})) for row in rows]
         return cloudpickle.dumps(works, 5), rows, where
 
-    async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, Stored]) -> None:
+    async def take(self, works: bytes, rows: list[tuple[Any, ...]], where: dict[int, StoredOutput]) -> None:
         """Queue tasks that another worker gave away."""
         tasks = await self._unpickle_tasks(works, rows)
         self._executor.add(tasks, where)

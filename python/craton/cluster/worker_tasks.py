@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 
 from craton.cluster.transfer import Place
-from craton.schedule.pages import PageSink, Stored
+from craton.schedule.pages import PageSink, StoredOutput
 from craton.schedule.tasks import Work
 from craton.store import Store
 
@@ -124,7 +124,7 @@ class Report:
         self.done: list[tuple[Any, ...]] = []
         self.failed: list[tuple[int, int, bytes, str]] = []
         self.lost: list[tuple[int, int, int, Place | None]] = []
-        self.made: dict[int, list[tuple[int, int, Stored]]] = {}
+        self.made: dict[int, list[tuple[int, int, StoredOutput]]] = {}
 
 
 def packed_error(error: BaseException) -> tuple[bytes, str]:

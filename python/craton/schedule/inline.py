@@ -24,7 +24,7 @@ from craton.schedule.pages import (
     PageInput,
     PageSink,
     Piece,
-    Stored,
+    StoredOutput,
     inputs_of,
 )
 from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
@@ -58,7 +58,7 @@ class InlineRunner:
         self._kernel_memory = kernel_memory
         memory = options.memory_limit if store is None else store.limit
         self._bands = tuple(Band(number, max(threads // bands, 1), memory // bands) for number in range(bands))
-        self._where: dict[int, Stored] = {}
+        self._where: dict[int, StoredOutput] = {}
         self._sets: dict[int, LocalitySet] = {}
         self._meter = Meter()
         self._read = 0
@@ -159,7 +159,7 @@ class InlineRunner:
         if full:
             self._read = 0
 
-    def _keep(self, key: int, stored: Stored, sink: PageSink) -> None:
+    def _keep(self, key: int, stored: StoredOutput, sink: PageSink) -> None:
         if sink.pages is not None:
             self._sets[key] = sink.pages
         self._where[key] = stored

@@ -34,7 +34,7 @@ _HELD = 16 << 20
 PageSlice = tuple[int, int, int, int]
 
 
-class Stored(NamedTuple):
+class StoredOutput(NamedTuple):
     """The location of an output: everything that a reader needs. It is small and picklable.
 
     Parameters
@@ -237,14 +237,14 @@ class PageSink:
             self.schema(data.schema)
             self._append_joined(pieces, one_batch(data))
 
-    def finish(self) -> Stored:
+    def finish(self) -> StoredOutput:
         """Write what is buffered, and return the location of the output."""
         with self._lock:
             if self._small:
                 self._flush()
         schema = None if self._schema is None else _packed(self._schema)
         number = 0 if self.pages is None else self.pages.number
-        return Stored(self._node, number, tuple(map(tuple, self._parts)), schema, identity_of(self._store))
+        return StoredOutput(self._node, number, tuple(map(tuple, self._parts)), schema, identity_of(self._store))
 
     def abandon(self) -> None:
         """Drop everything that was written."""
@@ -273,7 +273,7 @@ class Piece:
     """One part of one output, to be read."""
 
     key: int
-    stored: Stored
+    stored: StoredOutput
     part: int
 
     def __post_init__(self) -> None:
@@ -443,7 +443,7 @@ def _merged(slices: Sequence[PageSlice]) -> Iterator[PageSlice]:
 
 
 #: The rows that are read of one output: the task's key, the output's location, and the page slices.
-Chosen = tuple[int, Stored, tuple[PageSlice, ...]]
+Chosen = tuple[int, StoredOutput, tuple[PageSlice, ...]]
 
 
 def read_slices(store: Store, key: int, number: int, identity: bytes, slices: Sequence[PageSlice]) -> list[pa.Table]:
@@ -492,7 +492,7 @@ def cut(chosen: Sequence[Chosen], first: int, number: int) -> Iterator[Chosen]:
         yield key, stored, tuple(kept)
 
 
-def inputs_of(store: Store, reads: Sequence[Read], where: dict[int, Stored]) -> list[PageInput]:
+def inputs_of(store: Store, reads: Sequence[Read], where: dict[int, StoredOutput]) -> list[PageInput]:
     """Return the inputs of a task, given the locations of the outputs that it reads.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from craton.cluster.lineage import Lineage
-from craton.schedule.pages import Stored
+from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Output, PartSize, Read, Task
 
 
@@ -20,7 +20,7 @@ def task(key: int, *reads: int) -> Task:
 
 def add(lineage: Lineage, made: Task | None, node: int, key: int = 0) -> None:
     number = key if made is None else made.key
-    lineage.add(made, Output(number, (PartSize(1, 8),)), Stored(node, number, (((0, 0, 1, 8),),)))
+    lineage.add(made, Output(number, (PartSize(1, 8),)), StoredOutput(node, number, (((0, 0, 1, 8),),)))
 
 
 def keys(tasks: list[Task]) -> list[int]:

@@ -13,7 +13,7 @@ import pytest
 from craton.cluster import fetching, transfer
 from craton.cluster.fetching import Fetcher, Wanted
 from craton.cluster.transfer import Ask, fetch, messages, read
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored, identify
+from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, StoredOutput, identify
 from craton.store import Store
 
 
@@ -56,7 +56,7 @@ class World:
     def another(self, most_ahead: int) -> Fetcher:
         return Fetcher(self.loop, self.here, 0, lambda _: self.node, most_ahead)
 
-    def make(self, parts: Sequence[Sequence[pa.Table]]) -> Stored:
+    def make(self, parts: Sequence[Sequence[pa.Table]]) -> StoredOutput:
         sink = PageSink(self.there, len(parts), 1)
         for number, tables in enumerate(parts):
             for table in tables:
@@ -99,7 +99,7 @@ def numbers(first: int, count: int) -> pa.Table:
     )
 
 
-def wanted(key: int, stored: Stored, part: int = 0) -> Wanted:
+def wanted(key: int, stored: StoredOutput, part: int = 0) -> Wanted:
     return Wanted(key, stored, part, stored.parts[part])
 
 
