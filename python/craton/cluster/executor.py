@@ -28,9 +28,9 @@ from craton.schedule.pages import (
     SMALL_ROWS,
     Chosen,
     OutputLost,
+    OutputPart,
     PageInput,
     PageSink,
-    Piece,
     StoredOutput,
     cut,
     inputs_of,
@@ -353,7 +353,7 @@ class TaskExecutor:
         """Return, for each read of the task, the rows of each output that it reads, with a name that identifies these rows."""
         found = []
         for sources, parts, rows in task.reads:
-            pieces = [Piece(key, where[key], part) for key in sources for part in parts]
+            pieces = [OutputPart(key, where[key], part) for key in sources for part in parts]
             chosen: list[Chosen] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
             names: list[Hashable] = [piece.part for piece in pieces]
             if rows is not None:
@@ -381,11 +381,11 @@ class TaskExecutor:
             pieces = []
             for (key, stored, slices), name in read:
                 if slices and stored.node != self.node:
-                    pieces += [Piece(key, *each) for each in near[key, name]]
+                    pieces += [OutputPart(key, *each) for each in near[key, name]]
                 elif isinstance(name, int):
-                    pieces.append(Piece(key, stored, name))
+                    pieces.append(OutputPart(key, stored, name))
                 else:
-                    pieces.append(Piece(key, stored._replace(parts=(slices,)), 0))
+                    pieces.append(OutputPart(key, stored._replace(parts=(slices,)), 0))
             found.append(PageInput(self._store, pieces))
         return found
 

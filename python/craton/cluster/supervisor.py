@@ -28,7 +28,7 @@ from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor, Place, fetch, place_of
 from craton.schedule.inline import in_order
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, StoredOutput
+from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput
 from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
 from craton.schedule.telemetry import Sample, tell_of
 from craton.store import default_store
@@ -341,7 +341,7 @@ class Supervisor:
                 if stored.node:
                     ref = self._members.node_ref(stored.node)
                     return await fetch(ref, key, stored, part, self._compression)
-                return await asyncio.to_thread(PageInput(default_store(), [Piece(key, stored, part)]).table)
+                return await asyncio.to_thread(PageInput(default_store(), [OutputPart(key, stored, part)]).table)
             except (OutputLost, ConnectionError, xo.ActorNotExist):
                 if made.stored is stored:  # it has not been recomputed meanwhile
                     self._lineage.lose([key])

@@ -21,9 +21,9 @@ from craton.schedule.pages import (
     SMALL_BYTES,
     SMALL_ROWS,
     OutputLost,
+    OutputPart,
     PageInput,
     PageSink,
-    Piece,
     StoredOutput,
     inputs_of,
 )
@@ -183,7 +183,7 @@ class InlineRunner:
         if key not in self._where:
             raise KeyError(f"there is no output of task {key}: it was released, or never made")
         try:
-            return PageInput(self._store, [Piece(key, self._where[key], part)]).table()
+            return PageInput(self._store, [OutputPart(key, self._where[key], part)]).table()
         except OutputLost as error:
             raise KeyError(str(error)) from None
 

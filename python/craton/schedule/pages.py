@@ -269,7 +269,7 @@ def _packed(schema: pa.Schema) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class OutputPart:
     """One part of one output, to be read."""
 
     key: int
@@ -297,7 +297,7 @@ class PageInput:
         Restricts the concatenated rows to a range, as (first row, number of rows).
     """
 
-    def __init__(self, store: Store, pieces: Sequence[Piece], rows: tuple[int, int] | None = None) -> None:
+    def __init__(self, store: Store, pieces: Sequence[OutputPart], rows: tuple[int, int] | None = None) -> None:
         self._store = store
         self._schemas = [piece.stored.schema for piece in pieces if piece.stored.schema is not None]
         chosen = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
@@ -501,6 +501,6 @@ def inputs_of(store: Store, reads: Sequence[Read], where: dict[int, StoredOutput
         If an output does not have a part that is read.
     """
     return [
-        PageInput(store, [Piece(key, where[key], part) for key in read.tasks for part in read.parts], read.rows)
+        PageInput(store, [OutputPart(key, where[key], part) for key in read.tasks for part in read.parts], read.rows)
         for read in reads
     ]

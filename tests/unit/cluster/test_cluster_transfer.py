@@ -13,7 +13,7 @@ import pytest
 from craton.cluster import fetching, transfer
 from craton.cluster.fetching import Fetcher, Wanted
 from craton.cluster.transfer import Ask, fetch, messages, read
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, StoredOutput, identify
+from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput, identify
 from craton.store import Store
 
 
@@ -65,7 +65,7 @@ class World:
         return sink.finish()
 
     def rows(self, near: Any, key: int, name: Any = 0) -> pa.Table:
-        return PageInput(self.here, [Piece(key, *each) for each in near[key, name]]).table()
+        return PageInput(self.here, [OutputPart(key, *each) for each in near[key, name]]).table()
 
     def until(self, what: Callable[[], bool]) -> None:
         async def go() -> None:
