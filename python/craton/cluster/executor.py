@@ -26,14 +26,14 @@ from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
     SMALL_ROWS,
-    Chosen,
     OutputLost,
     OutputPart,
+    OutputRows,
     PageInput,
     PageSink,
     StoredOutput,
-    cut,
     inputs_of,
+    slice_rows,
 )
 from craton.schedule.tasks import Read
 from craton.schedule.waiting import Waiting
@@ -349,20 +349,20 @@ class TaskExecutor:
             return inputs_of(self._store, [Read(*read) for read in task.reads], where)
         return self._brought(task, where)
 
-    def _chosen(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[list[tuple[Chosen, Hashable]]]:
+    def _chosen(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[list[tuple[OutputRows, Hashable]]]:
         """Return, for each read of the task, the rows of each output that it reads, with a name that identifies these rows."""
         found = []
         for sources, parts, rows in task.reads:
             pieces = [OutputPart(key, where[key], part) for key in sources for part in parts]
-            chosen: list[Chosen] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
+            chosen: list[OutputRows] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
             names: list[Hashable] = [piece.part for piece in pieces]
             if rows is not None:
-                chosen = list(cut(chosen, *rows))
+                chosen = list(slice_rows(chosen, *rows))
                 names = [each[2] and (name, each[2][0], each[2][-1]) for name, each in zip(names, chosen, strict=True)]
             found.append(list(zip(chosen, names, strict=True)))
         return found
 
-    def _elsewhere(self, reads: Sequence[Sequence[tuple[Chosen, Hashable]]]) -> list[Wanted]:
+    def _elsewhere(self, reads: Sequence[Sequence[tuple[OutputRows, Hashable]]]) -> list[Wanted]:
         return [
             Wanted(key, stored, name, slices)
             for read in reads

@@ -301,7 +301,7 @@ class PageInput:
         self._store = store
         self._schemas = [piece.stored.schema for piece in pieces if piece.stored.schema is not None]
         chosen = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
-        self._chosen = [each for each in (chosen if rows is None else cut(chosen, *rows)) if each[2]]
+        self._chosen = [each for each in (chosen if rows is None else slice_rows(chosen, *rows)) if each[2]]
 
     @property
     def rows(self) -> int:
@@ -443,7 +443,7 @@ def _merged(slices: Sequence[PageSlice]) -> Iterator[PageSlice]:
 
 
 #: The rows that are read of one output: the task's key, the output's location, and the page slices.
-Chosen = tuple[int, StoredOutput, tuple[PageSlice, ...]]
+OutputRows = tuple[int, StoredOutput, tuple[PageSlice, ...]]
 
 
 def read_slices(store: Store, key: int, number: int, identity: bytes, slices: Sequence[PageSlice]) -> list[pa.Table]:
@@ -478,7 +478,7 @@ def read_slices(store: Store, key: int, number: int, identity: bytes, slices: Se
     return [tables[page].slice(first, rows) for page, first, rows, _ in slices]
 
 
-def cut(chosen: Sequence[Chosen], first: int, number: int) -> Iterator[Chosen]:
+def slice_rows(chosen: Sequence[OutputRows], first: int, number: int) -> Iterator[OutputRows]:
     """Restrict the concatenated rows to `number` rows from `first` on. An output that has none of them is yielded without slices."""
     end, at = first + number, 0
     for key, stored, slices in chosen:
