@@ -242,7 +242,7 @@ class PageSink:
         with self._lock:
             if self._small:
                 self._flush()
-        schema = None if self._schema is None else _packed(self._schema)
+        schema = None if self._schema is None else _serialized_schema(self._schema)
         number = 0 if self.pages is None else self.pages.number
         return StoredOutput(self._node, number, tuple(map(tuple, self._parts)), schema, identity_of(self._store))
 
@@ -257,7 +257,7 @@ class PageSink:
 _schemas: dict[pa.Schema, bytes] = {}
 
 
-def _packed(schema: pa.Schema) -> bytes:
+def _serialized_schema(schema: pa.Schema) -> bytes:
     """Return a schema as an IPC message. Equal schemas share one bytes object, so that pickling many locations stores it once."""
     key = schema.remove_metadata() if schema.metadata else schema
     found = _schemas.get(key)
@@ -342,7 +342,7 @@ class PageInput:
                 at += 1
             merged = list(_merged(together))
             read = read_slices(self._store, key, stored.number, stored.store, merged)
-            tables += _without_little_used(merged, read)
+            tables += _copy_sparse_pages(merged, read)
         return self._joined(tables)
 
     def tables(self) -> Iterator[pa.Table]:
@@ -366,7 +366,7 @@ class PageInput:
         return pa.table({})
 
 
-def _without_little_used(slices: Sequence[PageSlice], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
+def _copy_sparse_pages(slices: Sequence[PageSlice], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
     """Copy the tables whose pages are read by less than half; pass the others on."""
     # Slices know their bytes. `Table.nbytes` would not do: for string views it counts all the text of the page.
     wanted: dict[int, int] = {}
@@ -379,25 +379,25 @@ def _without_little_used(slices: Sequence[PageSlice], tables: Sequence[pa.Table]
 
     for little, group in itertools.groupby(zip(slices, tables, strict=True), key=little_used):
         found = [table for _, table in group]
-        yield from _copied(found) if little else found
+        yield from _concatenated_copy(found) if little else found
 
 
-def _copied(tables: list[pa.Table]) -> list[pa.Table]:
+def _concatenated_copy(tables: list[pa.Table]) -> list[pa.Table]:
     """Concatenate tables into newly allocated memory; return them unchanged if Arrow cannot concatenate their types."""
     schema = tables[0].schema
     try:
         # Copied string views would still refer to all the text of their pages, and `combine_chunks` does not copy a single chunk.
-        without = pa.schema([field.with_type(_without_view(field.type)) for field in schema], schema.metadata)
+        without = pa.schema([field.with_type(_offset_type(field.type)) for field in schema], schema.metadata)
         plain = pa.concat_tables(tables).cast(without)
         copied = pa.concat_tables([plain, plain.slice(0, 0)]).combine_chunks()
         if any(_has_dictionary(dtype) for dtype in schema.types):
-            copied = copied_table(copied)  # `combine_chunks` may keep the first chunk's dictionary without copying it
+            copied = copy_table(copied)  # `combine_chunks` may keep the first chunk's dictionary without copying it
         return [copied.cast(schema)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return tables
 
 
-def copied_table(table: pa.Table) -> pa.Table:
+def copy_table(table: pa.Table) -> pa.Table:
     """Copy a table, including its dictionaries, into one newly allocated buffer."""
     counted = pa.MockOutputStream()
     _write_stream(table, counted)
@@ -415,18 +415,18 @@ def _has_dictionary(dtype: pa.DataType) -> bool:
     return pa.types.is_dictionary(dtype) or any(_has_dictionary(dtype.field(i).type) for i in range(dtype.num_fields))
 
 
-def _without_view(dtype: pa.DataType) -> pa.DataType:
+def _offset_type(dtype: pa.DataType) -> pa.DataType:
     """Replace view types by the corresponding offset types; a cast to these copies only the text of the rows that are cast."""
     if pa.types.is_string_view(dtype):
         return pa.large_string()
     if pa.types.is_binary_view(dtype):
         return pa.large_binary()
     if pa.types.is_large_list(dtype):
-        return pa.large_list(dtype.value_field.with_type(_without_view(dtype.value_type)))
+        return pa.large_list(dtype.value_field.with_type(_offset_type(dtype.value_type)))
     if pa.types.is_fixed_size_list(dtype):
-        return pa.list_(dtype.value_field.with_type(_without_view(dtype.value_type)), dtype.list_size)
+        return pa.list_(dtype.value_field.with_type(_offset_type(dtype.value_type)), dtype.list_size)
     if pa.types.is_struct(dtype):
-        return pa.struct([field.with_type(_without_view(field.type)) for field in dtype])
+        return pa.struct([field.with_type(_offset_type(field.type)) for field in dtype])
     return dtype
 
 
