@@ -19,7 +19,7 @@ from typing import Any
 import cloudpickle
 
 from craton.cluster.fetching import Near, Wanted
-from craton.cluster.transfer import place_of
+from craton.cluster.transfer import version_of
 from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, packed_error, settle
 from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
 from craton.schedule.pages import (
@@ -467,7 +467,7 @@ class TaskExecutor:
                 if isinstance(error, OutputLost):
                     if self._where.get(error.key) == lost:
                         self._where.pop(error.key, None)
-                    self._told.lost.append((task.run, task.key, error.key, None if lost is None else place_of(lost)))
+                    self._told.lost.append((task.run, task.key, error.key, None if lost is None else version_of(lost)))
                 elif failure is not None:
                     self._told.failed.append((task.run, task.key, *failure))
                 self._speak()

@@ -15,7 +15,16 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import craton.actor as xo
-from craton.cluster.transfer import AT_ONCE, MANY, MESSAGE, Ask, Sent, messages, place_of, table_of
+from craton.cluster.transfer import (
+    MAX_REQUESTS,
+    MAX_SLICES,
+    MESSAGE_BYTES,
+    ReadRequest,
+    SentRows,
+    decode_table,
+    split_by_message,
+    version_of,
+)
 from craton.schedule.pages import OutputLost, PageSink, PageSlice, StoredOutput
 from craton.store import LocalitySet, Store
 
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 
 #: The most bytes in flight to one worker, from one machine and from all machines together; enough for two large pages of one
 #: machine to overlap. The limit of prefetched bytes applies as well. A single slice may be larger.
-FROM_ONE, FROM_ALL = 16 * MESSAGE, 32 * MESSAGE
+FROM_ONE, FROM_ALL = 16 * MESSAGE_BYTES, 32 * MESSAGE_BYTES
 # Prefetch requests are held back until they have so many bytes, as long as another message of the machine is in flight.
 _LITTLE = 1 << 20
 # Seconds between checks for the cancellation of a task that waits for rows.
@@ -55,7 +64,7 @@ class _Part:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.future: Future[Near] = Future()
-        self.chunks = [_Chunk(self, number, slices) for number, slices in enumerate(messages(wanted.slices))]
+        self.chunks = [_Chunk(self, number, slices) for number, slices in enumerate(split_by_message(wanted.slices))]
         self.left = len(self.chunks)
         self.places: list[Any] = [None] * self.left
         self.held: list[LocalitySet | None] = []
@@ -174,7 +183,7 @@ class Fetcher:
     def _want(self, wanted: Wanted, urgency: int, order: int) -> _Part:
         known = self._parts.setdefault(wanted.key, {})
         part = known.get(wanted.name)
-        if part is not None and not part.future.done() and place_of(part.wanted.stored) != place_of(wanted.stored):
+        if part is not None and not part.future.done() and version_of(part.wanted.stored) != version_of(wanted.stored):
             self._fail(part, OutputLost(wanted.key))  # the output was recomputed, and is elsewhere now
             part = None
             known = self._parts.setdefault(wanted.key, {})
@@ -227,12 +236,12 @@ class Fetcher:
         """Take the chunks that the next message to a machine requests; none if no message may be sent now."""
         chunks: list[_Chunk] = []
         nbytes = number = 0
-        while source.queue and source.messages < AT_ONCE:
+        while source.queue and source.messages < MAX_REQUESTS:
             (urgency, _), _, chunk = source.queue[0]
             if chunk.asked or chunk.part.gone:
                 heapq.heappop(source.queue)
                 continue
-            if chunks and (nbytes + chunk.nbytes > MESSAGE or number + len(chunk.slices) > MANY):
+            if chunks and (nbytes + chunk.nbytes > MESSAGE_BYTES or number + len(chunk.slices) > MAX_SLICES):
                 break
             if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(FROM_ONE, self._most_ahead):
                 break
@@ -263,15 +272,17 @@ class Fetcher:
 
     async def _fly(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
         """Send one message, write the answer to the store, and complete the parts that it completes."""
-        asks = [
-            Ask(chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.slices)
+        requests = [
+            ReadRequest(
+                chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.slices
+            )
             for chunk in chunks
         ]
         error: BaseException | None = None
         places: list[Any] = [None] * len(chunks)
         held: LocalitySet | None = None
         try:
-            lost, sent = await self._ref(node).read(asks, self.compression)
+            lost, sent = await self._ref(node).read(requests, self.compression)
             if sent:
                 places, held = await asyncio.to_thread(self._kept, len(chunks), set(lost), sent)
         except (ConnectionError, xo.ActorNotExist):
@@ -297,18 +308,18 @@ class Fetcher:
                     part.future.set_result(part.places)
         self._send()
 
-    def _kept(self, asks: int, lost: set[int], sent: list[Sent]) -> tuple[list[Any], LocalitySet | None]:
+    def _kept(self, requests: int, lost: set[int], sent: list[SentRows]) -> tuple[list[Any], LocalitySet | None]:
         """Write received rows to the store; return the location for each request, None where the rows were lost."""
-        sink = PageSink(self._store, asks, self._node)
+        sink = PageSink(self._store, requests, self._node)
         try:
             for pieces, data in sent:
-                sink.write_joined(pieces, table_of(data))
+                sink.write_joined(pieces, decode_table(data))
             stored = sink.finish()._replace(schema=None)  # the rows may be of outputs with different schemas
         except BaseException:
             sink.abandon()
             raise
         self.moved += sum(part.nbytes for part in stored.sizes())
-        return [None if number in lost else (stored, number) for number in range(asks)], sink.pages
+        return [None if number in lost else (stored, number) for number in range(requests)], sink.pages
 
     def _fail(self, part: _Part, error: BaseException) -> None:
         """Fail all tasks that wait for a part. A later request for the same rows creates a new part."""

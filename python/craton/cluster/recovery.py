@@ -162,7 +162,7 @@ class Recovery:
             seen = {run.number: run.changes for run in self.runs.values()}
 
     async def _look_into(self, run: Run) -> None:
-        """Ask the workers which tasks of a run they have; reassign tasks that no worker has and recompute inputs that are lost."""
+        """ReadRequest the workers which tasks of a run they have; reassign tasks that no worker has and recompute inputs that are lost."""
         before = run.changes
         loop, living = asyncio.get_running_loop(), self._members.living()
         asked = [loop.create_task(self._members.ref(band).holds(run.number)) for band in living]

@@ -26,7 +26,7 @@ from craton.cluster.placing import PolicyName
 from craton.cluster.recovery import Recovery, heard
 from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
-from craton.cluster.transfer import NodeActor, Place, fetch, place_of
+from craton.cluster.transfer import NodeActor, OutputVersion, fetch, version_of
 from craton.schedule.inline import in_order
 from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput
 from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
@@ -52,7 +52,11 @@ class SupervisorActor(xo.StatelessActor):
         self._supervisor = supervisor
 
     def done(
-        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
+        self,
+        band: int,
+        rows: list[tuple[Any, ...]],
+        lost: list[tuple[int, int, int, OutputVersion | None]],
+        running: list[int],
     ) -> None:
         """Record a band's new outputs, its tasks whose inputs are lost, and the keys of the tasks that it is running."""
         self._supervisor.done(band, rows, lost, running)
@@ -154,7 +158,11 @@ class Supervisor:
     # ---- reports of workers ----
 
     def done(
-        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
+        self,
+        band: int,
+        rows: list[tuple[Any, ...]],
+        lost: list[tuple[int, int, int, OutputVersion | None]],
+        running: list[int],
     ) -> None:
         """See :meth:`SupervisorActor.done`."""
         self._recovery.running[band] = running
@@ -191,7 +199,7 @@ class Supervisor:
             run = self._runs.get(number)
             if run is not None and key in run.bands:
                 stored = self._recovery.where(source)
-                if stored is not None and was == place_of(
+                if stored is not None and was == version_of(
                     StoredOutput(*stored)
                 ):  # it has not been recomputed meanwhile
                     self._recovery.gone([source])

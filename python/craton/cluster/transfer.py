@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 UID = "craton-node"
 
 #: The most bytes that one message requests, unless it requests a single slice that is larger. A slice is at most a page.
-MESSAGE = 8 << 20
+MESSAGE_BYTES = 8 << 20
 # The most slices that one message requests.
-MANY = 4096
+MAX_SLICES = 4096
 # The most concurrent requests to one machine.
-AT_ONCE = 4
+MAX_REQUESTS = 4
 # Bytes of pages: small slices of so many pinned pages are joined before more pages are read.
 _PINNED = 64 << 20
 # The number of pages that are read together.
 _PAGES = 8
 
 
-class Ask(NamedTuple):
+class ReadRequest(NamedTuple):
     """A request for rows of an output: the task's key, the number of the set, the store's identity, and the page slices."""
 
     key: int
@@ -58,7 +58,7 @@ class Ask(NamedTuple):
 
 
 #: Rows as they are sent: pairs of the position of a request and the number of its rows; and all rows as a table, or compressed.
-Sent = tuple[list[tuple[int, int]], Any]
+SentRows = tuple[list[tuple[int, int]], Any]
 
 
 class NodeActor(xo.StatelessActor):
@@ -121,18 +121,22 @@ class NodeActor(xo.StatelessActor):
         """Drop all outputs."""
         self.drop(list(self._held))
 
-    async def read(self, asks: Sequence[Ask], compression: Compression = "none") -> tuple[list[int], list[Sent]]:
+    async def read(
+        self, requests: Sequence[ReadRequest], compression: Compression = "none"
+    ) -> tuple[list[int], list[SentRows]]:
         """Read rows of outputs; return the positions of requests whose output is gone, and the rows of the others.
 
         The rows of one request keep their order.
         """
-        lost, sent = await asyncio.to_thread(read, default_store(), asks, compression)
+        lost, sent = await asyncio.to_thread(read, default_store(), requests, compression)
         gone = set(lost)
-        self.sent += sum(s[3] for number, ask in enumerate(asks) if number not in gone for s in ask.slices)
+        self.sent += sum(s[3] for number, request in enumerate(requests) if number not in gone for s in request.slices)
         return lost, sent
 
 
-def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -> tuple[list[int], list[Sent]]:
+def read(
+    store: Store, requests: Sequence[ReadRequest], compression: Compression = "none"
+) -> tuple[list[int], list[SentRows]]:
     """See :meth:`NodeActor.read`."""
     lost: list[int] = []
     found: list[tuple[list[tuple[int, int]], pa.Table]] = []
@@ -141,17 +145,17 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
 
     def join() -> None:
         nonlocal pinned
-        found.extend(_joined(small))
+        found.extend(_join_small(small))
         small.clear()
         pinned = 0
 
-    by_set = sorted(range(len(asks)), key=lambda number: asks[number].number)
-    for _, group in itertools.groupby(by_set, lambda number: (asks[number].number, asks[number].store)):
+    by_set = sorted(range(len(requests)), key=lambda number: requests[number].number)
+    for _, group in itertools.groupby(by_set, lambda number: (requests[number].number, requests[number].store)):
         together = list(group)
-        slices = [(number, slice_) for number in together for slice_ in asks[number].slices]
-        key, where, identity, _ = asks[together[0]]
+        slices = [(number, slice_) for number in together for slice_ in requests[number].slices]
+        key, where, identity, _ = requests[together[0]]
         try:
-            for run in _few_pages(slices):
+            for run in _split_by_pages(slices):
                 tables = read_slices(store, key, where, identity, [slice_ for _, slice_ in run])
                 for table, (number, (_, _, rows, nbytes)) in zip(tables, run, strict=True):
                     if nbytes < SMALL_BYTES:
@@ -171,7 +175,7 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
     return lost, [(pieces, table if compression == "none" else _compressed(table)) for pieces, table in found]
 
 
-def _few_pages(slices: Sequence[tuple[int, PageSlice]]) -> Iterable[list[tuple[int, PageSlice]]]:
+def _split_by_pages(slices: Sequence[tuple[int, PageSlice]]) -> Iterable[list[tuple[int, PageSlice]]]:
     """Split slices into consecutive groups that read at most `_PAGES` pages."""
     run: list[tuple[int, PageSlice]] = []
     pages: set[int] = set()
@@ -186,7 +190,7 @@ def _few_pages(slices: Sequence[tuple[int, PageSlice]]) -> Iterable[list[tuple[i
         yield run
 
 
-def _joined(small: Sequence[tuple[int, pa.Table]]) -> Iterable[tuple[list[tuple[int, int]], pa.Table]]:
+def _join_small(small: Sequence[tuple[int, pa.Table]]) -> Iterable[tuple[list[tuple[int, int]], pa.Table]]:
     """Join consecutive small tables with equal schemas, each group in newly allocated memory."""
     for _, group in itertools.groupby(small, lambda one: one[1].schema):
         together = list(group)
@@ -206,17 +210,17 @@ def _compressed(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def table_of(data: Any) -> pa.Table:
+def decode_table(data: Any) -> pa.Table:
     """Decode received rows to a table."""
     return data if isinstance(data, pa.Table) else pa.ipc.open_stream(data).read_all()
 
 
-def messages(slices: Sequence[PageSlice]) -> list[tuple[PageSlice, ...]]:
+def split_by_message(slices: Sequence[PageSlice]) -> list[tuple[PageSlice, ...]]:
     """Split slices into consecutive groups, one for each message."""
     found: list[tuple[PageSlice, ...]] = []
     begin = nbytes = 0
     for end, slice_ in enumerate(slices):
-        if end > begin and (nbytes + slice_[3] > MESSAGE or end - begin >= MANY):
+        if end > begin and (nbytes + slice_[3] > MESSAGE_BYTES or end - begin >= MAX_SLICES):
             found.append(tuple(slices[begin:end]))
             begin, nbytes = end, 0
         nbytes += slice_[3]
@@ -244,16 +248,16 @@ async def fetch(node: Any, key: int, stored: StoredOutput, part: int, compressio
     ConnectionError
         If the machine is gone.
     """
-    turns = asyncio.Semaphore(AT_ONCE)
+    turns = asyncio.Semaphore(MAX_REQUESTS)
 
     async def some(slices: tuple[PageSlice, ...]) -> list[pa.Table]:
         async with turns:
-            lost, found = await node.read([Ask(key, stored.number, stored.store, slices)], compression)
+            lost, found = await node.read([ReadRequest(key, stored.number, stored.store, slices)], compression)
         if lost:
             raise OutputLost(key)
-        return [table_of(data) for _, data in found]
+        return [decode_table(data) for _, data in found]
 
-    runs = await asyncio.gather(*[some(slices) for slices in messages(stored.parts[part])])
+    runs = await asyncio.gather(*[some(slices) for slices in split_by_message(stored.parts[part])])
     tables = [table for run in runs for table in run]
     if tables:
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
@@ -263,9 +267,9 @@ async def fetch(node: Any, key: int, stored: StoredOutput, part: int, compressio
 
 
 #: What distinguishes an output from a recomputed one: the numbers of machine and set, and the store's identity.
-Place = tuple[int, int, bytes]
+OutputVersion = tuple[int, int, bytes]
 
 
-def place_of(stored: StoredOutput) -> Place:
-    """See :data:`Place`."""
+def version_of(stored: StoredOutput) -> OutputVersion:
+    """See :data:`OutputVersion`."""
     return stored.node, stored.number, stored.store

@@ -10,7 +10,7 @@ from typing import Any
 
 import cloudpickle
 
-from craton.cluster.transfer import Place
+from craton.cluster.transfer import OutputVersion
 from craton.schedule.pages import PageSink, StoredOutput
 from craton.schedule.tasks import Work
 from craton.store import Store
@@ -123,7 +123,7 @@ class Report:
     def __init__(self) -> None:
         self.done: list[tuple[Any, ...]] = []
         self.failed: list[tuple[int, int, bytes, str]] = []
-        self.lost: list[tuple[int, int, int, Place | None]] = []
+        self.lost: list[tuple[int, int, int, OutputVersion | None]] = []
         self.made: dict[int, list[tuple[int, int, StoredOutput]]] = {}
 
 

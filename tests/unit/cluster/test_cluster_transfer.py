@@ -12,7 +12,7 @@ import pytest
 
 from craton.cluster import fetching, transfer
 from craton.cluster.fetching import Fetcher, Wanted
-from craton.cluster.transfer import Ask, fetch, messages, read
+from craton.cluster.transfer import ReadRequest, fetch, read, split_by_message
 from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput, identify
 from craton.store import Store
 
@@ -22,22 +22,22 @@ class Node:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.asked: list[list[Ask]] = []
+        self.asked: list[list[ReadRequest]] = []
         self.compressions: list[Any] = []
         self.gone = False
         self.fails: BaseException | None = None
         self.may = threading.Event()
         self.may.set()
 
-    async def read(self, asks: Sequence[Ask], compression: Any = "none") -> Any:
-        self.asked.append(list(asks))
+    async def read(self, requests: Sequence[ReadRequest], compression: Any = "none") -> Any:
+        self.asked.append(list(requests))
         self.compressions.append(compression)
         await asyncio.to_thread(self.may.wait, 10)
         if self.gone:
             raise ConnectionResetError
         if self.fails is not None:
             raise self.fails
-        return await asyncio.to_thread(read, self.store, asks, compression)
+        return await asyncio.to_thread(read, self.store, requests, compression)
 
 
 class World:
@@ -135,7 +135,7 @@ def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> 
 
 def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (transfer, fetching):
-        monkeypatch.setattr(module, "MESSAGE", 1 << 20)
+        monkeypatch.setattr(module, "MESSAGE_BYTES", 1 << 20)
     monkeypatch.setattr(fetching, "FROM_ONE", 4 << 20)
     world.fetcher = world.another(8 << 20)
     rows = 60_000
@@ -149,7 +149,7 @@ def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.Monkey
     world.node.may.set()
     thread.join()
     assert world.fetcher.most_flying <= 4 << 20
-    assert len(world.node.asked) == len(messages(stored.parts[0])) == 15
+    assert len(world.node.asked) == len(split_by_message(stored.parts[0])) == 15
     assert world.rows(found[0], 1).equals(pa.concat_tables([large] * 30))
 
 
@@ -163,7 +163,7 @@ def test_what_is_expected_is_brought_early_in_order_and_within_bounds(world: Wor
     world.node.may.set()
     world.until(lambda: world.fetcher.moved == 2 * large.nbytes)  # a third does not fit
     assert world.fetcher.early == 0
-    first = {ask.key for asks in world.node.asked for ask in asks}
+    first = {request.key for requests in world.node.asked for request in requests}
     near = world.fetcher.bring([wanted(key, made[key]) for key in first])
     assert all(world.rows(near, key).equals(large) for key in first)
     assert world.fetcher.early == 2 * large.nbytes
@@ -225,7 +225,7 @@ def test_what_was_made_again_elsewhere_is_brought_from_there(world: World) -> No
     world.until(lambda: len(world.node.asked) == 1)
     threading.Timer(0.05, world.node.may.set).start()
     assert world.rows(world.fetcher.bring([wanted(1, new)]), 1).equals(numbers(0, 10))
-    assert [asks[0].number for asks in world.node.asked] == [old.number, new.number]
+    assert [requests[0].number for requests in world.node.asked] == [old.number, new.number]
 
 
 def test_whoever_waits_for_what_is_forgotten_is_told(world: World) -> None:
