@@ -18,7 +18,7 @@ from typing import Any
 
 import cloudpickle
 
-from craton.cluster.fetching import Near, Wanted
+from craton.cluster.fetching import LocalParts, RemoteRows
 from craton.cluster.transfer import version_of
 from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, packed_error, settle
 from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
@@ -58,10 +58,10 @@ class TaskExecutor:
         Bytes that the concurrent tasks may be projected to need together.
     store
         The store that outputs are written to.
-    bring
-        Fetches rows of outputs on other machines and returns where they are in `store`; see :meth:`Fetcher.bring`.
-    expect
-        Prefetches such rows for a task of the given order; see :meth:`Fetcher.expect`.
+    fetch
+        Fetches rows of outputs on other machines and returns where they are in `store`; see :meth:`Fetcher.fetch`.
+    prefetch
+        Prefetches such rows for a task of the given order; see :meth:`Fetcher.prefetch`.
     tell
         Called, in any thread, when there is something to report or a thread has nothing to do.
     """
@@ -73,12 +73,12 @@ class TaskExecutor:
         threads: int,
         memory: int,
         store: Store,
-        bring: Callable[[Sequence[Wanted], Callable[[], bool]], dict[tuple[int, Hashable], Near] | None],
-        expect: Callable[[int, Sequence[Wanted]], bool],
+        fetch: Callable[[Sequence[RemoteRows], Callable[[], bool]], dict[tuple[int, Hashable], LocalParts] | None],
+        prefetch: Callable[[int, Sequence[RemoteRows]], bool],
         tell: Callable[[], None],
     ) -> None:
         self.number, self.node, self.threads, self.memory = number, node, threads, memory
-        self._store, self._bring, self._expect, self._tell = store, bring, expect, tell
+        self._store, self._fetch, self._prefetch, self._tell = store, fetch, prefetch, tell
         self._changed = threading.Condition()
         self._waiting = Waiting()
         self._tasks: dict[int, WorkerTask] = {}
@@ -132,7 +132,7 @@ class TaskExecutor:
         self._where[key] = stored
         if stored.node != self.node and stored.number:
             self._far = True
-            if self._expect(0, ()):
+            if self._prefetch(0, ()):
                 for reader in self._waiting.readers(key):
                     task = self._tasks.get(reader)
                     if task is not None:
@@ -141,7 +141,7 @@ class TaskExecutor:
 
     def _look_ahead(self) -> None:
         """Prefetch the remote inputs of the next tasks, as long as there is room."""
-        while self._unseen and self._far and self._expect(0, ()):
+        while self._unseen and self._far and self._prefetch(0, ()):
             task = self._tasks.get(heapq.heappop(self._unseen)[1])
             if task is None or task.key in self._running:
                 continue
@@ -152,12 +152,12 @@ class TaskExecutor:
             with contextlib.suppress(IndexError):  # the task raises it
                 wanted = self._elsewhere(self._chosen(task, made))
                 if wanted:
-                    self._expect(task.order, wanted)
+                    self._prefetch(task.order, wanted)
 
     def _expect_some(self, task: WorkerTask, made: dict[int, StoredOutput]) -> None:
         """Prefetch the rows that a task will read of some outputs. Restricted row ranges need all outputs, and are left out."""
         wanted = [
-            Wanted(key, stored, part, stored.parts[part])
+            RemoteRows(key, stored, part, stored.parts[part])
             for sources, parts, rows in task.reads
             if rows is None
             for own in [sources if len(made) == 1 else set(sources)]
@@ -167,7 +167,7 @@ class TaskExecutor:
             if part < len(stored.parts) and stored.parts[part]
         ]
         if wanted:
-            self._expect(task.order, wanted)
+            self._prefetch(task.order, wanted)
 
     def holds(self, run: int) -> tuple[list[int], list[int]]:
         """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
@@ -362,9 +362,9 @@ class TaskExecutor:
             found.append(list(zip(chosen, names, strict=True)))
         return found
 
-    def _elsewhere(self, reads: Sequence[Sequence[tuple[OutputRows, Hashable]]]) -> list[Wanted]:
+    def _elsewhere(self, reads: Sequence[Sequence[tuple[OutputRows, Hashable]]]) -> list[RemoteRows]:
         return [
-            Wanted(key, stored, name, slices)
+            RemoteRows(key, stored, name, slices)
             for read in reads
             for (key, stored, slices), name in read
             if slices and stored.node != self.node
@@ -373,7 +373,7 @@ class TaskExecutor:
     def _brought(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[PageInput]:
         reads = self._chosen(task, where)
         wanted = self._elsewhere(reads)
-        near = self._bring(wanted, lambda: task.cancelled) if wanted else {}
+        near = self._fetch(wanted, lambda: task.cancelled) if wanted else {}
         if near is None:
             raise Cancelled
         found = []

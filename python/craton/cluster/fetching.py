@@ -40,7 +40,7 @@ _LITTLE = 1 << 20
 _LOOK = 0.05
 
 
-class Wanted(NamedTuple):
+class RemoteRows(NamedTuple):
     """Rows of an output on another machine: the task's key, the output's location, a name for the rows, and their page slices.
 
     The name is unique among the rows that are fetched of the output, so that equal requests are sent once.
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
 
 
 #: The location of fetched rows in this machine's store: parts of outputs, in order.
-Near = list[tuple[StoredOutput, int]]
+LocalParts = list[tuple[StoredOutput, int]]
 
 
 class _Part:
@@ -61,9 +61,9 @@ class _Part:
 
     __slots__ = ("ahead", "asked", "chunks", "expected", "future", "gone", "held", "left", "places", "wanted")
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: RemoteRows) -> None:
         self.wanted = wanted
-        self.future: Future[Near] = Future()
+        self.future: Future[LocalParts] = Future()
         self.chunks = [_Chunk(self, number, slices) for number, slices in enumerate(split_by_message(wanted.slices))]
         self.left = len(self.chunks)
         self.places: list[Any] = [None] * self.left
@@ -102,7 +102,7 @@ class Fetcher:
     Parameters
     ----------
     loop
-        The event loop that sends the messages; :meth:`bring` is called in other threads.
+        The event loop that sends the messages; :meth:`fetch` is called in other threads.
     store, node
         This machine's store and number.
     ref
@@ -130,9 +130,9 @@ class Fetcher:
         self.most_flying = 0
         """The largest number of bytes that were in flight together."""
 
-    def bring(
-        self, wanted: Sequence[Wanted], unwanted: Callable[[], bool] = lambda: False
-    ) -> dict[tuple[int, Hashable], Near] | None:
+    def fetch(
+        self, wanted: Sequence[RemoteRows], unwanted: Callable[[], bool] = lambda: False
+    ) -> dict[tuple[int, Hashable], LocalParts] | None:
         """Fetch rows; return their locations in this machine's store, by key and name.
 
         Parameters
@@ -159,7 +159,7 @@ class Fetcher:
                 return None
         return {which: part.future.result() for which, part in parts.items()}
 
-    def expect(self, order: int, wanted: Sequence[Wanted] = ()) -> bool:
+    def prefetch(self, order: int, wanted: Sequence[RemoteRows] = ()) -> bool:
         """Prefetch rows when there is room, those of lower `order` first.
 
         Returns
@@ -180,7 +180,7 @@ class Fetcher:
         """The number of outputs of which rows were fetched or are being fetched."""
         return len(self._parts)
 
-    def _want(self, wanted: Wanted, urgency: int, order: int) -> _Part:
+    def _want(self, wanted: RemoteRows, urgency: int, order: int) -> _Part:
         known = self._parts.setdefault(wanted.key, {})
         part = known.get(wanted.name)
         if part is not None and not part.future.done() and version_of(part.wanted.stored) != version_of(wanted.stored):

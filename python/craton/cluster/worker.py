@@ -112,8 +112,8 @@ class WorkerActor(xo.StatelessActor):
             self.band.threads,
             self.band.memory,
             store,
-            self._fetcher.bring,
-            self._fetcher.expect,
+            self._fetcher.fetch,
+            self._fetcher.prefetch,
             self._woken,
         )
 

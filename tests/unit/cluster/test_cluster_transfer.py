@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from craton.cluster import fetching, transfer
-from craton.cluster.fetching import Fetcher, Wanted
+from craton.cluster.fetching import Fetcher, RemoteRows
 from craton.cluster.transfer import ReadRequest, fetch, read, split_by_message
 from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput, identify
 from craton.store import Store
@@ -99,8 +99,8 @@ def numbers(first: int, count: int) -> pa.Table:
     )
 
 
-def wanted(key: int, stored: StoredOutput, part: int = 0) -> Wanted:
-    return Wanted(key, stored, part, stored.parts[part])
+def wanted(key: int, stored: StoredOutput, part: int = 0) -> RemoteRows:
+    return RemoteRows(key, stored, part, stored.parts[part])
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
@@ -110,7 +110,7 @@ def test_small_and_large_pieces_in_order(world: World, compression: Any) -> None
     one = world.make([[numbers(0, 10), numbers(10, 40_000), numbers(40_010, 5)], [], [numbers(7, 3)]])
     two = world.make([[other]])
     world.fetcher.compression = compression
-    near = world.fetcher.bring([wanted(1, one), wanted(2, two), wanted(1, one, 2)])
+    near = world.fetcher.fetch([wanted(1, one), wanted(2, two), wanted(1, one, 2)])
     assert world.rows(near, 1).equals(numbers(0, 40_015))
     assert world.rows(near, 1, 2).equals(numbers(7, 3))
     assert world.rows(near, 2).equals(other)
@@ -120,13 +120,13 @@ def test_small_and_large_pieces_in_order(world: World, compression: Any) -> None
 
 def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> None:
     made = {key: world.make([[numbers(key, 20)], [numbers(1000 + key, 1)]]) for key in range(1, 301)}
-    near = world.fetcher.bring([wanted(key, stored, part) for key, stored in made.items() for part in range(2)])
+    near = world.fetcher.fetch([wanted(key, stored, part) for key, stored in made.items() for part in range(2)])
     assert len(world.node.asked) == 1
     assert world.rows(near, 300, 1).equals(numbers(1300, 1))
     assert world.rows(near, 7).equals(numbers(7, 20))
     assert world.here.counters()["pages"] <= 3
     # Each is brought once.
-    world.fetcher.bring([wanted(5, made[5])])
+    world.fetcher.fetch([wanted(5, made[5])])
     assert len(world.node.asked) == 1
     del near
     world.fetcher.forget(made)
@@ -143,7 +143,7 @@ def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.Monkey
     stored = world.make([[large] * 30])
     world.node.may.clear()
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(world.fetcher.bring([wanted(1, stored)])))
+    thread = threading.Thread(target=lambda: found.append(world.fetcher.fetch([wanted(1, stored)])))
     thread.start()
     world.until(lambda: len(world.node.asked) == 4)
     world.node.may.set()
@@ -159,12 +159,12 @@ def test_what_is_expected_is_brought_early_in_order_and_within_bounds(world: Wor
     made = {key: world.make([[large]]) for key in range(1, 6)}
     world.node.may.clear()
     for key in (4, 2, 1, 3, 5):
-        world.fetcher.expect(key, [wanted(key, made[key])])
+        world.fetcher.prefetch(key, [wanted(key, made[key])])
     world.node.may.set()
     world.until(lambda: world.fetcher.moved == 2 * large.nbytes)  # a third does not fit
     assert world.fetcher.early == 0
     first = {request.key for requests in world.node.asked for request in requests}
-    near = world.fetcher.bring([wanted(key, made[key]) for key in first])
+    near = world.fetcher.fetch([wanted(key, made[key]) for key in first])
     assert all(world.rows(near, key).equals(large) for key in first)
     assert world.fetcher.early == 2 * large.nbytes
     # There is room again.
@@ -178,11 +178,11 @@ def test_what_is_expected_is_brought_early_in_order_and_within_bounds(world: Wor
 def test_what_is_needed_goes_before_what_is_expected(world: World) -> None:
     stored = {key: world.make([[numbers(key, 10)]]) for key in range(1, 4)}
     world.node.may.clear()
-    world.fetcher.expect(1, [wanted(1, stored[1])])
+    world.fetcher.prefetch(1, [wanted(1, stored[1])])
     world.until(lambda: len(world.node.asked) == 1)
-    world.fetcher.expect(2, [wanted(2, stored[2])])  # so little waits for the message that is on its way
+    world.fetcher.prefetch(2, [wanted(2, stored[2])])  # so little waits for the message that is on its way
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(world.fetcher.bring([wanted(3, stored[3])])))
+    thread = threading.Thread(target=lambda: found.append(world.fetcher.fetch([wanted(3, stored[3])])))
     thread.start()
     world.until(lambda: len(world.node.asked) == 2)
     assert world.node.asked[1][0].key == 3
@@ -196,35 +196,35 @@ def test_what_is_lost_is_said_of_that_only(world: World) -> None:
     assert world.kept[0].pages is not None
     world.kept[0].pages.drop()
     with pytest.raises(OutputLost) as lost:
-        world.fetcher.bring([wanted(2, two), wanted(1, one)])
+        world.fetcher.fetch([wanted(2, two), wanted(1, one)])
     assert lost.value.key == 1
-    near = world.fetcher.bring([wanted(2, two)])
+    near = world.fetcher.fetch([wanted(2, two)])
     assert world.rows(near, 2).equals(numbers(5, 10))
     assert len(world.node.asked) == 1
     again = world.make([[numbers(0, 10)]])
-    assert world.rows(world.fetcher.bring([wanted(1, again)]), 1).equals(numbers(0, 10))
+    assert world.rows(world.fetcher.fetch([wanted(1, again)]), 1).equals(numbers(0, 10))
 
 
 def test_an_error_is_not_remembered(world: World) -> None:
     stored = world.make([[numbers(0, 10)]])
     world.node.fails = MemoryError("no room")
     with pytest.raises(MemoryError):
-        world.fetcher.bring([wanted(1, stored)])
+        world.fetcher.fetch([wanted(1, stored)])
     world.node.fails, world.node.gone = None, True
     with pytest.raises(OutputLost):
-        world.fetcher.bring([wanted(1, stored)])
+        world.fetcher.fetch([wanted(1, stored)])
     world.node.gone = False
-    assert world.rows(world.fetcher.bring([wanted(1, stored)]), 1).equals(numbers(0, 10))
+    assert world.rows(world.fetcher.fetch([wanted(1, stored)]), 1).equals(numbers(0, 10))
     assert world.fetcher._flying == 0
 
 
 def test_what_was_made_again_elsewhere_is_brought_from_there(world: World) -> None:
     old, new = world.make([[numbers(0, 10)]]), world.make([[numbers(0, 10)]])
     world.node.may.clear()
-    world.fetcher.expect(1, [wanted(1, old)])
+    world.fetcher.prefetch(1, [wanted(1, old)])
     world.until(lambda: len(world.node.asked) == 1)
     threading.Timer(0.05, world.node.may.set).start()
-    assert world.rows(world.fetcher.bring([wanted(1, new)]), 1).equals(numbers(0, 10))
+    assert world.rows(world.fetcher.fetch([wanted(1, new)]), 1).equals(numbers(0, 10))
     assert [requests[0].number for requests in world.node.asked] == [old.number, new.number]
 
 
@@ -235,7 +235,7 @@ def test_whoever_waits_for_what_is_forgotten_is_told(world: World) -> None:
 
     def bring() -> None:
         try:
-            world.fetcher.bring([wanted(1, stored)])
+            world.fetcher.fetch([wanted(1, stored)])
         except OutputLost as error:
             raised.append(error)
 
@@ -251,9 +251,9 @@ def test_whoever_does_not_want_it_any_more_need_not_wait(world: World) -> None:
     stored = world.make([[numbers(0, 10)]])
     world.node.may.clear()
     looks = iter([False, True])
-    assert world.fetcher.bring([wanted(1, stored)], lambda: next(looks)) is None
+    assert world.fetcher.fetch([wanted(1, stored)], lambda: next(looks)) is None
     world.node.may.set()
-    near = world.fetcher.bring([wanted(1, stored)])
+    near = world.fetcher.fetch([wanted(1, stored)])
     assert world.rows(near, 1).equals(numbers(0, 10))
     assert len(world.node.asked) == 1
 
