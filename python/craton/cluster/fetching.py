@@ -120,14 +120,14 @@ class Fetcher:
         self._sources: dict[int, _Source] = {}
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._flying = self._ahead = self._expected = 0
+        self._in_flight = self._ahead = self._expected = 0
         self._woken = False
         self.compression: Compression = "none"
         self.moved = 0
         """Bytes that were fetched."""
         self.early = 0
         """Fetched bytes that had been requested before a task waited for them."""
-        self.most_flying = 0
+        self.most_in_flight = 0
         """The largest number of bytes that were in flight together."""
 
     def fetch(
@@ -228,7 +228,7 @@ class Fetcher:
                 while chunks := self._next(source):
                     sending.append((node, source, chunks))
         for each in sending:
-            task = self._loop.create_task(self._fly(*each))
+            task = self._loop.create_task(self._request(*each))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -245,7 +245,7 @@ class Fetcher:
                 break
             if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(FROM_ONE, self._most_ahead):
                 break
-            if self._flying and self._flying + nbytes + chunk.nbytes > min(FROM_ALL, self._most_ahead):
+            if self._in_flight and self._in_flight + nbytes + chunk.nbytes > min(FROM_ALL, self._most_ahead):
                 break
             if urgency:
                 if chunk.nbytes > self._most_ahead:
@@ -266,11 +266,11 @@ class Fetcher:
             source.waiting -= nbytes
             source.nbytes += nbytes
             source.messages += 1
-            self._flying += nbytes
-            self.most_flying = max(self.most_flying, self._flying)
+            self._in_flight += nbytes
+            self.most_in_flight = max(self.most_in_flight, self._in_flight)
         return chunks
 
-    async def _fly(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
+    async def _request(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
         """Send one message, write the answer to the store, and complete the parts that it completes."""
         requests = [
             ReadRequest(
@@ -293,7 +293,7 @@ class Fetcher:
             nbytes = sum(chunk.nbytes for chunk in chunks)
             source.nbytes -= nbytes
             source.messages -= 1
-            self._flying -= nbytes
+            self._in_flight -= nbytes
             for chunk, place in zip(chunks, places, strict=True):
                 part = chunk.part
                 if place is None:

@@ -148,7 +148,7 @@ def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.Monkey
     world.until(lambda: len(world.node.asked) == 4)
     world.node.may.set()
     thread.join()
-    assert world.fetcher.most_flying <= 4 << 20
+    assert world.fetcher.most_in_flight <= 4 << 20
     assert len(world.node.asked) == len(split_by_message(stored.parts[0])) == 15
     assert world.rows(found[0], 1).equals(pa.concat_tables([large] * 30))
 
@@ -215,7 +215,7 @@ def test_an_error_is_not_remembered(world: World) -> None:
         world.fetcher.fetch([wanted(1, stored)])
     world.node.gone = False
     assert world.rows(world.fetcher.fetch([wanted(1, stored)]), 1).equals(numbers(0, 10))
-    assert world.fetcher._flying == 0
+    assert world.fetcher._in_flight == 0
 
 
 def test_what_was_made_again_elsewhere_is_brought_from_there(world: World) -> None:
