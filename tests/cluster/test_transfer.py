@@ -99,7 +99,7 @@ def test_parts_are_brought_while_others_are_made(tmp_path: Path) -> None:
         go_on.touch()
         thread.join(30)
     check(found[0][8:], 800_000, 4)
-    assert sum(one["early"] for one in moved(session)) > 2_000_000
+    assert sum(one["prefetched"] for one in moved(session)) > 2_000_000
 
 
 def kill(pid: int) -> None:

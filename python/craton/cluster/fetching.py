@@ -125,7 +125,7 @@ class Fetcher:
         self.compression: Compression = "none"
         self.moved = 0
         """Bytes that were fetched."""
-        self.early = 0
+        self.prefetched = 0
         """Fetched bytes that had been requested before a task waited for them."""
         self.most_in_flight = 0
         """The largest number of bytes that were in flight together."""
@@ -197,7 +197,7 @@ class Fetcher:
                 part.expected = sum(chunk.nbytes for chunk in part.chunks)
                 self._expected += part.expected
             else:
-                self.early += part.ahead
+                self.prefetched += part.ahead
                 self._no_longer_ahead(part)
             part.asked = urgency
             for chunk in part.chunks:

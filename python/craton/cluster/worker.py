@@ -212,7 +212,7 @@ class WorkerActor(xo.StatelessActor):
             "done": self._executor.done,
             "running": len(self._executor.running),
             "moved": self._fetcher.moved,
-            "early": self._fetcher.early,
+            "prefetched": self._fetcher.prefetched,
             "held": self._fetcher.held,
         }
 

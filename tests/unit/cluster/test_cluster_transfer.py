@@ -1,4 +1,4 @@
-"""What goes from one machine's store to another's: in few messages, in bounded memory, in order, and early."""
+"""What goes from one machine's store to another's: in few messages, in bounded memory, in order, and prefetched."""
 
 from __future__ import annotations
 
@@ -162,11 +162,11 @@ def test_what_is_expected_is_brought_early_in_order_and_within_bounds(world: Wor
         world.fetcher.prefetch(key, [wanted(key, made[key])])
     world.node.may.set()
     world.until(lambda: world.fetcher.moved == 2 * large.nbytes)  # a third does not fit
-    assert world.fetcher.early == 0
+    assert world.fetcher.prefetched == 0
     first = {request.key for requests in world.node.asked for request in requests}
     near = world.fetcher.fetch([wanted(key, made[key]) for key in first])
     assert all(world.rows(near, key).equals(large) for key in first)
-    assert world.fetcher.early == 2 * large.nbytes
+    assert world.fetcher.prefetched == 2 * large.nbytes
     # There is room again.
     world.until(lambda: world.fetcher.moved == 4 * large.nbytes)
     world.fetcher.forget(made)
