@@ -51,7 +51,7 @@ def check(outputs: Sequence[Output], total: int, parts: int) -> None:
         assert output.value == (int(values.sum()), float(2 * values.sum()), len(values))
 
 
-def moved(session: ClusterSession) -> list[dict[str, Any]]:
+def statuses(session: ClusterSession) -> list[dict[str, Any]]:
     async def go() -> list[dict[str, Any]]:
         return [await session.runner._members.ref(band).status() for band in range(len(session.runner.bands))]
 
@@ -72,7 +72,7 @@ def test_a_shuffle(rows: int, tiles: int, parts: int, compression: str) -> None:
     spread, gather = shuffle(rows, tiles, parts)
     outputs = run(session, [*spread, *gather])
     check(outputs[tiles:], rows * tiles, parts)
-    assert sum(one["moved"] for one in moved(session)) > 0
+    assert sum(one["fetched"] for one in statuses(session)) > 0
     for part, task in enumerate(gather):  # some are on the other machine
         table = session.call(session.runner.fetch(task.key))
         assert table["n"].to_pylist() == [part + parts * place for place in range(10)]
@@ -93,13 +93,13 @@ def test_parts_are_brought_while_others_are_made(tmp_path: Path) -> None:
     thread.start()
     try:
         # The gathering tasks cannot have begun: one of those that they read waits.
-        until(lambda: sum(one["moved"] for one in moved(session)) > 2_000_000)
+        until(lambda: sum(one["fetched"] for one in statuses(session)) > 2_000_000)
         assert not found
     finally:
         go_on.touch()
         thread.join(30)
     check(found[0][8:], 800_000, 4)
-    assert sum(one["prefetched"] for one in moved(session)) > 2_000_000
+    assert sum(one["prefetched"] for one in statuses(session)) > 2_000_000
 
 
 def kill(pid: int) -> None:
@@ -234,7 +234,7 @@ def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
 
     def interrupt() -> None:
         with contextlib.suppress(AssertionError):
-            until(lambda: sum(one["moved"] for one in moved(session)) > 0)
+            until(lambda: sum(one["fetched"] for one in statuses(session)) > 0)
         at.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -249,4 +249,4 @@ def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
     assert len(session.runner._lineage) == 0
     clear_memory()  # results that others have had remembered
     until(lambda: len(default_store().describe()) == 0)
-    until(lambda: all(one["held"] == 0 for one in moved(session)))
+    until(lambda: all(one["held"] == 0 for one in statuses(session)))

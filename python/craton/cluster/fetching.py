@@ -123,7 +123,7 @@ class Fetcher:
         self._in_flight = self._ahead = self._expected = 0
         self._woken = False
         self.compression: Compression = "none"
-        self.moved = 0
+        self.fetched = 0
         """Bytes that were fetched."""
         self.prefetched = 0
         """Fetched bytes that had been requested before a task waited for them."""
@@ -318,7 +318,7 @@ class Fetcher:
         except BaseException:
             sink.abandon()
             raise
-        self.moved += sum(part.nbytes for part in stored.sizes())
+        self.fetched += sum(part.nbytes for part in stored.sizes())
         return [None if number in lost else (stored, number) for number in range(requests)], sink.pages
 
     def _fail(self, part: _Part, error: BaseException) -> None:

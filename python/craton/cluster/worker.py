@@ -211,7 +211,7 @@ class WorkerActor(xo.StatelessActor):
             "memory_used": own_memory(),
             "done": self._executor.done,
             "running": len(self._executor.running),
-            "moved": self._fetcher.moved,
+            "fetched": self._fetcher.fetched,
             "prefetched": self._fetcher.prefetched,
             "held": self._fetcher.held,
         }

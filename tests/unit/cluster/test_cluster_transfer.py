@@ -115,7 +115,7 @@ def test_small_and_large_pieces_in_order(world: World, compression: Any) -> None
     assert world.rows(near, 1, 2).equals(numbers(7, 3))
     assert world.rows(near, 2).equals(other)
     assert world.node.compressions == [compression]
-    assert world.fetcher.moved > 40_000 * 8
+    assert world.fetcher.fetched > 40_000 * 8
 
 
 def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> None:
@@ -161,14 +161,14 @@ def test_what_is_expected_is_brought_early_in_order_and_within_bounds(world: Wor
     for key in (4, 2, 1, 3, 5):
         world.fetcher.prefetch(key, [wanted(key, made[key])])
     world.node.may.set()
-    world.until(lambda: world.fetcher.moved == 2 * large.nbytes)  # a third does not fit
+    world.until(lambda: world.fetcher.fetched == 2 * large.nbytes)  # a third does not fit
     assert world.fetcher.prefetched == 0
     first = {request.key for requests in world.node.asked for request in requests}
     near = world.fetcher.fetch([wanted(key, made[key]) for key in first])
     assert all(world.rows(near, key).equals(large) for key in first)
     assert world.fetcher.prefetched == 2 * large.nbytes
     # There is room again.
-    world.until(lambda: world.fetcher.moved == 4 * large.nbytes)
+    world.until(lambda: world.fetcher.fetched == 4 * large.nbytes)
     world.fetcher.forget(made)
     assert world.fetcher._ahead == 0
     world.until(lambda: not world.fetcher._tasks)
