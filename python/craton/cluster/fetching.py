@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 #: The most bytes in flight to one worker, from one machine and from all machines together; enough for two large pages of one
 #: machine to overlap. The limit of prefetched bytes applies as well. A single slice may be larger.
-FROM_ONE, FROM_ALL = 16 * MESSAGE_BYTES, 32 * MESSAGE_BYTES
+MAX_IN_FLIGHT_PER_NODE, MAX_IN_FLIGHT = 16 * MESSAGE_BYTES, 32 * MESSAGE_BYTES
 # Prefetch requests are held back until they have so many bytes, as long as another message of the machine is in flight.
-_LITTLE = 1 << 20
+_MIN_PREFETCH = 1 << 20
 # Seconds between checks for the cancellation of a task that waits for rows.
-_LOOK = 0.05
+_POLL = 0.05
 
 
 class RemoteRows(NamedTuple):
@@ -107,14 +107,14 @@ class Fetcher:
         This machine's store and number.
     ref
         Returns a reference to the node actor of a machine.
-    most_ahead
+    prefetch_limit
         The most bytes that are prefetched before a task waits for them.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any], most_ahead: int
+        self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any], prefetch_limit: int
     ) -> None:
-        self._loop, self._store, self._node, self._ref, self._most_ahead = loop, store, node, ref, most_ahead
+        self._loop, self._store, self._node, self._ref, self._prefetch_limit = loop, store, node, ref, prefetch_limit
         self._lock = threading.Lock()
         self._parts: dict[int, dict[Hashable, _Part]] = {}
         self._sources: dict[int, _Source] = {}
@@ -152,7 +152,7 @@ class Fetcher:
         self._wake()
         pending = {part.future for part in parts.values() if not part.future.done()}
         while pending:
-            done, pending = wait(pending, _LOOK, FIRST_EXCEPTION)
+            done, pending = wait(pending, _POLL, FIRST_EXCEPTION)
             for future in done:
                 future.result()
             if pending and unwanted():
@@ -170,7 +170,7 @@ class Fetcher:
         with self._lock:
             for one in wanted:
                 self._want(one, 1, order)
-            welcome = self._expected < self._most_ahead
+            welcome = self._expected < self._prefetch_limit
         if wanted:
             self._wake()
         return welcome
@@ -243,17 +243,19 @@ class Fetcher:
                 continue
             if chunks and (nbytes + chunk.nbytes > MESSAGE_BYTES or number + len(chunk.slices) > MAX_SLICES):
                 break
-            if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(FROM_ONE, self._most_ahead):
+            if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(
+                MAX_IN_FLIGHT_PER_NODE, self._prefetch_limit
+            ):
                 break
-            if self._in_flight and self._in_flight + nbytes + chunk.nbytes > min(FROM_ALL, self._most_ahead):
+            if self._in_flight and self._in_flight + nbytes + chunk.nbytes > min(MAX_IN_FLIGHT, self._prefetch_limit):
                 break
             if urgency:
-                if chunk.nbytes > self._most_ahead:
+                if chunk.nbytes > self._prefetch_limit:
                     heapq.heappop(source.queue)  # too large to prefetch: it is requested when a task waits for it
                     continue
-                if self._ahead + chunk.nbytes > self._most_ahead:
+                if self._ahead + chunk.nbytes > self._prefetch_limit:
                     break
-                if not chunks and source.messages and source.waiting < _LITTLE:
+                if not chunks and source.messages and source.waiting < _MIN_PREFETCH:
                     break
                 self._ahead += chunk.nbytes
                 chunk.part.ahead += chunk.nbytes

@@ -39,11 +39,11 @@ _PAUSE = 0.001
 # Seconds without tasks after which a worker tries to steal some.
 _IDLE = 0.002
 # Seconds that threads have to stop when a run is cancelled; and seconds between two polls, of these and of the store.
-PATIENCE, _LOOK = 0.5, 0.01
+PATIENCE, _POLL = 0.5, 0.01
 # Seconds that a worker waits for its machine's store, which may be restarting.
 _STORE = 3.0
 # A worker prefetches inputs of waiting tasks up to its memory divided by this.
-_AHEAD = 4
+_PREFETCH_DIVISOR = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,9 @@ class WorkerActor(xo.StatelessActor):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sampler = Sampler(self._loop, self._sampled)
         store = _store()
-        self._fetcher = Fetcher(self._loop, store, self.band.node, self._node_ref, self.band.memory // _AHEAD)
+        self._fetcher = Fetcher(
+            self._loop, store, self.band.node, self._node_ref, self.band.memory // _PREFETCH_DIVISOR
+        )
         self._executor = TaskExecutor(
             self.band.number,
             self.band.node,
@@ -189,7 +191,7 @@ class WorkerActor(xo.StatelessActor):
         self._executor.cancel(run)
         until = self._loop.time() + PATIENCE
         while self._loop.time() < until:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL)
             if not self._executor.interrupt(run):
                 return True
         return False
@@ -353,7 +355,7 @@ def _store() -> Store:
         except ConnectionError:
             if time.monotonic() >= until:
                 raise
-        time.sleep(_LOOK)
+        time.sleep(_POLL)
 
 
 def _warm() -> None:

@@ -53,8 +53,8 @@ class World:
         self.kept: list[Any] = []
         self.fetcher = self.another(1 << 20)
 
-    def another(self, most_ahead: int) -> Fetcher:
-        return Fetcher(self.loop, self.here, 0, lambda _: self.node, most_ahead)
+    def another(self, prefetch_limit: int) -> Fetcher:
+        return Fetcher(self.loop, self.here, 0, lambda _: self.node, prefetch_limit)
 
     def make(self, parts: Sequence[Sequence[pa.Table]]) -> StoredOutput:
         sink = PageSink(self.there, len(parts), 1)
@@ -136,7 +136,7 @@ def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> 
 def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (transfer, fetching):
         monkeypatch.setattr(module, "MESSAGE_BYTES", 1 << 20)
-    monkeypatch.setattr(fetching, "FROM_ONE", 4 << 20)
+    monkeypatch.setattr(fetching, "MAX_IN_FLIGHT_PER_NODE", 4 << 20)
     world.fetcher = world.another(8 << 20)
     rows = 60_000
     large = pa.table({"n": pa.array(range(rows), pa.int64())})  # 480 kB a page

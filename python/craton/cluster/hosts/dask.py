@@ -21,7 +21,7 @@ from craton.cluster.hosts.engine import EngineHost, Launched
 from craton.cluster.hosts.launcher import Launcher
 
 # Seconds between checks for a Dask worker without a launcher.
-_LOOK = 0.1
+_POLL = 0.1
 
 
 class DaskHost(EngineHost):
@@ -93,7 +93,7 @@ class DaskHost(EngineHost):
                 raise RuntimeError(
                     f"each of Dask's {len(self._workers())} workers runs a Craton worker already; start another Dask worker"
                 )
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
             name, known = self._free(number)
         future = self._client.submit(
             Launcher, actor=True, pure=False, workers=[name], allow_other_workers=False, key=f"craton-{uuid.uuid4()}"
