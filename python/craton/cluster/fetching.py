@@ -1,4 +1,4 @@
-"""Fetches parts of outputs from other machines into this machine's store, batched, in bounded memory, and ahead of need.
+"""Fetches parts of outputs from other machines into this machine's store, batched, in bounded memory, and prefetched_bytes of need.
 
 Parts that a task waits for are requested first. Then parts are prefetched for waiting tasks, in the order of the tasks, up to a
 limit of bytes that no task has requested yet. One message requests many parts.
@@ -59,7 +59,18 @@ LocalParts = list[tuple[StoredOutput, int]]
 class _Part:
     """Rows that are fetched once, whichever tasks read them."""
 
-    __slots__ = ("ahead", "asked", "chunks", "expected", "future", "gone", "held", "left", "places", "wanted")
+    __slots__ = (
+        "asked",
+        "chunks",
+        "expected",
+        "future",
+        "gone",
+        "held",
+        "left",
+        "places",
+        "prefetched_bytes",
+        "wanted",
+    )
 
     def __init__(self, wanted: RemoteRows) -> None:
         self.wanted = wanted
@@ -70,7 +81,7 @@ class _Part:
         self.held: list[LocalitySet | None] = []
         self.asked = 2  # the most urgent request so far: 0 a task waits, 1 prefetch, 2 none
         self.expected = 0  # bytes to be prefetched, until a task waits for them
-        self.ahead = 0  # bytes that were prefetched, until a task waits for them
+        self.prefetched_bytes = 0  # bytes that were prefetched, until a task waits for them
         self.gone = False
 
 
@@ -148,7 +159,7 @@ class Fetcher:
             If the rows are gone, or their machine is.
         """
         with self._lock:
-            parts = {(one.key, one.name): self._want(one, 0, 0) for one in wanted}
+            parts = {(one.key, one.name): self._enqueue(one, 0, 0) for one in wanted}
         self._wake()
         pending = {part.future for part in parts.values() if not part.future.done()}
         while pending:
@@ -169,7 +180,7 @@ class Fetcher:
         """
         with self._lock:
             for one in wanted:
-                self._want(one, 1, order)
+                self._enqueue(one, 1, order)
             welcome = self._expected < self._prefetch_limit
         if wanted:
             self._wake()
@@ -180,7 +191,7 @@ class Fetcher:
         """The number of outputs of which rows were fetched or are being fetched."""
         return len(self._parts)
 
-    def _want(self, wanted: RemoteRows, urgency: int, order: int) -> _Part:
+    def _enqueue(self, wanted: RemoteRows, urgency: int, order: int) -> _Part:
         known = self._parts.setdefault(wanted.key, {})
         part = known.get(wanted.name)
         if part is not None and not part.future.done() and version_of(part.wanted.stored) != version_of(wanted.stored):
@@ -197,8 +208,8 @@ class Fetcher:
                 part.expected = sum(chunk.nbytes for chunk in part.chunks)
                 self._expected += part.expected
             else:
-                self.prefetched += part.ahead
-                self._no_longer_ahead(part)
+                self.prefetched += part.prefetched_bytes
+                self._end_prefetch(part)
             part.asked = urgency
             for chunk in part.chunks:
                 if not chunk.asked:
@@ -258,7 +269,7 @@ class Fetcher:
                 if not chunks and source.messages and source.waiting < _MIN_PREFETCH:
                     break
                 self._ahead += chunk.nbytes
-                chunk.part.ahead += chunk.nbytes
+                chunk.part.prefetched_bytes += chunk.nbytes
             heapq.heappop(source.queue)
             chunk.asked = True
             chunks.append(chunk)
@@ -286,7 +297,7 @@ class Fetcher:
         try:
             lost, sent = await self._ref(node).read(requests, self.compression)
             if sent:
-                places, held = await asyncio.to_thread(self._kept, len(chunks), set(lost), sent)
+                places, held = await asyncio.to_thread(self._write_to_store, len(chunks), set(lost), sent)
         except (ConnectionError, xo.ActorNotExist):
             pass  # the machine is gone: all chunks are lost
         except BaseException as raised:
@@ -310,7 +321,9 @@ class Fetcher:
                     part.future.set_result(part.places)
         self._send()
 
-    def _kept(self, requests: int, lost: set[int], sent: list[SentRows]) -> tuple[list[Any], LocalitySet | None]:
+    def _write_to_store(
+        self, requests: int, lost: set[int], sent: list[SentRows]
+    ) -> tuple[list[Any], LocalitySet | None]:
         """Write received rows to the store; return the location for each request, None where the rows were lost."""
         sink = PageSink(self._store, requests, self._node)
         try:
@@ -330,22 +343,22 @@ class Fetcher:
             del known[part.wanted.name]
             if not known:
                 del self._parts[part.wanted.key]
-        self._let_go(part)
+        self._discard(part)
         if not part.future.done():
             part.future.set_exception(error)
 
-    def _let_go(self, part: _Part) -> list[LocalitySet | None]:
+    def _discard(self, part: _Part) -> list[LocalitySet | None]:
         """Discard a part; return the locality sets that it kept alive."""
         part.gone = True
-        self._no_longer_ahead(part)
+        self._end_prefetch(part)
         self._source(part).waiting -= sum(chunk.nbytes for chunk in part.chunks if not chunk.asked)
         held, part.held, part.chunks = part.held, [], []
         return held
 
-    def _no_longer_ahead(self, part: _Part) -> None:
+    def _end_prefetch(self, part: _Part) -> None:
         self._expected -= part.expected
-        self._ahead -= part.ahead
-        part.expected = part.ahead = 0
+        self._ahead -= part.prefetched_bytes
+        part.expected = part.prefetched_bytes = 0
 
     def forget(self, keys: Iterable[int]) -> None:
         """Discard the rows that were fetched of some outputs."""
@@ -355,7 +368,7 @@ class Fetcher:
         with self._lock:
             for key in keys:
                 for part in self._parts.pop(key, {}).values():
-                    held += self._let_go(part)
+                    held += self._discard(part)
                     if not part.future.done():
                         part.future.set_exception(OutputLost(key))
         del held  # outside of the lock: this sends requests to the store
