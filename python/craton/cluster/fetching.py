@@ -1,4 +1,4 @@
-"""Fetches parts of outputs from other machines into this machine's store, batched, in bounded memory, and prefetched_bytes of need.
+"""Fetches parts of outputs from other machines into this machine's store, batched, in bounded memory, and ahead of need.
 
 Parts that a task waits for are requested first. Then parts are prefetched for waiting tasks, in the order of the tasks, up to a
 limit of bytes that no task has requested yet. One message requests many parts.
