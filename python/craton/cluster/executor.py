@@ -92,7 +92,7 @@ class TaskExecutor:
         self._free = threads
         self._used = 0
         self._full = False
-        self._told = Report()
+        self._report = Report()
         self._quiet = True  # the event loop has not been notified since it last took the report
         self._meter, self._remainder = Meter(), Remainder(store, memory)
         self._small = (FRUGAL_BYTES, 1) if memory < _FRUGAL else (SMALL_BYTES, SMALL_ROWS)
@@ -233,12 +233,12 @@ class TaskExecutor:
         """Bytes that the running tasks are projected to need."""
         return self._used
 
-    def take_told(self) -> Report:
+    def take_report(self) -> Report:
         """Return what is to be reported, and begin a new report."""
         with self._changed:
-            told, self._told = self._told, Report()
+            report, self._report = self._report, Report()
             self._quiet = True
-            return told
+            return report
 
     # ---- the threads ----
 
@@ -467,9 +467,11 @@ class TaskExecutor:
                 if isinstance(error, OutputLost):
                     if self._where.get(error.key) == lost:
                         self._where.pop(error.key, None)
-                    self._told.lost.append((task.run, task.key, error.key, None if lost is None else version_of(lost)))
+                    self._report.lost.append(
+                        (task.run, task.key, error.key, None if lost is None else version_of(lost))
+                    )
                 elif failure is not None:
-                    self._told.failed.append((task.run, task.key, *failure))
+                    self._report.failed.append((task.run, task.key, *failure))
                 self._speak()
             else:
                 del self._tasks[task.key]
@@ -477,9 +479,9 @@ class TaskExecutor:
                 if sink is not None and sink.pages is not None:
                     self._sets[task.key] = sink.pages
                 self._note(task.key, stored)
-                self._told.done.append((task.run, task.key, stored, value, seconds, memory, *task.measurements))
+                self._report.done.append((task.run, task.key, stored, value, seconds, memory, *task.measurements))
                 for band in task.consumers:
-                    self._told.made.setdefault(band, []).append((task.run, task.key, stored))
+                    self._report.made.setdefault(band, []).append((task.run, task.key, stored))
                 self._speak()
             if self.threads > 1:
                 self._changed.notify_all()

@@ -286,15 +286,15 @@ class WorkerActor(xo.StatelessActor):
     def _flush(self) -> None:
         self._flushing = False
         self._sent = self._loop.time()
-        told = self._executor.take_told()
-        if told.failed:
-            self._tell(self._supervisor().failed.tell(self.band.number, told.failed))
-        for band, made in told.made.items():
+        report = self._executor.take_report()
+        if report.failed:
+            self._tell(self._supervisor().failed.tell(self.band.number, report.failed))
+        for band, made in report.made.items():
             ref = self._worker_ref(band)
             if ref is not None and band != self.band.number:
                 self._tell(ref.made.tell(made))
-        if told.done or told.lost:
-            self._tell(self._supervisor().done.tell(self.band.number, told.done, told.lost, self._executor.running))
+        if report.done or report.lost:
+            self._tell(self._supervisor().done.tell(self.band.number, report.done, report.lost, self._executor.running))
         self._feed()
         if self._executor.idle and self._idle is None and not self._asking:
             self._idle = self._loop.call_later(_IDLE, self._ask)
