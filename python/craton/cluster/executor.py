@@ -20,7 +20,7 @@ import cloudpickle
 
 from craton.cluster.fetching import LocalParts, RemoteRows
 from craton.cluster.transfer import version_of
-from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, packed_error, settle
+from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, pickle_error, settle
 from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
 from craton.schedule.pages import (
     FRUGAL_BYTES,
@@ -62,7 +62,7 @@ class TaskExecutor:
         Fetches rows of outputs on other machines and returns where they are in `store`; see :meth:`Fetcher.fetch`.
     prefetch
         Prefetches such rows for a task of the given order; see :meth:`Fetcher.prefetch`.
-    tell
+    notify
         Called, in any thread, when there is something to report or a thread has nothing to do.
     """
 
@@ -75,30 +75,30 @@ class TaskExecutor:
         store: Store,
         fetch: Callable[[Sequence[RemoteRows], Callable[[], bool]], dict[tuple[int, Hashable], LocalParts] | None],
         prefetch: Callable[[int, Sequence[RemoteRows]], bool],
-        tell: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
         self.number, self.node, self.threads, self.memory = number, node, threads, memory
-        self._store, self._fetch, self._prefetch, self._tell = store, fetch, prefetch, tell
+        self._store, self._fetch, self._prefetch, self._notify = store, fetch, prefetch, notify
         self._changed = threading.Condition()
         self._waiting = Waiting()
         self._tasks: dict[int, WorkerTask] = {}
         self._running: dict[int, WorkerTask] = {}
         self._where: dict[int, StoredOutput] = {}
-        self._far = False  # whether any known output is on another machine
+        self._has_remote = False  # whether any known output is on another machine
         # A heap of tasks, by order, whose remote inputs are not prefetched yet.
-        self._unseen: list[tuple[int, int]] = []
+        self._prefetch_queue: list[tuple[int, int]] = []
         self._sets: dict[int, LocalitySet] = {}
         self._cancelled: set[int] = set()
         self._free = threads
         self._used = 0
         self._full = False
         self._report = Report()
-        self._quiet = True  # the event loop has not been notified since it last took the report
+        self._loop_unaware = True  # the event loop has not been notified since it last took the report
         self._meter, self._remainder = Meter(), Remainder(store, memory)
         self._small = (FRUGAL_BYTES, 1) if memory < _FRUGAL else (SMALL_BYTES, SMALL_ROWS)
         self.done = 0
         self._threads = [
-            threading.Thread(target=self._work, name=f"craton-task-{i}", daemon=True) for i in range(threads)
+            threading.Thread(target=self._run_tasks, name=f"craton-task-{i}", daemon=True) for i in range(threads)
         ]
         for thread in self._threads:
             thread.start()
@@ -109,15 +109,15 @@ class TaskExecutor:
         """Queue tasks, given the locations of those of their inputs that exist."""
         with self._changed:
             for key, stored in where.items():
-                self._note(key, stored)
+                self._record_location(key, stored)
             for task in tasks:
                 if task.run in self._cancelled or task.key in self._tasks:
                     continue
                 self._tasks[task.key] = task
                 self._waiting.add(task.key, task.order, task.needed(), self._where)
-                if self._far:
-                    heapq.heappush(self._unseen, (task.order, task.key))
-            self._look_ahead()
+                if self._has_remote:
+                    heapq.heappush(self._prefetch_queue, (task.order, task.key))
+            self._prefetch_next()
             self._changed.notify_all()
 
     def made(self, told: Iterable[tuple[int, int, StoredOutput]]) -> None:
@@ -125,36 +125,36 @@ class TaskExecutor:
         with self._changed:
             for run, key, stored in told:
                 if run not in self._cancelled:
-                    self._note(key, stored)
+                    self._record_location(key, stored)
             self._changed.notify_all()
 
-    def _note(self, key: int, stored: StoredOutput) -> None:
+    def _record_location(self, key: int, stored: StoredOutput) -> None:
         self._where[key] = stored
         if stored.node != self.node and stored.number:
-            self._far = True
+            self._has_remote = True
             if self._prefetch(0, ()):
                 for reader in self._waiting.readers(key):
                     task = self._tasks.get(reader)
                     if task is not None:
-                        self._expect_some(task, {key: stored})
+                        self._prefetch_inputs(task, {key: stored})
         self._waiting.made(key)
 
-    def _look_ahead(self) -> None:
+    def _prefetch_next(self) -> None:
         """Prefetch the remote inputs of the next tasks, as long as there is room."""
-        while self._unseen and self._far and self._prefetch(0, ()):
-            task = self._tasks.get(heapq.heappop(self._unseen)[1])
+        while self._prefetch_queue and self._has_remote and self._prefetch(0, ()):
+            task = self._tasks.get(heapq.heappop(self._prefetch_queue)[1])
             if task is None or task.key in self._running:
                 continue
             made = {key: stored for key in task.needed() if (stored := self._where.get(key)) is not None}
             if task.key in self._waiting.missing:
-                self._expect_some(task, made)
+                self._prefetch_inputs(task, made)
                 continue
             with contextlib.suppress(IndexError):  # the task raises it
-                wanted = self._elsewhere(self._chosen(task, made))
+                wanted = self._remote_rows(self._rows_read(task, made))
                 if wanted:
                     self._prefetch(task.order, wanted)
 
-    def _expect_some(self, task: WorkerTask, made: dict[int, StoredOutput]) -> None:
+    def _prefetch_inputs(self, task: WorkerTask, made: dict[int, StoredOutput]) -> None:
         """Prefetch the rows that a task will read of some outputs. Restricted row ranges need all outputs, and are left out."""
         wanted = [
             RemoteRows(key, stored, part, stored.parts[part])
@@ -169,7 +169,7 @@ class TaskExecutor:
         if wanted:
             self._prefetch(task.order, wanted)
 
-    def holds(self, run: int) -> tuple[list[int], list[int]]:
+    def held_tasks(self, run: int) -> tuple[list[int], list[int]]:
         """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
         with self._changed:
             tasks = [task for task in self._tasks.values() if task.run == run]
@@ -237,7 +237,7 @@ class TaskExecutor:
         """Return what is to be reported, and begin a new report."""
         with self._changed:
             report, self._report = self._report, Report()
-            self._quiet = True
+            self._loop_unaware = True
             return report
 
     # ---- the threads ----
@@ -258,26 +258,26 @@ class TaskExecutor:
         task.taken = wanted
         task.thread = threading.get_ident()
         self._running[key] = task
-        self._look_ahead()
+        self._prefetch_next()
         return task
 
-    def _work(self) -> None:
+    def _run_tasks(self) -> None:
         while True:
             with self._changed:
                 while (task := self._next()) is None:
                     if not self._waiting.ready:
-                        self._speak()  # so that the event loop can steal tasks from other workers
+                        self._notify_loop()  # so that the event loop can steal tasks from other workers
                     self._changed.wait()
             with contextlib.suppress(Cancelled):
-                self._do(task)
+                self._run_task(task)
 
-    def _speak(self) -> None:
+    def _notify_loop(self) -> None:
         """Notify the event loop, unless it has been notified already."""
-        if self._quiet:
-            self._quiet = False
-            self._tell()
+        if self._loop_unaware:
+            self._loop_unaware = False
+            self._notify()
 
-    def _do(self, task: WorkerTask) -> None:
+    def _run_task(self, task: WorkerTask) -> None:
         """Run a task, and record its output or its failure."""
         reserved: Any = None
         sink: PageSink | None = None
@@ -287,19 +287,19 @@ class TaskExecutor:
         again = False
         where: dict[int, StoredOutput] = {}
         try:
-            where = self._places(task)
+            where = self._input_locations(task)
             inputs = self._inputs(task, where)
             reads = sum(one.nbytes for one in inputs)
             need = projected(task.memory, reads, task.nbytes)
-            again = not self._admitted(task, need)
+            again = not self._admit(task, need)
             if task.alone:
                 self._remainder.release()  # the task failed for lack of memory before: give it all there is
             elif not again and need >= SMALL_NEED:
-                reserved = self._reserved(task, need, reads)
+                reserved = self._reserve(task, need, reads)
                 again = reserved is None
             if not again:
                 sink = WorkerTaskSink(self._store, task.parts, self.node, task, self._small)
-                task.measurements = time.time(), *_bytes_of(inputs, self._sets)
+                task.measurements = time.time(), *_input_bytes(inputs, self._sets)
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
@@ -325,7 +325,7 @@ class TaskExecutor:
             sink.abandon()
         if reserved is not None:
             reserved.release()
-            self._settled()
+            self._settle_memory()
         lost = where.get(error.key) if isinstance(error, OutputLost) else None
         self._finish(task, sink, stored, value, seconds, memory, error, again, lost)
         if error is not None:
@@ -333,7 +333,7 @@ class TaskExecutor:
             del error
             gc.collect()  # frames of the traceback may keep the task's inputs pinned
 
-    def _places(self, task: WorkerTask) -> dict[int, StoredOutput]:
+    def _input_locations(self, task: WorkerTask) -> dict[int, StoredOutput]:
         """Return the locations of the outputs that the task reads."""
         where: dict[int, StoredOutput] = {}
         for key in task.needed():
@@ -347,9 +347,9 @@ class TaskExecutor:
         """Return the task's inputs; fetch those that are on other machines."""
         if all(stored.node == self.node or not stored.number for stored in where.values()):
             return inputs_of(self._store, [Read(*read) for read in task.reads], where)
-        return self._brought(task, where)
+        return self._fetched_inputs(task, where)
 
-    def _chosen(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[list[tuple[OutputRows, Hashable]]]:
+    def _rows_read(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[list[tuple[OutputRows, Hashable]]]:
         """Return, for each read of the task, the rows of each output that it reads, with a name that identifies these rows."""
         found = []
         for sources, parts, rows in task.reads:
@@ -362,7 +362,7 @@ class TaskExecutor:
             found.append(list(zip(chosen, names, strict=True)))
         return found
 
-    def _elsewhere(self, reads: Sequence[Sequence[tuple[OutputRows, Hashable]]]) -> list[RemoteRows]:
+    def _remote_rows(self, reads: Sequence[Sequence[tuple[OutputRows, Hashable]]]) -> list[RemoteRows]:
         return [
             RemoteRows(key, stored, name, slices)
             for read in reads
@@ -370,9 +370,9 @@ class TaskExecutor:
             if slices and stored.node != self.node
         ]
 
-    def _brought(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[PageInput]:
-        reads = self._chosen(task, where)
-        wanted = self._elsewhere(reads)
+    def _fetched_inputs(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[PageInput]:
+        reads = self._rows_read(task, where)
+        wanted = self._remote_rows(reads)
         near = self._fetch(wanted, lambda: task.cancelled) if wanted else {}
         if near is None:
             raise Cancelled
@@ -397,7 +397,7 @@ class TaskExecutor:
             print("the store of this worker's machine is gone", file=sys.stderr, flush=True)
             os._exit(_NO_STORE)
 
-    def _admitted(self, task: WorkerTask, need: int) -> bool:
+    def _admit(self, task: WorkerTask, need: int) -> bool:
         """Return whether the task's projected memory fits beside that of the running tasks, and account for it."""
         if not need:
             return True
@@ -409,7 +409,7 @@ class TaskExecutor:
             task.need = need
             return True
 
-    def _reserved(self, task: WorkerTask, need: int, reads: int) -> Any:
+    def _reserve(self, task: WorkerTask, need: int, reads: int) -> Any:
         """Reserve the memory that the task needs; return None if it is not free and other tasks are running, which will release some.
 
         At least half of the worker's share is left to pages, because the pages of all workers share the store's memory.
@@ -424,7 +424,7 @@ class TaskExecutor:
                     return None
         return lent(self._store, need, reads)
 
-    def _settled(self) -> None:
+    def _settle_memory(self) -> None:
         """Account for the memory that this process retains after a task, if no other task is running."""
         with self._changed:
             alone = len(self._running) == 1
@@ -449,7 +449,7 @@ class TaskExecutor:
         if isinstance(error, MemoryError) and not task.alone and not task.cancelled:
             task.alone = again = True  # it may fit when no other task runs and no memory is reserved
         elif error is not None and not isinstance(error, OutputLost) and not task.cancelled:
-            failure = packed_error(error)
+            failure = pickle_error(error)
         with self._changed:
             del self._running[task.key]
             self._free += task.taken
@@ -472,22 +472,22 @@ class TaskExecutor:
                     )
                 elif failure is not None:
                     self._report.failed.append((task.run, task.key, *failure))
-                self._speak()
+                self._notify_loop()
             else:
                 del self._tasks[task.key]
                 self.done += 1
                 if sink is not None and sink.pages is not None:
                     self._sets[task.key] = sink.pages
-                self._note(task.key, stored)
+                self._record_location(task.key, stored)
                 self._report.done.append((task.run, task.key, stored, value, seconds, memory, *task.measurements))
                 for band in task.consumers:
                     self._report.made.setdefault(band, []).append((task.run, task.key, stored))
-                self._speak()
+                self._notify_loop()
             if self.threads > 1:
                 self._changed.notify_all()
 
 
-def _bytes_of(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:
+def _input_bytes(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:
     """Return the bytes of the inputs, and how many of them other processes made."""
     read = foreign = 0
     for one in inputs:

@@ -165,7 +165,7 @@ class Recovery:
         """ReadRequest the workers which tasks of a run they have; reassign tasks that no worker has and recompute inputs that are lost."""
         before = run.changes
         loop, living = asyncio.get_running_loop(), self._members.living()
-        asked = [loop.create_task(self._members.ref(band).holds(run.number)) for band in living]
+        asked = [loop.create_task(self._members.ref(band).held_tasks(run.number)) for band in living]
         if not asked:
             return
         await asyncio.wait(asked, timeout=_SAYS)

@@ -22,7 +22,7 @@ from craton.actor.waiting import in_background
 from craton.cluster.executor import TaskExecutor
 from craton.cluster.fetching import Fetcher
 from craton.cluster.transfer import UID as NODE
-from craton.cluster.worker_tasks import WorkerTask, packed_error
+from craton.cluster.worker_tasks import WorkerTask, pickle_error
 from craton.schedule.memory_accounting import own_memory
 from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Band
@@ -178,7 +178,7 @@ class WorkerActor(xo.StatelessActor):
             # In a thread, because unpickling may import large modules.
             found = await asyncio.to_thread(pickle.loads, works)
         except BaseException as error:
-            packed = packed_error(error)
+            packed = pickle_error(error)
             failures = {run: (run, key, *packed) for run, _, key, *_ in rows}  # one failure ends a run
             await self._supervisor().failed.tell(self.band.number, list(failures.values()))
             return []
@@ -196,9 +196,9 @@ class WorkerActor(xo.StatelessActor):
                 return True
         return False
 
-    def holds(self, run: int) -> tuple[list[int], list[int]]:
+    def held_tasks(self, run: int) -> tuple[list[int], list[int]]:
         """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
-        held, missing = self._executor.holds(run)
+        held, missing = self._executor.held_tasks(run)
         return [*held, *self._coming], missing
 
     def forget(self, keys: list[int]) -> None:

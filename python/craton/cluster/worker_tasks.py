@@ -15,7 +15,7 @@ from craton.schedule.pages import PageSink, StoredOutput
 from craton.schedule.tasks import Work
 from craton.store import Store
 
-__all__ = ["Cancelled", "Reading", "Report", "WorkerTask", "WorkerTaskSink", "interrupt", "packed_error", "settle"]
+__all__ = ["Cancelled", "Reading", "Report", "WorkerTask", "WorkerTaskSink", "interrupt", "pickle_error", "settle"]
 
 # Seconds to wait for the thread that is interrupting a task.
 _SETTLE = 1.0
@@ -127,7 +127,7 @@ class Report:
         self.made: dict[int, list[tuple[int, int, StoredOutput]]] = {}
 
 
-def packed_error(error: BaseException) -> tuple[bytes, str]:
+def pickle_error(error: BaseException) -> tuple[bytes, str]:
     """Pickle an exception so that it unpickles to its own class, or else as a RuntimeError; return it and its traceback as text."""
     text = "".join(traceback.format_exception(error))
     error.__traceback__ = None
