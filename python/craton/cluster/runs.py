@@ -9,7 +9,7 @@ from typing import Any
 import cloudpickle
 
 from craton.cluster.lineage import reads_of
-from craton.cluster.worker import distinct
+from craton.cluster.worker import distinct_works
 from craton.schedule.tasks import Output, Task, TaskLost, Underway
 
 #: A run fails when a task was running at so many deaths of its worker.
@@ -103,7 +103,7 @@ class Run:
         by_band.pop(-1, None)
         base = self.number << 32
         for band, some in by_band.items():
-            works, numbers = distinct([task.work for task in some])
+            works, numbers = distinct_works([task.work for task in some])
             rows = []
             known: dict[int, Any] = {}
             for task, number in zip(some, numbers, strict=True):

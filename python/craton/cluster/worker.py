@@ -92,11 +92,11 @@ class WorkerActor(xo.StatelessActor):
                 os.chdir(folder)
         self.band = band
         self._peers: ClusterMembers | None = None
-        self._coming: set[int] = set()  # keys of tasks that are being unpickled
-        self._hungry: set[int] = set()  # bands that tried to steal tasks when there were none to give
+        self._arriving: set[int] = set()  # keys of tasks that are being unpickled
+        self._idle_bands: set[int] = set()  # bands that tried to steal tasks when there were none to give
         self._sent = 0.0
         self._flushing = False
-        self._asking = False
+        self._stealing = False
         self._idle: asyncio.TimerHandle | None = None
 
     async def __post_create__(self) -> None:
@@ -116,7 +116,7 @@ class WorkerActor(xo.StatelessActor):
             store,
             self._fetcher.fetch,
             self._fetcher.prefetch,
-            self._woken,
+            self._on_notify,
         )
 
     def _node_ref(self, node: int) -> Any:
@@ -133,11 +133,11 @@ class WorkerActor(xo.StatelessActor):
     def join(self, peers: ClusterMembers) -> dict[str, Any]:
         """Record the members of the cluster; return this process's id and the time of its clock."""
         if self._peers is None:
-            threading.Thread(target=_warm, name="craton-warm", daemon=True).start()
+            threading.Thread(target=_import_polars, name="craton-warm", daemon=True).start()
         self._peers = peers
         self._fetcher.compression = peers.compression
-        self._hungry = {band for band in self._hungry if peers.workers[band] is not None}
-        self._soon()  # there may be a new worker to steal tasks from
+        self._idle_bands = {band for band in self._idle_bands if peers.workers[band] is not None}
+        self._schedule_flush()  # there may be a new worker to steal tasks from
         return {"pid": os.getpid(), "now": time.time()}
 
     async def watch(self) -> None:
@@ -157,7 +157,7 @@ class WorkerActor(xo.StatelessActor):
         run
             The run's number.
         works
-            The pickled list of the tasks' distinct works.
+            The pickled list of the tasks' distinct_works works.
         rows
             For each task the position of its work, and the other arguments of :class:`WorkerTask`.
         where
@@ -165,15 +165,15 @@ class WorkerActor(xo.StatelessActor):
         bands
             All bands that get tasks of the run now: earlier attempts of theirs to steal tasks are obsolete.
         """
-        self._hungry.difference_update(bands)
+        self._idle_bands.difference_update(bands)
         tasks = await self._unpickle_tasks(works, [(run, *row) for row in rows])
         self._executor.add(tasks, {key: StoredOutput(*stored) for key, stored in where.items()})
-        self._feed()
+        self._serve_idle_bands()
 
     async def _unpickle_tasks(self, works: bytes, rows: list[tuple[Any, ...]]) -> list[WorkerTask]:
         """Create tasks from rows of run, position of the work, and the other arguments of :class:`WorkerTask`; none if unpickling fails."""
         keys = {key for _, _, key, *_ in rows}
-        self._coming |= keys
+        self._arriving |= keys
         try:
             # In a thread, because unpickling may import large modules.
             found = await asyncio.to_thread(pickle.loads, works)
@@ -183,7 +183,7 @@ class WorkerActor(xo.StatelessActor):
             await self._supervisor().failed.tell(self.band.number, list(failures.values()))
             return []
         finally:
-            self._coming -= keys
+            self._arriving -= keys
         return [WorkerTask(run, found[work], *row) for run, work, *row in rows]
 
     async def cancel(self, run: int) -> bool:
@@ -199,7 +199,7 @@ class WorkerActor(xo.StatelessActor):
     def held_tasks(self, run: int) -> tuple[list[int], list[int]]:
         """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
         held, missing = self._executor.held_tasks(run)
-        return [*held, *self._coming], missing
+        return [*held, *self._arriving], missing
 
     def forget(self, keys: list[int]) -> None:
         """Drop references to outputs that were released."""
@@ -226,7 +226,7 @@ class WorkerActor(xo.StatelessActor):
             self._sampler.stop()
 
     def _sampled(self, samples: list[Sample]) -> None:
-        self._tell(self._supervisor().sampled.tell(self.band.number, samples))
+        self._send(self._supervisor().sampled.tell(self.band.number, samples))
 
     def _supervisor(self) -> Any:
         assert self._peers is not None
@@ -237,7 +237,7 @@ class WorkerActor(xo.StatelessActor):
     def made(self, told: list[tuple[int, int, StoredOutput]]) -> None:
         """Record outputs of other workers, as run, key and location."""
         self._executor.made(told)
-        self._feed()
+        self._serve_idle_bands()
 
     def surplus(self) -> int:
         """Return how many tasks could be given to another worker now."""
@@ -247,20 +247,22 @@ class WorkerActor(xo.StatelessActor):
         """Give half of the surplus to another band; if there is none, send it tasks as soon as there is one."""
         surplus = self._executor.surplus
         if not surplus:
-            self._hungry.add(band)
+            self._idle_bands.add(band)
             return None
-        self._hungry.discard(band)
-        return self._given((surplus + 1) // 2, band)
+        self._idle_bands.discard(band)
+        return self._give_tasks((surplus + 1) // 2, band)
 
-    def _given(self, number: int, band: int) -> tuple[bytes, list[tuple[Any, ...]], dict[int, StoredOutput]] | None:
+    def _give_tasks(
+        self, number: int, band: int
+    ) -> tuple[bytes, list[tuple[Any, ...]], dict[int, StoredOutput]] | None:
         tasks, where = self._executor.give(number)
         if not tasks:
             return None
         import cloudpickle
 
-        works, numbers = distinct([task.work for task in tasks])
+        works, numbers = distinct_works([task.work for task in tasks])
         told = [(task.run, task.key) for task in tasks]
-        self._tell(self._supervisor().moved.tell(self.band.number, band, told))
+        self._send(self._supervisor().moved.tell(self.band.number, band, told))
         rows = [(task.run, number, *task.row()) for task, number in zip(tasks, numbers, strict=True)]
         # The other band reports their outputs to this band too, because tasks here may read them.
         rows = [(*row[:-1], tuple({*row[-1], self.band.number} - {band})) for row in rows]
@@ -270,15 +272,15 @@ class WorkerActor(xo.StatelessActor):
         """Queue tasks that another worker gave away."""
         tasks = await self._unpickle_tasks(works, rows)
         self._executor.add(tasks, where)
-        self._tell(self._supervisor().taken.tell(self.band.number, [(task.run, task.key) for task in tasks]))
+        self._send(self._supervisor().taken.tell(self.band.number, [(task.run, task.key) for task in tasks]))
 
     # ---- reports, and stealing of tasks ----
 
-    def _woken(self) -> None:
+    def _on_notify(self) -> None:
         """Called by the executor's threads when there is something to report."""
-        self._loop.call_soon_threadsafe(self._soon)
+        self._loop.call_soon_threadsafe(self._schedule_flush)
 
-    def _soon(self) -> None:
+    def _schedule_flush(self) -> None:
         if not self._flushing:
             self._flushing = True
             self._loop.call_at(self._sent + _PAUSE, self._flush)
@@ -288,37 +290,37 @@ class WorkerActor(xo.StatelessActor):
         self._sent = self._loop.time()
         report = self._executor.take_report()
         if report.failed:
-            self._tell(self._supervisor().failed.tell(self.band.number, report.failed))
+            self._send(self._supervisor().failed.tell(self.band.number, report.failed))
         for band, made in report.made.items():
             ref = self._worker_ref(band)
             if ref is not None and band != self.band.number:
-                self._tell(ref.made.tell(made))
+                self._send(ref.made.tell(made))
         if report.done or report.lost:
-            self._tell(self._supervisor().done.tell(self.band.number, report.done, report.lost, self._executor.running))
-        self._feed()
-        if self._executor.idle and self._idle is None and not self._asking:
-            self._idle = self._loop.call_later(_IDLE, self._ask)
+            self._send(self._supervisor().done.tell(self.band.number, report.done, report.lost, self._executor.running))
+        self._serve_idle_bands()
+        if self._executor.idle and self._idle is None and not self._stealing:
+            self._idle = self._loop.call_later(_IDLE, self._start_stealing)
 
-    def _feed(self) -> None:
+    def _serve_idle_bands(self) -> None:
         """Give surplus tasks to the bands that tried to steal some before."""
-        while self._hungry and (surplus := self._executor.surplus):
-            band = self._hungry.pop()
-            given, ref = self._given((surplus + 1) // 2, band), self._worker_ref(band)
+        while self._idle_bands and (surplus := self._executor.surplus):
+            band = self._idle_bands.pop()
+            given, ref = self._give_tasks((surplus + 1) // 2, band), self._worker_ref(band)
             if given is not None and ref is not None:
-                self._tell(ref.take.tell(*given))
+                self._send(ref.take.tell(*given))
 
-    def _ask(self) -> None:
+    def _start_stealing(self) -> None:
         self._idle = None
-        if self._executor.idle and self._peers is not None and not self._asking:
-            self._tell(self._asked())
+        if self._executor.idle and self._peers is not None and not self._stealing:
+            self._send(self._steal())
 
-    async def _asked(self) -> None:
+    async def _steal(self) -> None:
         """Steal tasks: from workers of this machine before others, and from those with most ready tasks first.
 
         Workers that have no tasks to give remember the attempt, and send tasks later; see :meth:`give`.
         """
         assert self._peers is not None
-        self._asking = True
+        self._stealing = True
         try:
             others = [
                 (band, self._worker_ref(band))
@@ -339,9 +341,9 @@ class WorkerActor(xo.StatelessActor):
         except (ConnectionError, xo.ActorNotExist):
             pass  # the other worker has ended, or is restarting
         finally:
-            self._asking = False
+            self._stealing = False
 
-    def _tell(self, message: Any) -> None:
+    def _send(self, message: Any) -> None:
         # Lost connections need no handling: the supervisor watches the workers, and a worker ends with the supervisor.
         in_background(self._loop, message, self._tasks, (ConnectionError, xo.ActorNotExist))
 
@@ -358,13 +360,13 @@ def _store() -> Store:
         time.sleep(_POLL)
 
 
-def _warm() -> None:
+def _import_polars() -> None:
     """Import Polars, which almost every task needs, before the first task comes."""
     import polars  # noqa: F401
 
 
-def distinct(works: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """Return the distinct objects among `works`, compared by identity, and for each work the position of its object."""
+def distinct_works(works: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Return the distinct_works objects among `works`, compared by identity, and for each work the position of its object."""
     numbers: dict[int, int] = {}
     found: list[Any] = []
     which = []
