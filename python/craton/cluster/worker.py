@@ -133,7 +133,7 @@ class WorkerActor(xo.StatelessActor):
     def join(self, peers: ClusterMembers) -> dict[str, Any]:
         """Record the members of the cluster; return this process's id and the time of its clock."""
         if self._peers is None:
-            threading.Thread(target=_import_polars, name="craton-warm", daemon=True).start()
+            threading.Thread(target=_import_polars, name="craton-imports", daemon=True).start()
         self._peers = peers
         self._fetcher.compression = peers.compression
         self._idle_bands = {band for band in self._idle_bands if peers.workers[band] is not None}
