@@ -8,7 +8,7 @@ from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Output, Task
 
 
-class Made:
+class LineageEntry:
     """An output of the session.
 
     Attributes
@@ -38,11 +38,11 @@ class Lineage:
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, Made] = {}
+        self._made: dict[int, LineageEntry] = {}
         # For each output, how many outputs that are lost or may be lost are recomputed from it. Readers may be added before it is.
         self._readers: dict[int, int] = {}
 
-    def get(self, key: int) -> Made | None:
+    def get(self, key: int) -> LineageEntry | None:
         """Return the output of a task, or None if it is unknown or released."""
         made = self._made.get(key)
         return None if made is None or made.released else made
@@ -63,12 +63,12 @@ class Lineage:
         """Record an output; an output that was lost is replaced."""
         made = self._made.get(output.key)
         if made is None:
-            made = self._made[output.key] = Made(task, output, stored)
+            made = self._made[output.key] = LineageEntry(task, output, stored)
         made.output, made.stored = output, stored
         if stored.node != 0:
             self._count(made)
 
-    def _count(self, made: Made) -> None:
+    def _count(self, made: LineageEntry) -> None:
         """Keep the inputs of an output that is lost or may be lost."""
         counts = made.stored is None or made.stored.node != 0
         if counts and not made.counted:
@@ -94,7 +94,7 @@ class Lineage:
                 self._count(made)
         return dropped
 
-    def _can_be_made(self, made: Made) -> bool:
+    def _can_be_made(self, made: LineageEntry) -> bool:
         """Return whether an output can be recomputed: its task and the task's inputs are known."""
         return made.task is not None and all(key in self._made for key in reads_of(made.task))
 
