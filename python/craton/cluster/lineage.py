@@ -128,7 +128,7 @@ class Lineage:
         """Return the keys of the outputs on a machine."""
         return [key for key, made in self._made.items() if made.stored is not None and made.stored.node == node]
 
-    def again(self, keys: Iterable[int]) -> list[Task]:
+    def tasks_to_recompute(self, keys: Iterable[int]) -> list[Task]:
         """Return the tasks that recompute lost outputs, in topological order.
 
         Raises

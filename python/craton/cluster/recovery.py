@@ -66,7 +66,7 @@ class Recovery:
             if source not in run.bands and self.where(source) is None
         }
         try:
-            sources = [task for task in self._lineage.again(lost) if task.key not in run.bands]
+            sources = [task for task in self._lineage.tasks_to_recompute(lost) if task.key not in run.bands]
         except KeyError as error:
             run.fail(TaskLost(str(error.args[0])))
             return

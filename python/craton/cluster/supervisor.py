@@ -357,7 +357,7 @@ class Supervisor:
 
     async def _remake(self, key: int) -> None:
         try:
-            tasks = self._lineage.again([key])
+            tasks = self._lineage.tasks_to_recompute([key])
         except KeyError as error:
             raise TaskLost(str(error.args[0])) from None
         await self._run(tasks, self._lineage.kept)

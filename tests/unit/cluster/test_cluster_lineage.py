@@ -46,10 +46,10 @@ def test_released_sources_are_made_again(consumer_first: bool) -> None:
     assert sorted(lineage.release([1, 2])) == [(1, 1), (2, 1)]
     assert 2 not in lineage
     lineage.lose(lineage.of_node(1))
-    assert keys(lineage.again([3])) == [1, 2, 3]
+    assert keys(lineage.tasks_to_recompute([3])) == [1, 2, 3]
     for each in chain:
         add(lineage, each, 0)  # this time it lies with the driver
-    assert lineage.again([3]) == []
+    assert lineage.tasks_to_recompute([3]) == []
     lineage.release([3])
     assert (lineage._made, lineage._readers) == ({}, {})
 
@@ -60,7 +60,7 @@ def test_what_came_from_the_driver_is_kept_while_it_is_needed() -> None:
     add(lineage, task(2, 1), 1)
     assert lineage.release([1]) == []
     lineage.lose([2])
-    assert keys(lineage.again([2])) == [2]
+    assert keys(lineage.tasks_to_recompute([2])) == [2]
     assert sorted(lineage.release([2])) == [(1, 0)]
     assert (lineage._made, lineage._readers) == ({}, {})
 
@@ -72,7 +72,7 @@ def test_pages_are_kept_whose_sources_are_not_known_any_more() -> None:
     assert lineage.release([1]) == [(1, 0)]
     assert lineage.release([2]) == []
     lineage.lose([3])
-    assert keys(lineage.again([3])) == [3]
+    assert keys(lineage.tasks_to_recompute([3])) == [3]
     assert sorted(lineage.release([3])) == [(2, 0)]
     assert (lineage._made, lineage._readers) == ({}, {})
 
@@ -83,7 +83,7 @@ def test_readers_are_released_before_what_they_read() -> None:
         add(lineage, made, node)
     assert sorted(lineage.release([1, 2])) == [(1, 0), (2, 0)]
     lineage.lose([3])
-    assert keys(lineage.again([3])) == [1, 2, 3]
+    assert keys(lineage.tasks_to_recompute([3])) == [1, 2, 3]
 
 
 def test_what_is_not_known_cannot_be_made_again() -> None:
@@ -92,4 +92,4 @@ def test_what_is_not_known_cannot_be_made_again() -> None:
     lineage.lose([1])
     for key in (1, 5):
         with pytest.raises(KeyError, match=f"the output of task {key} is lost, and the task that made it is not known"):
-            lineage.again([key])
+            lineage.tasks_to_recompute([key])
