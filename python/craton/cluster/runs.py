@@ -50,7 +50,7 @@ class Run:
         self.orders: dict[int, int] = {}
         self.moving: dict[int, int] = {}
         self.changes = 0  # changes of `bands` so far: a run without changes between two checks is stalled
-        self.lost_sight: set[int] = set()
+        self.missing_before: set[int] = set()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._subscribers: dict[int, set[int]] = {}  # bands that get an output's location from the supervisor
         self._tried: dict[int, int] = {}
@@ -153,7 +153,7 @@ class Run:
                     found.setdefault(other, set()).add(source)
         return {other: list(keys) for other, keys in found.items()}
 
-    def out_of_sight(self, held: dict[int, set[int]]) -> list[int]:
+    def missing_tasks(self, held: dict[int, set[int]]) -> list[int]:
         """Return the keys of tasks that were missing from their bands in this check and in the previous one.
 
         Parameters
@@ -162,10 +162,10 @@ class Run:
             The keys of the run's tasks that each band has: for bands that answered, and an empty set for bands that are gone.
         """
         found = {key for key, band in self.bands.items() if band in held and key not in held[band]}
-        again, self.lost_sight = found & self.lost_sight, found
+        again, self.missing_before = found & self.missing_before, found
         return list(again)
 
-    def suspect(self, keys: Iterable[int], why: str) -> None:
+    def count_death(self, keys: Iterable[int], why: str) -> None:
         """Count the death of a worker against the tasks that it was running; end the run if one of them reaches `TRIES`."""
         for key in keys:
             tried = self._tried[key] = self._tried.get(key, 0) + 1

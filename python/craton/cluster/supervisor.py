@@ -23,7 +23,7 @@ from craton.cluster.lineage import Lineage
 from craton.cluster.membership import Membership
 from craton.cluster.observation import Observation
 from craton.cluster.placing import PolicyName
-from craton.cluster.recovery import Recovery, heard
+from craton.cluster.recovery import Recovery, ignore_result
 from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor, OutputVersion, fetch, version_of
@@ -115,7 +115,7 @@ class Supervisor:
             If a worker cannot be started; then none is left running.
         """
         await self._members.start(spec)
-        self._members.spawn(self._recovery.look_after())
+        self._members.spawn(self._recovery.watch_runs())
 
     async def stop(self) -> None:
         """Cancel all runs, end the workers, and drop all outputs."""
@@ -139,16 +139,16 @@ class Supervisor:
 
     def lost(self, band: int, why: str) -> None:
         """See :meth:`OnChange.lost`."""
-        self._recovery.lost(band, why)
+        self._recovery.recover_worker(band, why)
 
     def restarted(self) -> None:
         """See :meth:`OnChange.restarted`."""
-        self._recovery.restarted()
+        self._recovery.reassign_waiting()
 
     def node_lost(self, node: int, bands: list[int]) -> None:
         """See :meth:`OnChange.node_lost`."""
-        self._recovery.gone(self._lineage.of_node(node))
-        self._recovery.without(bands)
+        self._recovery.lose_outputs(self._lineage.of_node(node))
+        self._recovery.reassign_bands(bands)
 
     def none_left(self, why: str) -> None:
         """See :meth:`OnChange.none_left`."""
@@ -179,7 +179,7 @@ class Supervisor:
                 elif self._node.hold(
                     [(key, stored.number, stored.store)]
                 ):  # the set is gone: the worker has died meanwhile
-                    self._recovery.again(run, [key])
+                    self._recovery.reassign(run, [key])
                     continue
             try:
                 found = None if value is None else pickle.loads(value)
@@ -202,8 +202,8 @@ class Supervisor:
                 if stored is not None and was == version_of(
                     StoredOutput(*stored)
                 ):  # it has not been recomputed meanwhile
-                    self._recovery.gone([source])
-                self._recovery.again(run, [key])
+                    self._recovery.lose_outputs([source])
+                self._recovery.reassign(run, [key])
 
     def _surplus(self, key: int, stored: StoredOutput) -> None:
         """Drop an output that was made twice, or by a run that has ended."""
@@ -222,13 +222,13 @@ class Supervisor:
             gone = await ref.hold(outputs)
         except (ConnectionError, xo.ActorNotExist):
             gone = [key for key, _, _ in outputs]
-        self._recovery.gone(gone)
+        self._recovery.lose_outputs(gone)
 
     def _gone(self, keys: Sequence[int]) -> None:
         """Record that the pages of outputs are gone, and recompute those that belong to a current run."""
         self._lineage.lose(keys)
         for run in list(self._runs.values()):
-            self._recovery.again(run, [key for key in keys if key in run.tasks and key not in run.bands])
+            self._recovery.reassign(run, [key for key in keys if key in run.tasks and key not in run.bands])
 
     def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
         """See :meth:`SupervisorActor.failed`."""
@@ -257,7 +257,7 @@ class Supervisor:
             run.moving[key] = giver
             run.changes += 1
             if not self._members.members[taker].alive:
-                self._recovery.again(run, [key])
+                self._recovery.reassign(run, [key])
 
     def taken(self, taker: int, tasks: list[tuple[int, int]]) -> None:
         """See :meth:`SupervisorActor.taken`."""
@@ -307,12 +307,14 @@ class Supervisor:
             asked = self._loop.create_task(self._members.ref(band).cancel(run.number))
             await asyncio.wait({asked}, timeout=_STOPS)
             if not asked.done():
-                asked.add_done_callback(heard)  # a task blocks the worker's event loop, for example by holding the GIL
+                asked.add_done_callback(
+                    ignore_result
+                )  # a task blocks the worker's event loop, for example by holding the GIL
             elif asked.exception() is not None or asked.result():
                 return
             if self._members.members[band].alive:
                 self._members.members[band].alive = False
-                self._recovery.without([band])
+                self._recovery.reassign_bands([band])
                 await self.host.end(band)
 
         stopping = [self._loop.create_task(stopped(band)) for band in self._members.living()]
