@@ -120,10 +120,10 @@ class TaskExecutor:
             self._prefetch_next()
             self._changed.notify_all()
 
-    def made(self, told: Iterable[tuple[int, int, StoredOutput]]) -> None:
+    def made(self, locations: Iterable[tuple[int, int, StoredOutput]]) -> None:
         """Record outputs of other workers, as run, key and location."""
         with self._changed:
-            for run, key, stored in told:
+            for run, key, stored in locations:
                 if run not in self._cancelled:
                     self._record_location(key, stored)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The node actor of each machine: held_tasks the machine's outputs, and sends rows of them to other machines.
+"""The node actor of each machine: holds the machine's outputs, and sends rows of them to other machines.
 
 The actor runs in the process of the machine's store, so outputs survive the death of the worker that made them. It sends page
 slices on request: small slices of many outputs are joined to one table, large ones are sent from the store's memory without a

@@ -234,9 +234,9 @@ class WorkerActor(xo.StatelessActor):
 
     # ---- requests of other workers ----
 
-    def made(self, told: list[tuple[int, int, StoredOutput]]) -> None:
+    def made(self, locations: list[tuple[int, int, StoredOutput]]) -> None:
         """Record outputs of other workers, as run, key and location."""
-        self._executor.made(told)
+        self._executor.made(locations)
         self._serve_idle_bands()
 
     def surplus(self) -> int:
@@ -261,8 +261,8 @@ class WorkerActor(xo.StatelessActor):
         import cloudpickle
 
         works, numbers = distinct_works([task.work for task in tasks])
-        told = [(task.run, task.key) for task in tasks]
-        self._send(self._supervisor().moved.tell(self.band.number, band, told))
+        given = [(task.run, task.key) for task in tasks]
+        self._send(self._supervisor().moved.tell(self.band.number, band, given))
         rows = [(task.run, number, *task.row()) for task, number in zip(tasks, numbers, strict=True)]
         # The other band reports their outputs to this band too, because tasks here may read them.
         rows = [(*row[:-1], tuple({*row[-1], self.band.number} - {band})) for row in rows]

@@ -47,7 +47,7 @@ class ClusterNode:
     name
         Its name, for display.
     address
-        The address of the pool with its node actor, which held_tasks the machine's outputs.
+        The address of the pool with its node actor, which holds the machine's outputs.
     """
 
     number: int
