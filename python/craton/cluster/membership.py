@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Membership", "OnChange", "WorkerState"]
 
 # The number of consecutive failed restarts after which a worker is given up.
-_STARTS = 5
+_MAX_RESTARTS = 5
 # Seconds before the first retry of a restart; doubled for each further one.
 _PAUSE = 0.1
 
@@ -30,13 +30,13 @@ _PAUSE = 0.1
 class OnChange(Protocol):
     """Callbacks for changes of the membership."""
 
-    def joined(self, band: int) -> None:
+    def worker_joined(self, band: int) -> None:
         """Called when a worker has started, or started again."""
 
-    def lost(self, band: int, why: str) -> None:
+    def worker_lost(self, band: int, why: str) -> None:
         """Called when a worker's process has ended."""
 
-    def restarted(self) -> None:
+    def worker_restarted(self) -> None:
         """Called when a worker that had ended is available again."""
 
     def node_lost(self, node: int, bands: list[int]) -> None:
@@ -86,7 +86,7 @@ class Membership:
     ----------
     members : list of WorkerState
         The worker of each band.
-    some_alive : asyncio.Event
+    available : asyncio.Event
         Set while a worker is available, and when no worker will be available again.
     none_left : str
         Why no worker will be available again; empty otherwise.
@@ -98,7 +98,7 @@ class Membership:
         self._pool, self.host, self._compression, self._on_change = pool, host, compression, on_change
         self._loop = asyncio.get_running_loop()
         self.members: list[WorkerState] = []
-        self.some_alive = asyncio.Event()
+        self.available = asyncio.Event()
         self.none_left = ""
         self.stopping = False
         self._gone_for_good = 0
@@ -120,7 +120,7 @@ class Membership:
         for band in range(len(self.members)):
             self.spawn(self._watch(band))
         self._watch_nodes()
-        self.some_alive.set()
+        self.available.set()
 
     async def stop(self) -> None:
         """End all workers, and cancel the background tasks."""
@@ -136,7 +136,7 @@ class Membership:
         """The bands, by number."""
         return tuple(member.started.band for member in self.members)
 
-    def living(self) -> list[int]:
+    def alive_bands(self) -> list[int]:
         """Return the bands whose workers are available."""
         return [band for band, member in enumerate(self.members) if member.alive]
 
@@ -179,12 +179,12 @@ class Membership:
         member.pid = told["pid"]
         if member.started.band.node:
             member.ahead = told["now"] - (asked + time.time()) / 2
-        self._on_change.joined(band)
+        self._on_change.worker_joined(band)
 
     async def _watch(self, band: int) -> None:
         """Wait until a worker ends and restart it, repeatedly."""
         member, failed = self.members[band], 0
-        while failed < _STARTS:
+        while failed < _MAX_RESTARTS:
             try:
                 await self.ref(band).watch()
                 why = "it was asked to end"
@@ -194,9 +194,9 @@ class Membership:
                 return
             member.alive = False
             why = await self.host.ending(band) or why
-            if not self.living():
-                self.some_alive.clear()
-            self._on_change.lost(band, why)
+            if not self.alive_bands():
+                self.available.clear()
+            self._on_change.worker_lost(band, why)
             try:
                 member.started = await self.host.restart(band)
                 self._watch_nodes()
@@ -210,15 +210,15 @@ class Membership:
                 break
             failed = 0
             member.alive = True
-            self.some_alive.set()
-            for other in self.living():
+            self.available.set()
+            for other in self.alive_bands():
                 if other != band:
                     self.tell(self.ref(other).join(self._cluster_members()))
-            self._on_change.restarted()
+            self._on_change.worker_restarted()
         self._gone_for_good += 1
         if self._gone_for_good == len(self.members):
             self.none_left = f"no worker is left; the last one ended: {why}"
-            self.some_alive.set()
+            self.available.set()
             self._on_change.none_left(self.none_left)
 
     def _watch_nodes(self) -> None:

@@ -37,7 +37,7 @@ class Observation:
         """Stop sampling in this process."""
         self.sampler.stop()
 
-    def joined(self, band: int) -> None:
+    def worker_joined(self, band: int) -> None:
         """Start sampling on a new worker, if sampling is on."""
         if self.sampler.on:
             self._observe_band(band, True)
@@ -47,7 +47,7 @@ class Observation:
             self.sampler.start(default_store())
         else:
             self.sampler.stop()
-        for band in self._members.living():
+        for band in self._members.alive_bands():
             self._observe_band(band, on)
 
     def _observe_band(self, band: int, on: bool) -> None:

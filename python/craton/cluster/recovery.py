@@ -48,7 +48,7 @@ class Recovery:
 
     def begin(self, run: Run, tasks: Sequence[Task]) -> None:
         """Assign the tasks of a new run to bands, together with the tasks that recompute lost inputs."""
-        run.assign(tasks, *self._place(tasks, self._members.living()))
+        run.assign(tasks, *self._place(tasks, self._members.alive_bands()))
         if any(self.where(key) is None for task in tasks for key in reads_of(task) if key not in run.tasks):
             self.reassign(run, list(run.tasks))
         else:
@@ -73,7 +73,7 @@ class Recovery:
         tasks = [*sources, *[run.tasks[key] for key in run.tasks if key in wanted]]
         for task in sources:
             run.tasks.setdefault(task.key, task)
-        living = self._members.living()
+        living = self._members.alive_bands()
         if not living:
             run.assign(tasks, [-1] * len(tasks), range(len(tasks)))
             return
@@ -164,7 +164,7 @@ class Recovery:
     async def _resume(self, run: Run) -> None:
         """ReadRequest the workers which tasks of a run they have; reassign tasks that no worker has and recompute inputs that are lost."""
         before = run.changes
-        loop, living = asyncio.get_running_loop(), self._members.living()
+        loop, living = asyncio.get_running_loop(), self._members.alive_bands()
         asked = [loop.create_task(self._members.ref(band).held_tasks(run.number)) for band in living]
         if not asked:
             return

@@ -133,16 +133,16 @@ class Supervisor:
 
     # ---- changes of the membership; see OnChange ----
 
-    def joined(self, band: int) -> None:
-        """See :meth:`OnChange.joined`."""
-        self.observation.joined(band)
+    def worker_joined(self, band: int) -> None:
+        """See :meth:`OnChange.worker_joined`."""
+        self.observation.worker_joined(band)
 
-    def lost(self, band: int, why: str) -> None:
-        """See :meth:`OnChange.lost`."""
+    def worker_lost(self, band: int, why: str) -> None:
+        """See :meth:`OnChange.worker_lost`."""
         self._recovery.recover_worker(band, why)
 
-    def restarted(self) -> None:
-        """See :meth:`OnChange.restarted`."""
+    def worker_restarted(self) -> None:
+        """See :meth:`OnChange.worker_restarted`."""
         self._recovery.reassign_waiting()
 
     def node_lost(self, node: int, bands: list[int]) -> None:
@@ -279,7 +279,7 @@ class Supervisor:
             return []
         run = Run(next(self._numbers), tasks_in_order)
         run.wanted = [task.key for task in tasks]
-        await self._members.some_alive.wait()
+        await self._members.available.wait()
         if self._members.none_left:
             raise TaskLost(self._members.none_left)
         self._runs[run.number] = run
@@ -317,7 +317,7 @@ class Supervisor:
                 self._recovery.reassign_bands([band])
                 await self.host.end(band)
 
-        stopping = [self._loop.create_task(stopped(band)) for band in self._members.living()]
+        stopping = [self._loop.create_task(stopped(band)) for band in self._members.alive_bands()]
         if stopping:
             await asyncio.wait(stopping)
 
@@ -385,7 +385,7 @@ class Supervisor:
     def _have_forgotten(self) -> None:
         keys, self._forgotten = self._forgotten, []
         if not self._members.stopping:
-            for band in self._members.living():
+            for band in self._members.alive_bands():
                 self._members.tell(self._members.ref(band).forget.tell(keys))
 
     # ---- display ----
