@@ -245,7 +245,7 @@ def test_what_is_told_while_a_session_ends(recwarn: pytest.WarningsRecorder) -> 
                 before = set(runner._tasks)
                 for output in kept:
                     runner.release([output.key])
-                runner._have_forgotten()
+                runner._send_forgotten()
                 for task in runner._tasks - before:
                     task.cancel()
 

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 #: The name of the supervisor's actor in its pool.
 UID = "craton-supervisor"
 # Seconds for which released outputs are collected, to tell workers about them in one message.
-_LAZY = 0.05
+_FORGET_DELAY = 0.05
 # Seconds to wait for a worker's answer whether the tasks of a cancelled run have stopped.
-_STOPS = worker.PATIENCE + 0.3
+_CANCEL_TIMEOUT = worker.PATIENCE + 0.3
 
 
 class SupervisorActor(xo.StatelessActor):
@@ -171,7 +171,7 @@ class Supervisor:
         for number, key, stored, value, seconds, memory, started, read, foreign in rows:
             run = self._runs.get(number)
             if run is None or key not in run.bands:
-                self._surplus(key, stored)
+                self._drop_surplus(key, stored)
                 continue
             if stored.number:
                 if stored.node:
@@ -192,7 +192,7 @@ class Supervisor:
             for other in run.done(output):
                 forward.setdefault(other, []).append((number, key, stored))
         for node, outputs in elsewhere.items():
-            self._members.spawn(self._held(node, outputs))
+            self._members.spawn(self._hold_on_node(node, outputs))
         for other, made in forward.items():
             self._members.tell(self._members.ref(other).made.tell(made))
         for number, key, source, was in lost:
@@ -205,7 +205,7 @@ class Supervisor:
                     self._recovery.lose_outputs([source])
                 self._recovery.reassign(run, [key])
 
-    def _surplus(self, key: int, stored: StoredOutput) -> None:
+    def _drop_surplus(self, key: int, stored: StoredOutput) -> None:
         """Drop an output that was made twice, or by a run that has ended."""
         made = self._lineage.get(key)
         if not stored.number or (made is not None and made.stored == stored):
@@ -216,7 +216,7 @@ class Supervisor:
         if made is None:
             self._forget([key])
 
-    async def _held(self, node: int, outputs: list[tuple[int, int, bytes]]) -> None:
+    async def _hold_on_node(self, node: int, outputs: list[tuple[int, int, bytes]]) -> None:
         ref = self._members.node_ref(node)
         try:
             gone = await ref.hold(outputs)
@@ -305,7 +305,7 @@ class Supervisor:
 
         async def stopped(band: int) -> None:
             asked = self._loop.create_task(self._members.ref(band).cancel(run.number))
-            await asyncio.wait({asked}, timeout=_STOPS)
+            await asyncio.wait({asked}, timeout=_CANCEL_TIMEOUT)
             if not asked.done():
                 asked.add_done_callback(
                     ignore_result
@@ -355,9 +355,9 @@ class Supervisor:
             except (OutputLost, ConnectionError, xo.ActorNotExist):
                 if made.stored is stored:  # it has not been recomputed meanwhile
                     self._lineage.lose([key])
-                    await self._remake(key)
+                    await self._recompute(key)
 
-    async def _remake(self, key: int) -> None:
+    async def _recompute(self, key: int) -> None:
         try:
             tasks = self._lineage.tasks_to_recompute([key])
         except KeyError as error:
@@ -379,10 +379,10 @@ class Supervisor:
 
     def _forget(self, keys: list[int]) -> None:
         if keys and not self._forgotten:
-            self._loop.call_later(_LAZY, self._have_forgotten)
+            self._loop.call_later(_FORGET_DELAY, self._send_forgotten)
         self._forgotten += keys
 
-    def _have_forgotten(self) -> None:
+    def _send_forgotten(self) -> None:
         keys, self._forgotten = self._forgotten, []
         if not self._members.stopping:
             for band in self._members.alive_bands():
