@@ -100,7 +100,7 @@ def test_the_driver_is_reached_where_workers_are() -> None:
 
 def test_a_machine_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Nowhere([machine_info()])
-    monkeypatch.setattr(ClusterSession, "_made", lambda _: host)
+    monkeypatch.setattr(ClusterSession, "_make_host", lambda _: host)
     with pytest.raises(RuntimeError, match=r"cannot connect to each other; .*driver=….*nobody is there"):
         craton.init("dask")
     assert not host.open_

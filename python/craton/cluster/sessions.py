@@ -51,7 +51,7 @@ class Session:
     """
 
     def __init__(self, host: str, given: dict[str, Any]) -> None:
-        self.host, self._given = host, given
+        self.host, self._arguments = host, given
         self.runner: Runner
         self._closed = False
         self._pid = os.getpid()
@@ -198,7 +198,7 @@ class ClusterSession(Session):
 
         super().__init__(host, given)
         spec = WorkerSpec(given["workers"], given["threads"], given["memory_limit"])
-        self._host = self._made()
+        self._host = self._make_host()
         reached_at = self._host.open(spec)
         self._loop = asyncio.new_event_loop()
         self._calls: set[asyncio.Task[Any]] = set()
@@ -228,7 +228,7 @@ class ClusterSession(Session):
         pool.use_key(secrets.token_hex(32).encode())  # the workers get it too, and refuse connections without it
         self._host.pool = pool
         try:
-            supervisor = Supervisor(pool, self._host, self._given["policy"], self._given["compression"])
+            supervisor = Supervisor(pool, self._host, self._arguments["policy"], self._arguments["compression"])
         except BaseException:
             await pool.stop()
             raise
@@ -239,8 +239,8 @@ class ClusterSession(Session):
             raise
         return supervisor
 
-    def _made(self) -> Host:
-        options = self._given["options"]
+    def _make_host(self) -> Host:
+        options = self._arguments["options"]
         if self.host == "local":
             from craton.cluster.hosts.local import LocalHost
 
@@ -249,10 +249,10 @@ class ClusterSession(Session):
             if self.host == "ray":
                 from craton.cluster.hosts.ray import RayHost
 
-                return RayHost(self._given["address"], **options)
+                return RayHost(self._arguments["address"], **options)
             from craton.cluster.hosts.dask import DaskHost
 
-            return DaskHost(self._given["address"], **options)
+            return DaskHost(self._arguments["address"], **options)
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 f"the host {self.host!r} needs {error.name}: pip install 'craton[{self.host}]'; the hosts 'local' and 'embedded' "
@@ -330,7 +330,7 @@ class ClusterSession(Session):
             self._loop.close()
 
 
-def arguments(**given: Any) -> dict[str, Any]:
+def complete_arguments(**given: Any) -> dict[str, Any]:
     """Complete the arguments of a session with the defaults of :func:`init`."""
     defaults: dict[str, Any] = {
         "workers": None, "threads": None, "memory_limit": None, "address": None, "policy": "ncs", "compression": "none",
@@ -413,13 +413,13 @@ def init(
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise ValueError(f"{name} must be an integer of at least 1, not {number!r}")
     limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit
-    given = arguments(
+    given = complete_arguments(
         workers=workers, threads=threads, memory_limit=limit, address=address, policy=policy, compression=compression,
         options=more,
     )  # fmt: skip
     with _lock:
         if _current is not None and not _current.closed:
-            if (_current.host, _current._given) == (host, given):
+            if (_current.host, _current._arguments) == (host, given):
                 return _current
             raise RuntimeError(
                 f"there is a session with other arguments, {_current!r}; end it first with craton.shutdown()"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from craton import forks
-from craton.cluster.sessions import ClusterSession, arguments, current
+from craton.cluster.sessions import ClusterSession, complete_arguments, current
 from craton.cluster.sessions import Session as ClusterOrNot
 from craton.schedule.tasks import Runner, Task, new_key
 
@@ -137,7 +137,7 @@ def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> 
         if make is not None:
             found = make()
         else:
-            hidden.session = ClusterSession("local", arguments(workers=_cores(), threads=1))
+            hidden.session = ClusterSession("local", complete_arguments(workers=_cores(), threads=1))
             atexit.register(_end, hidden)  # registered last, to run before the exit handler that kills processes
             found = _done(hidden.session).result()
             found.submit(_prepared(found.runner, module)).result()
