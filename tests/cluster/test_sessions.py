@@ -20,7 +20,7 @@ from watching import environment, runs, until
 
 import craton
 import craton.cluster
-from craton.cluster.sessions import EmbeddedSession, parse
+from craton.cluster.sessions import EmbeddedSession, parse_cluster
 from craton.schedule.tasks import Task, new_key
 
 ROOT = Path(__file__).parents[2]
@@ -111,13 +111,13 @@ def test_what_cannot_be_begun(arguments: dict[str, Any], error: type[Exception],
     ],
 )
 def test_where_in_words(text: str, expected: Any) -> None:
-    assert parse(text) == expected
+    assert parse_cluster(text) == expected
 
 
 @pytest.mark.parametrize("text", ["local:0", "local:many", "embedded:2", "", "spark://x"])
 def test_where_that_is_nowhere(text: str) -> None:
     with pytest.raises(ValueError, match="names no cluster"):
-        parse(text)
+        parse_cluster(text)
 
 
 _PROGRAM = """

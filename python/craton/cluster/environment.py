@@ -6,7 +6,7 @@ import os
 import sys
 
 #: The environment variable that names the cluster for programs that do not call ``craton.init``; parsed by
-#: :func:`craton.cluster.sessions.parse`.
+#: :func:`craton.cluster.sessions.parse_cluster`.
 VARIABLE = "CRATON_CLUSTER"
 
 

@@ -461,12 +461,12 @@ def current() -> Session | None:
 
 
 def begin(text: str) -> Session:
-    """Begin a session from the text form of its arguments; see :func:`parse`."""
-    host, arguments = parse(text)
+    """Begin a session from the text form of its arguments; see :func:`parse_cluster`."""
+    host, arguments = parse_cluster(text)
     return init(host, **arguments)
 
 
-def parse(text: str) -> tuple[HostName, dict[str, Any]]:
+def parse_cluster(text: str) -> tuple[HostName, dict[str, Any]]:
     """Parse the text form of a session's arguments, as in ``CRATON_CLUSTER`` and on the command line.
 
     Parameters
@@ -482,9 +482,9 @@ def parse(text: str) -> tuple[HostName, dict[str, Any]]:
 
     Examples
     --------
-    >>> parse("local:4")
+    >>> parse_cluster("local:4")
     ('local', {'workers': 4})
-    >>> parse("ray://head:10001")
+    >>> parse_cluster("ray://head:10001")
     ('ray', {'address': 'ray://head:10001'})
     """
     host, _, rest = text.partition(":")
