@@ -10,6 +10,6 @@ import sys
 VARIABLE = "CRATON_CLUSTER"
 
 
-def wanted() -> bool:
+def may_have_session() -> bool:
     """Return whether this process may have a session: sessions are imported, or the environment names a cluster."""
     return "craton.cluster.sessions" in sys.modules or bool(os.environ.get(VARIABLE))
