@@ -19,7 +19,7 @@ from watching import environment, runs, until
 import craton
 import craton.cluster
 from craton.cluster.hosts.base import WorkerSpec
-from craton.cluster.hosts.engine import EngineHost, Launched, leading_to, most_threads
+from craton.cluster.hosts.engine import EngineHost, Launched, address_towards, most_threads
 from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.sessions import ClusterSession, Session
 from craton.schedule.tasks import Output, Task, new_key
@@ -95,7 +95,7 @@ def test_the_driver_is_reached_where_workers_are() -> None:
     other = MachineInfo(own.version, "another machine", "another", 1)
     assert Nowhere([own]).open(WorkerSpec()) == "127.0.0.1"
     assert Nowhere([own, other], driver="driver.example").open(WorkerSpec()) == "driver.example"
-    assert Nowhere([own, other]).open(WorkerSpec()) == leading_to("127.0.0.1") == "127.0.0.1"
+    assert Nowhere([own, other]).open(WorkerSpec()) == address_towards("127.0.0.1") == "127.0.0.1"
 
 
 def test_a_machine_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

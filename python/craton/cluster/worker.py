@@ -78,18 +78,18 @@ class WorkerActor(xo.StatelessActor):
     ----------
     band
         The band that it runs.
-    path
-        Entries that are appended to ``sys.path``.
-    folder
+    import_path
+        Entries that are appended to ``sys.import_path``.
+    working_directory
         The working directory, if it exists on this machine.
     """
 
-    def __init__(self, band: Band, path: Sequence[str] = (), folder: str | None = None) -> None:
+    def __init__(self, band: Band, import_path: Sequence[str] = (), working_directory: str | None = None) -> None:
         super().__init__()
-        sys.path.extend(entry for entry in path if entry not in sys.path)
-        if folder is not None:
+        sys.import_path.extend(entry for entry in import_path if entry not in sys.import_path)
+        if working_directory is not None:
             with contextlib.suppress(OSError):
-                os.chdir(folder)
+                os.chdir(working_directory)
         self.band = band
         self._peers: ClusterMembers | None = None
         self._arriving: set[int] = set()  # keys of tasks that are being unpickled

@@ -100,7 +100,7 @@ class DaskHost(EngineHost):
         )
         try:
             actor = future.result(self.timeout)
-            found = self._asked(actor, "machine_info")
+            found = self._call_actor(actor, "machine_info")
         except BaseException:
             with contextlib.suppress(Exception):
                 future.release()
@@ -120,9 +120,9 @@ class DaskHost(EngineHost):
 
     def serve(self, launched: Launched, key: bytes, host: str) -> str:
         """Call the launcher; see :meth:`EngineHost.serve`."""
-        return self._asked(launched.handle[1], "serve", key, host)
+        return self._call_actor(launched.handle[1], "serve", key, host)
 
-    def _asked(self, actor: Any, method: str, *arguments: Any) -> Any:
+    def _call_actor(self, actor: Any, method: str, *arguments: Any) -> Any:
         with self._client.as_current():  # Dask sends an actor's calls through the current client
             return getattr(actor, method)(*arguments).result(self.timeout)
 

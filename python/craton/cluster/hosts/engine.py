@@ -97,7 +97,7 @@ class EngineHost(Host):
         nodes: int = 1,
     ) -> None:
         self.address, self.timeout = address, timeout
-        self._driver, self._env, self._seeming = driver, dict(env or {}), nodes
+        self._driver, self._env, self._simulated_nodes = driver, dict(env or {}), nodes
         self._launched: list[Launched] = []
         self._started: list[StartedWorker] = []
         self._nodes: list[ClusterNode] = []
@@ -143,7 +143,7 @@ class EngineHost(Host):
             raise
         own = machine_info().machine
         away = next((one.host for one in self._launched if one.machine_info.machine != own), None)
-        return self._driver or (LOOPBACK if away is None else leading_to(away))
+        return self._driver or (LOOPBACK if away is None else address_towards(away))
 
     def close(self) -> None:
         """Disconnect from the engine; see :meth:`Host.close`."""
@@ -168,10 +168,10 @@ class EngineHost(Host):
         self._stores = [default_store().address or default_store().serve()]
         numbers = range(len(self._launched))
         self._locks = [asyncio.Lock() for _ in numbers]
-        self._making = asyncio.Lock()
+        self._starting_store = asyncio.Lock()
         await asyncio.gather(*[self._serve(number) for number in numbers])
         bands = [await self._band(number) for number in numbers]
-        self._started = list(await asyncio.gather(*[self._worker(band) for band in bands]))
+        self._started = list(await asyncio.gather(*[self._start_worker(band) for band in bands]))
         return list(self._started)
 
     async def _serve(self, number: int) -> None:
@@ -193,14 +193,14 @@ class EngineHost(Host):
             await launched.starter.watch()
 
     def _machine(self, number: int) -> str:
-        share = number * self._seeming // len(self._launched)
+        share = number * self._simulated_nodes // len(self._launched)
         return self._launched[number].machine_info.machine + (f" {share}" if share else "")
 
     async def _band(self, number: int) -> Band:
         """Return the band of a launcher's worker; start the store of its machine if it is not running."""
         machine, launched = self._machine(number), self._launched[number]
         same = sum(self._machine(other) == machine for other in range(len(self._launched)))
-        async with self._making:
+        async with self._starting_store:
             if machine not in self._machines:
                 node = len(self._nodes)
                 self._machines.append(machine)
@@ -209,27 +209,27 @@ class EngineHost(Host):
                 self._owners.append(number)
             node = self._machines.index(machine)
             limit = self._memory or (launched.machine_info.memory if node else default_store().limit)
-            if node and not await self._has(self._owners[node], self._nodes[node].address):
-                address = await self._store(launched, node, limit // self._seeming)
+            if node and not await self._is_running(self._owners[node], self._nodes[node].address):
+                address = await self._start_store(launched, node, limit // self._simulated_nodes)
                 self._nodes[node] = replace(self._nodes[node], address=address)
                 self._owners[node] = number
-        return Band(number, launched.threads, limit // self._seeming // same, node)
+        return Band(number, launched.threads, limit // self._simulated_nodes // same, node)
 
-    async def _has(self, number: int, address: str) -> bool:
+    async def _is_running(self, number: int, address: str) -> bool:
         """Return whether a launcher's process at an address is running, or has been restarted."""
         try:
-            return bool(address) and await self._launched[number].starter.recovered(address)
+            return bool(address) and await self._launched[number].starter.wait_restarted(address)
         except (ConnectionError, xo.ActorNotExist):
             return False
 
-    async def _store(self, launched: Launched, node: int, limit: int) -> str:
+    async def _start_store(self, launched: Launched, node: int, limit: int) -> str:
         """Start the process of a machine's store; return its address."""
         variables = {"CRATON_STORE": "", "CRATON_MEMORY_LIMIT": str(limit), "CRATON_CLUSTER": "embedded"}
         address = await launched.starter.add(f"node-{node}", {**self._env, **variables})
         await xo.create_actor(NodeActor, node, self._stores[node], uid=NODE, address=address)
         return address
 
-    async def _worker(self, band: Band) -> StartedWorker:
+    async def _start_worker(self, band: Band) -> StartedWorker:
         """Start a worker's process."""
         variables = {
             **environment(band.threads),
@@ -238,16 +238,16 @@ class EngineHost(Host):
             "CRATON_MEMORY_LIMIT": str(self._memory or self._launched[band.number].machine_info.memory),
         }
         address = await self._launched[band.number].starter.add(f"band-{band.number}", variables)
-        await self._actor(band, address)
+        await self._create_actor(band, address)
         return StartedWorker(band, address)
 
-    async def _actor(self, band: Band, address: str) -> None:
+    async def _create_actor(self, band: Band, address: str) -> None:
         path = [os.path.abspath(entry) for entry in sys.path]
-        folder = os.getcwd() if self.shares_folder else None
+        folder = os.getcwd() if self.shares_working_directory else None
         await xo.create_actor(worker.WorkerActor, band, path, folder, uid=worker.UID, address=address)
 
     @property
-    def shares_folder(self) -> bool:
+    def shares_working_directory(self) -> bool:
         """Whether workers use the driver's working directory, if it exists on their machine."""
         return True
 
@@ -255,11 +255,11 @@ class EngineHost(Host):
         """Restart a worker; see :meth:`Host.restart`."""
         async with self._locks[number]:
             started = self._started[number]
-            reached = await self._reaches(number)
+            reached = await self._responds(number)
             if reached:
                 await self._band(number)  # restarts the machine's store if necessary: the worker waits for it
-            lost = not (reached and await self._has(number, started.address))
-            if lost and not (reached and await self._lives(number)):
+            lost = not (reached and await self._is_running(number, started.address))
+            if lost and not (reached and await self._remove_worker(number)):
                 try:
                     self._launched[number] = await asyncio.to_thread(self._launch, number)
                 except OSError:
@@ -269,21 +269,21 @@ class EngineHost(Host):
                 await self._serve(number)
             band = await self._band(number)
             if lost:
-                self._started[number] = await self._worker(band)
+                self._started[number] = await self._start_worker(band)
             # The pool restarted the process, but creating the actor failed if the machine's store was not running yet.
             elif not await xo.has_actor(xo.create_actor_ref(started.address, worker.UID)):
-                await self._actor(band, started.address)
+                await self._create_actor(band, started.address)
             return self._started[number]
 
-    async def _reaches(self, number: int) -> bool:
+    async def _responds(self, number: int) -> bool:
         """Return whether a launcher responds."""
         try:
-            await self._launched[number].starter.recovered("")
+            await self._launched[number].starter.wait_restarted("")
         except (ConnectionError, xo.ActorNotExist):
             return False
         return True
 
-    async def _lives(self, number: int) -> bool:
+    async def _remove_worker(self, number: int) -> bool:
         """Remove a launcher's worker; return whether the launcher responded, and so can start another."""
         try:
             await self._launched[number].starter.remove(self._started[number].address)
@@ -311,7 +311,7 @@ class EngineHost(Host):
         return self._nodes
 
 
-def leading_to(host: str) -> str:
+def address_towards(host: str) -> str:
     """Return the IP address of the interface of this machine that routes to another machine."""
     family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as sock:

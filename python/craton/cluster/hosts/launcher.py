@@ -151,7 +151,7 @@ class Starter(xo.StatelessActor):
         """Start a sub pool in a process with these environment variables; return its address."""
         return await self._pool.append_sub_pool(label=label, env=variables)
 
-    async def recovered(self, address: str) -> bool:
+    async def wait_restarted(self, address: str) -> bool:
         """Wait for a process that is being restarted; return whether it is running."""
         if address not in self._pool.config.get_external_addresses():
             return False
@@ -169,8 +169,8 @@ class Starter(xo.StatelessActor):
     async def remove(self, address: str | None = None) -> None:
         """Kill a process, or all if no address is given, without a restart; return when they have ended."""
         addresses = self._pool.config.get_external_addresses()[1:] if address is None else [address]
-        await asyncio.gather(*[self._removed(each) for each in addresses])
+        await asyncio.gather(*[self._remove(each) for each in addresses])
 
-    async def _removed(self, address: str) -> None:
+    async def _remove(self, address: str) -> None:
         with contextlib.suppress(ValueError):
             await self._pool.remove_sub_pool(address, force=True)

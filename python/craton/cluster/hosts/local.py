@@ -69,10 +69,10 @@ class LocalHost(Host):
             "CRATON_MEMORY_LIMIT": str(options.memory_limit),
         }
         address = await self.pool.append_sub_pool(label=f"band-{band.number}", env=variables)
-        await self._actor(band, address)
+        await self._create_actor(band, address)
         return StartedWorker(band, address)
 
-    async def _actor(self, band: Band, address: str) -> None:
+    async def _create_actor(self, band: Band, address: str) -> None:
         await xo.create_actor(worker.WorkerActor, band, uid=worker.UID, address=address)
 
     async def restart(self, number: int) -> StartedWorker:
@@ -83,7 +83,7 @@ class LocalHost(Host):
         await self.pool.wait_recovered(started.address)
         # Creating the actor failed if the machine's store was not running yet.
         if not await xo.has_actor(xo.create_actor_ref(started.address, worker.UID)):
-            await self._actor(started.band, started.address)
+            await self._create_actor(started.band, started.address)
         return started
 
     async def end(self, number: int) -> None:

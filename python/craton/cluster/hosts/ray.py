@@ -131,7 +131,7 @@ class RayHost(EngineHost):
         return ray.get(launched.handle.serve.remote(key, host), timeout=self.timeout)
 
     @property
-    def shares_folder(self) -> bool:
+    def shares_working_directory(self) -> bool:
         """False if the runtime environment sets a working directory."""
         return "working_dir" not in self._runtime_env
 
