@@ -27,7 +27,7 @@ from craton.cluster.recovery import Recovery, ignore_result
 from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor, OutputVersion, fetch, version_of
-from craton.schedule.inline import in_order
+from craton.schedule.inline import topological_order
 from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput
 from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
 from craton.schedule.telemetry import Sample, tell_of
@@ -274,7 +274,7 @@ class Supervisor:
 
     async def _run(self, tasks: Sequence[Task], made: Container[int] | Lineage) -> list[Output]:
         """Run tasks that may read the outputs in `made`."""
-        tasks_in_order = in_order(tasks, made)
+        tasks_in_order = topological_order(tasks, made)
         if not tasks:
             return []
         run = Run(next(self._numbers), tasks_in_order)

@@ -85,11 +85,11 @@ class InlineRunner:
         self._runs[id(made)] = tasks, made
         try:
             if self._threads == 1:
-                for number, task in enumerate(in_order(tasks, self._where)):
+                for number, task in enumerate(topological_order(tasks, self._where)):
                     made[task.key] = self._run_one(task, number)
                     await asyncio.sleep(0)
             else:
-                await self._run_beside_each_other(in_order(tasks, self._where), made)
+                await self._run_concurrently(topological_order(tasks, self._where), made)
         except BaseException:
             self.release(task.key for task in tasks)
             raise
@@ -99,7 +99,7 @@ class InlineRunner:
                 tell_of(tasks, made)
         return [made[task.key] for task in tasks]
 
-    async def _run_beside_each_other(self, tasks: list[Task], made: dict[int, Output]) -> None:
+    async def _run_concurrently(self, tasks: list[Task], made: dict[int, Output]) -> None:
         loop = asyncio.get_running_loop()
         numbers = {task.key: number for number, task in enumerate(tasks)}
         waiting = Waiting()
@@ -208,7 +208,7 @@ class InlineRunner:
         return store_traffic(self._store)
 
 
-def in_order(tasks: Sequence[Task], made: Any) -> list[Task]:
+def topological_order(tasks: Sequence[Task], made: Any) -> list[Task]:
     """Sort tasks topologically: each after the tasks whose outputs it reads, and otherwise in the given order.
 
     Parameters
