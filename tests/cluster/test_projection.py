@@ -15,7 +15,7 @@ from craton.cluster.sessions import ClusterSession
 from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
-from craton.schedule.memory_accounting import SMALL_NEED, projected
+from craton.schedule.memory_accounting import SMALL_NEED, projected_memory
 from craton.schedule.tasks import Band, Output, Runner, Task, Traffic, Underway
 
 SIZES = [30_000, 300_000, pytest.param(3_000_000, marks=pytest.mark.slow)]
@@ -43,7 +43,7 @@ class Recorder:
                 for key in read.tasks
                 for part in read.parts
             )
-            need = projected(task.memory, reads, task.nbytes)
+            need = projected_memory(task.memory, reads, task.nbytes)
             if need:
                 self.found.append((task.stage, need, output.memory))
         return outputs

@@ -21,7 +21,7 @@ import cloudpickle
 from craton.cluster.fetching import LocalParts, RemoteRows
 from craton.cluster.transfer import version_of
 from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, pickle_error, settle
-from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
+from craton.schedule.memory_accounting import SMALL_NEED, Meter, RetainedMemory, projected_memory, reserve_for_task
 from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
@@ -55,7 +55,7 @@ class TaskExecutor:
     threads
         The number of threads; concurrent tasks use at most so many together.
     memory
-        Bytes that the concurrent tasks may be projected to need together.
+        Bytes that the concurrent tasks may be projected_memory to need together.
     store
         The store that outputs are written to.
     fetch
@@ -94,7 +94,7 @@ class TaskExecutor:
         self._full = False
         self._report = Report()
         self._loop_unaware = True  # the event loop has not been notified since it last took the report
-        self._meter, self._remainder = Meter(), Remainder(store, memory)
+        self._meter, self._retained = Meter(), RetainedMemory(store, memory)
         self._small = (FRUGAL_BYTES, 1) if memory < _FRUGAL else (SMALL_BYTES, SMALL_ROWS)
         self.done = 0
         self._threads = [
@@ -230,7 +230,7 @@ class TaskExecutor:
 
     @property
     def used(self) -> int:
-        """Bytes that the running tasks are projected to need."""
+        """Bytes that the running tasks are projected_memory to need."""
         return self._used
 
     def take_report(self) -> Report:
@@ -290,10 +290,10 @@ class TaskExecutor:
             where = self._input_locations(task)
             inputs = self._inputs(task, where)
             reads = sum(one.nbytes for one in inputs)
-            need = projected(task.memory, reads, task.nbytes)
+            need = projected_memory(task.memory, reads, task.nbytes)
             again = not self._admit(task, need)
             if task.alone:
-                self._remainder.release()  # the task failed for lack of memory before: give it all there is
+                self._retained.release()  # the task failed for lack of memory before: give it all there is
             elif not again and need >= SMALL_NEED:
                 reserved = self._reserve(task, need, reads)
                 again = reserved is None
@@ -303,7 +303,7 @@ class TaskExecutor:
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
-                    self._remainder.begin()
+                    self._retained.begin()
                     self._meter.begin()
                 try:
                     task.interruptible = True
@@ -398,7 +398,7 @@ class TaskExecutor:
             os._exit(_NO_STORE)
 
     def _admit(self, task: WorkerTask, need: int) -> bool:
-        """Return whether the task's projected memory fits beside that of the running tasks, and account for it."""
+        """Return whether the task's projected_memory memory fits beside that of the running tasks, and account for it."""
         if not need:
             return True
         with self._changed:
@@ -414,7 +414,7 @@ class TaskExecutor:
 
         At least half of the worker's share is left to pages, because the pages of all workers share the store's memory.
         """
-        need = min(need, self.memory // 2 - self._remainder.nbytes)
+        need = min(need, self.memory // 2 - self._retained.nbytes)
         try:
             return self._store.reserve(need)
         except MemoryError:
@@ -422,7 +422,7 @@ class TaskExecutor:
                 if len(self._running) > 1:
                     self._full = True
                     return None
-        return lent(self._store, need, reads)
+        return reserve_for_task(self._store, need, reads)
 
     def _settle_memory(self) -> None:
         """Account for the memory that this process retains after a task, if no other task is running."""
@@ -431,7 +431,7 @@ class TaskExecutor:
         if alone:
             # A closed store is handled in `_check_store`.
             with contextlib.suppress(ConnectionError, ValueError, MemoryError):
-                self._remainder.settle()
+                self._retained.settle()
 
     def _finish(
         self,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from craton import events
 from craton.config import options
 from craton.kernel.memory import give_back
-from craton.schedule.memory_accounting import SMALL_NEED, Meter, lent, projected
+from craton.schedule.memory_accounting import SMALL_NEED, Meter, projected_memory, reserve_for_task
 from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
@@ -49,7 +49,7 @@ class InlineRunner:
     kernel_memory
         For processes with little memory: the least number of bytes that the store keeps free of pages for each task. If it is
         greater than 0, memory that allocators hold after a task is returned to the system. 0 reserves as much as the task is
-        projected to need.
+        projected_memory to need.
     """
 
     def __init__(self, store: Store | None = None, bands: int = 1, threads: int = 1, *, kernel_memory: int = 0) -> None:
@@ -127,8 +127,8 @@ class InlineRunner:
         small = (min(FRUGAL_BYTES, self._kernel_memory >> 13), 1) if frugal else (SMALL_BYTES, SMALL_ROWS)
         sink = PageSink(store, task.parts, small=small)
         read = sum(one.nbytes for one in inputs)
-        need = max(projected(task.memory, read, task.nbytes), self._kernel_memory)
-        given: Any = lent(store, need, read) if need >= SMALL_NEED else contextlib.nullcontext()
+        need = max(projected_memory(task.memory, read, task.nbytes), self._kernel_memory)
+        given: Any = reserve_for_task(store, need, read) if need >= SMALL_NEED else contextlib.nullcontext()
         memory = 0
         if need:
             self._meter.begin()

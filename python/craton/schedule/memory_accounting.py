@@ -21,7 +21,7 @@ SMALL_NEED = 16 << 20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def projected(memory: int | None, reads: int, nbytes: int) -> int:
+def projected_memory(memory: int | None, reads: int, nbytes: int) -> int:
     """Return the bytes that a task is projected to need.
 
     Parameters
@@ -34,7 +34,7 @@ def projected(memory: int | None, reads: int, nbytes: int) -> int:
     return FACTOR * (reads + nbytes) if memory is None else memory
 
 
-def lent(store: Store, need: int, reads: int) -> Any:
+def reserve_for_task(store: Store, need: int, reads: int) -> Any:
     """Reserve memory of the store for a task: what the task needs, or less if its input and output pages would not fit beside it.
 
     Parameters
@@ -59,7 +59,7 @@ def own_memory() -> int:
     return (int(resident) - int(shared)) * _PAGE
 
 
-class Remainder:
+class RetainedMemory:
     """Memory that the process retains between tasks, in allocators and caches, beyond what it had before the first task.
 
     The retained memory is reserved in the store, so that pages and it stay within one limit. Before that, memory is returned to the
