@@ -30,7 +30,7 @@ from craton.cluster.transfer import NodeActor, OutputVersion, fetch, version_of
 from craton.schedule.inline import topological_order
 from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput
 from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
-from craton.schedule.telemetry import Sample, tell_of
+from craton.schedule.telemetry import Sample, emit_tasks
 from craton.store import default_store
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class Supervisor:
         finally:
             self._runs.pop(run.number, None)
             if events.active:
-                tell_of(tasks, run.outputs)
+                emit_tasks(tasks, run.outputs)
 
     async def _cancel(self, run: Run) -> None:
         """Cancel a run on all workers; a worker whose tasks do not stop is killed, and restarted."""

@@ -28,7 +28,7 @@ from craton.schedule.pages import (
     inputs_of,
 )
 from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
-from craton.schedule.telemetry import store_traffic, tell_of
+from craton.schedule.telemetry import emit_tasks, store_traffic
 from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store, default_store
 
@@ -96,7 +96,7 @@ class InlineRunner:
         finally:
             del self._runs[id(made)]
             if events.active:
-                tell_of(tasks, made)
+                emit_tasks(tasks, made)
         return [made[task.key] for task in tasks]
 
     async def _run_concurrently(self, tasks: list[Task], made: dict[int, Output]) -> None:

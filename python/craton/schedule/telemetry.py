@@ -13,7 +13,7 @@ from craton.schedule.tasks import Output, Task, Traffic
 from craton.store import Store
 
 #: Seconds between samples of memory, and the number of samples in one message.
-INTERVAL, TOGETHER = 0.05, 5
+INTERVAL, SAMPLES_PER_MESSAGE = 0.05, 5
 
 
 class Sample(NamedTuple):
@@ -42,12 +42,12 @@ class Sampler:
     ----------
     loop
         The event loop that takes the samples.
-    tell
+    report
         Called with each batch of samples.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tell: Callable[[list[Sample]], None]) -> None:
-        self._loop, self._tell = loop, tell
+    def __init__(self, loop: asyncio.AbstractEventLoop, report: Callable[[list[Sample]], None]) -> None:
+        self._loop, self._report = loop, report
         self._store: Store | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._taken: list[Sample] = []
@@ -80,12 +80,12 @@ class Sampler:
             except (ConnectionError, ValueError):  # the store is closed
                 self._store = None
         self._taken.append(Sample(time.time(), own_memory(), pages, disk))
-        if len(self._taken) >= TOGETHER:
+        if len(self._taken) >= SAMPLES_PER_MESSAGE:
             taken, self._taken = self._taken, []
-            self._tell(taken)
+            self._report(taken)
 
 
-def tell_of(tasks: Iterable[Task], made: Mapping[int, Output]) -> None:
+def emit_tasks(tasks: Iterable[Task], made: Mapping[int, Output]) -> None:
     """Emit an event with the completed tasks of a run."""
     done = [(task.stage, made[task.key]) for task in tasks if task.key in made]
     if done:

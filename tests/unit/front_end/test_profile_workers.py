@@ -26,7 +26,7 @@ from craton.profiling.activity import Ran
 from craton.profiling.drawing import _lanes
 from craton.schedule.inline import InlineRunner
 from craton.schedule.tasks import Output, PartSize
-from craton.schedule.telemetry import TOGETHER, Sample, Sampler
+from craton.schedule.telemetry import SAMPLES_PER_MESSAGE, Sample, Sampler
 from craton.store import Store
 
 PYTHON = Path(pd.__file__).parents[2]
@@ -198,7 +198,7 @@ def test_a_sampler_tells_until_it_is_stopped() -> None:
     with Store.open(1 << 20) as store:
         assert asyncio.run(go(store)) == 2
     samples = [sample for some in told for sample in some]
-    assert len(samples) == 2 * TOGETHER
+    assert len(samples) == 2 * SAMPLES_PER_MESSAGE
     assert [sample.when for sample in samples] == sorted(sample.when for sample in samples)
     assert samples[0].when >= began
     assert all(sample.own > 0 and sample.pages == 0 and sample.disk == 0 for sample in samples)
@@ -208,7 +208,7 @@ def test_a_store_that_ends_ends_no_sampling() -> None:
     async def go(store: Store, told: Callable[[list[Sample]], None]) -> None:
         sampler = Sampler(asyncio.get_running_loop(), told)
         sampler.start(store)
-        for _ in range(TOGETHER - 1):
+        for _ in range(SAMPLES_PER_MESSAGE - 1):
             assert sampler._timer is not None
             sampler._timer.cancel()
             sampler._sample()
@@ -218,7 +218,7 @@ def test_a_store_that_ends_ends_no_sampling() -> None:
     with Store.open(1 << 20) as store:
         pass
     asyncio.run(go(store, found.extend))
-    assert [sample.pages for sample in found] == [-1] * TOGETHER
+    assert [sample.pages for sample in found] == [-1] * SAMPLES_PER_MESSAGE
 
 
 def test_nobody_is_told_while_nobody_listens(
