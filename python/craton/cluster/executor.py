@@ -35,8 +35,8 @@ from craton.schedule.pages import (
     inputs_of,
     slice_rows,
 )
+from craton.schedule.task_queue import TaskQueue
 from craton.schedule.tasks import Read
-from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
 
 # The exit status of a worker whose store is gone.
@@ -80,7 +80,7 @@ class TaskExecutor:
         self.number, self.node, self.threads, self.memory = number, node, threads, memory
         self._store, self._fetch, self._prefetch, self._notify = store, fetch, prefetch, notify
         self._changed = threading.Condition()
-        self._waiting = Waiting()
+        self._queue = TaskQueue()
         self._tasks: dict[int, WorkerTask] = {}
         self._running: dict[int, WorkerTask] = {}
         self._where: dict[int, StoredOutput] = {}
@@ -114,7 +114,7 @@ class TaskExecutor:
                 if task.run in self._cancelled or task.key in self._tasks:
                     continue
                 self._tasks[task.key] = task
-                self._waiting.add(task.key, task.order, task.needed(), self._where)
+                self._queue.add(task.key, task.order, task.needed(), self._where)
                 if self._has_remote:
                     heapq.heappush(self._prefetch_queue, (task.order, task.key))
             self._prefetch_next()
@@ -133,11 +133,11 @@ class TaskExecutor:
         if stored.node != self.node and stored.number:
             self._has_remote = True
             if self._prefetch(0, ()):
-                for reader in self._waiting.readers(key):
+                for reader in self._queue.readers(key):
                     task = self._tasks.get(reader)
                     if task is not None:
                         self._prefetch_inputs(task, {key: stored})
-        self._waiting.made(key)
+        self._queue.mark_available(key)
 
     def _prefetch_next(self) -> None:
         """Prefetch the remote inputs of the next tasks, as long as there is room."""
@@ -146,7 +146,7 @@ class TaskExecutor:
             if task is None or task.key in self._running:
                 continue
             made = {key: stored for key in task.needed() if (stored := self._where.get(key)) is not None}
-            if task.key in self._waiting.missing:
+            if task.key in self._queue.missing:
                 self._prefetch_inputs(task, made)
                 continue
             with contextlib.suppress(IndexError):  # the task raises it
@@ -190,7 +190,7 @@ class TaskExecutor:
         with self._changed:
             self._cancelled.add(run)
             for task in [task for task in self._tasks.values() if task.run == run]:
-                self._waiting.remove(task.key)
+                self._queue.remove(task.key)
                 if task.key in self._running:
                     interrupt(task)
                 else:
@@ -210,18 +210,18 @@ class TaskExecutor:
     def give(self, number: int) -> tuple[list[WorkerTask], dict[int, StoredOutput]]:
         """Remove at most `number` ready tasks of the lowest priority; return them and the known locations of their inputs."""
         with self._changed:
-            tasks = [self._tasks.pop(key) for key in self._waiting.take_last(number)]
+            tasks = [self._tasks.pop(key) for key in self._queue.take_last(number)]
             return tasks, {key: self._where[key] for task in tasks for key in task.needed() if key in self._where}
 
     @property
     def surplus(self) -> int:
         """The number of ready tasks beyond the free threads."""
-        return max(self._waiting.ready - self._free, 0)
+        return max(self._queue.ready - self._free, 0)
 
     @property
     def idle(self) -> bool:
         """Whether a thread is free and no task is ready."""
-        return self._free > 0 and not self._waiting.ready
+        return self._free > 0 and not self._queue.ready
 
     @property
     def running(self) -> list[int]:
@@ -246,13 +246,13 @@ class TaskExecutor:
         """Take the first ready task, if memory and threads are free for it."""
         if self._full or not self._free:
             return None
-        key = self._waiting.take()
+        key = self._queue.take()
         if key is None:
             return None
         task = self._tasks[key]
         wanted = self.threads if task.alone else min(task.threads, self.threads)
         if wanted > self._free:
-            self._waiting.add(key, task.order, (), ())
+            self._queue.add(key, task.order, (), ())
             return None
         self._free -= wanted
         task.taken = wanted
@@ -265,7 +265,7 @@ class TaskExecutor:
         while True:
             with self._changed:
                 while (task := self._next()) is None:
-                    if not self._waiting.ready:
+                    if not self._queue.ready:
                         self._notify_loop()  # so that the event loop can steal tasks from other workers
                     self._changed.wait()
             with contextlib.suppress(Cancelled):
@@ -461,7 +461,7 @@ class TaskExecutor:
                 if sink is not None and error is None:
                     sink.abandon()
             elif again:
-                self._waiting.add(task.key, task.order, (), ())
+                self._queue.add(task.key, task.order, (), ())
             elif stored is None:
                 del self._tasks[task.key]
                 if isinstance(error, OutputLost):

@@ -27,9 +27,9 @@ from craton.schedule.pages import (
     StoredOutput,
     inputs_of,
 )
+from craton.schedule.task_queue import TaskQueue
 from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
 from craton.schedule.telemetry import emit_tasks, store_traffic
-from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store, default_store
 
 
@@ -102,20 +102,20 @@ class InlineRunner:
     async def _run_concurrently(self, tasks: list[Task], made: dict[int, Output]) -> None:
         loop = asyncio.get_running_loop()
         numbers = {task.key: number for number, task in enumerate(tasks)}
-        waiting = Waiting()
+        queue = TaskQueue()
         for number, task in enumerate(tasks):
-            waiting.add(task.key, number, (key for read in task.inputs for key in read.tasks), self._where)
+            queue.add(task.key, number, (key for read in task.inputs for key in read.tasks), self._where)
         running: set[asyncio.Future[Output]] = set()
         with ThreadPoolExecutor(self._threads) as threads:
             try:
                 while len(made) < len(tasks):
-                    while len(running) < self._threads and (key := waiting.take()) is not None:
+                    while len(running) < self._threads and (key := queue.take()) is not None:
                         number = numbers[key]
                         running.add(loop.run_in_executor(threads, self._run_one, tasks[number], number))
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                     for output in [future.result() for future in done]:
                         made[output.key] = output
-                        waiting.made(output.key)
+                        queue.mark_available(output.key)
             finally:
                 if running:
                     await asyncio.wait(running)  # a thread cannot be killed

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Container, Iterable
 
 
-class Waiting:
+class TaskQueue:
     """Tasks, by key, that wait for inputs or are ready to run.
 
     Not thread-safe: callers hold their own lock.
@@ -19,7 +19,7 @@ class Waiting:
         self._order: dict[int, int] = {}
         self._ready: list[tuple[int, int]] = []
 
-    def add(self, key: int, order: int, reads: Iterable[int], made: Container[int]) -> None:
+    def add(self, key: int, order: int, reads: Iterable[int], available: Container[int]) -> None:
         """Add a task.
 
         Parameters
@@ -30,10 +30,10 @@ class Waiting:
             The priority: ready tasks with lower numbers are taken first.
         reads
             Keys of the outputs that it reads.
-        made
+        available
             Keys of the outputs that are available.
         """
-        missing = {read for read in reads if read not in made}
+        missing = {read for read in reads if read not in available}
         self._order[key] = order
         if not missing:
             heapq.heappush(self._ready, (order, key))
@@ -42,7 +42,7 @@ class Waiting:
         for read in missing:
             self._readers.setdefault(read, []).append(key)
 
-    def made(self, key: int) -> None:
+    def mark_available(self, key: int) -> None:
         """Record that an output is available; tasks that waited for it only become ready."""
         for reader in self._readers.pop(key, ()):
             left = self.missing.get(reader)
