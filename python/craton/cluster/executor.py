@@ -55,7 +55,7 @@ class TaskExecutor:
     threads
         The number of threads; concurrent tasks use at most so many together.
     memory
-        Bytes that the concurrent tasks may be projected_memory to need together.
+        Bytes that the concurrent tasks may be projected to need together.
     store
         The store that outputs are written to.
     fetch
@@ -230,7 +230,7 @@ class TaskExecutor:
 
     @property
     def used(self) -> int:
-        """Bytes that the running tasks are projected_memory to need."""
+        """Bytes that the running tasks are projected to need."""
         return self._used
 
     def take_report(self) -> Report:
@@ -398,7 +398,7 @@ class TaskExecutor:
             os._exit(_NO_STORE)
 
     def _admit(self, task: WorkerTask, need: int) -> bool:
-        """Return whether the task's projected_memory memory fits beside that of the running tasks, and account for it."""
+        """Return whether the task's projected memory fits beside that of the running tasks, and account for it."""
         if not need:
             return True
         with self._changed:

@@ -79,14 +79,14 @@ class WorkerActor(xo.StatelessActor):
     band
         The band that it runs.
     import_path
-        Entries that are appended to ``sys.import_path``.
+        Entries that are appended to ``sys.path``.
     working_directory
         The working directory, if it exists on this machine.
     """
 
     def __init__(self, band: Band, import_path: Sequence[str] = (), working_directory: str | None = None) -> None:
         super().__init__()
-        sys.import_path.extend(entry for entry in import_path if entry not in sys.import_path)
+        sys.path.extend(entry for entry in import_path if entry not in sys.path)
         if working_directory is not None:
             with contextlib.suppress(OSError):
                 os.chdir(working_directory)

@@ -49,7 +49,7 @@ class InlineRunner:
     kernel_memory
         For processes with little memory: the least number of bytes that the store keeps free of pages for each task. If it is
         greater than 0, memory that allocators hold after a task is returned to the system. 0 reserves as much as the task is
-        projected_memory to need.
+        projected to need.
     """
 
     def __init__(self, store: Store | None = None, bands: int = 1, threads: int = 1, *, kernel_memory: int = 0) -> None:
