@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class TaskRecord:
     """A completed task; see :class:`craton.schedule.tasks.Output` for its numbers."""
 
     stage: str
@@ -30,7 +30,7 @@ class Ran:
     foreign: int
 
     @classmethod
-    def of(cls, stage: str, output: Output) -> Ran:
+    def of(cls, stage: str, output: Output) -> TaskRecord:
         """Create a record from a task's output."""
         return cls(
             stage or "tasks", output.band, output.started, output.seconds, output.rows, output.nbytes, output.memory,
@@ -68,14 +68,14 @@ class Activity:
 
     def __init__(self) -> None:
         self._lock = forks.lock()
-        self._ran: list[Ran] = []
+        self._ran: list[TaskRecord] = []
         self._samples: dict[int, list[Sample]] = {}
         self._nodes: dict[int, int] = {}
 
     def take(self, kind: str, fields: dict[str, Any]) -> None:
         """Record an event if it is about tasks or memory."""
         if kind == "tasks":
-            ran = [Ran.of(stage, output) for stage, output in fields["tasks"]]
+            ran = [TaskRecord.of(stage, output) for stage, output in fields["tasks"]]
             with self._lock:
                 self._ran += ran
         elif kind == "memory":
@@ -84,7 +84,7 @@ class Activity:
                 self._nodes[fields["worker"]] = fields["node"]
 
     @property
-    def ran(self) -> list[Ran]:
+    def ran(self) -> list[TaskRecord]:
         """The tasks, ordered by their start."""
         with self._lock:
             return sorted(self._ran, key=lambda task: task.started)

@@ -11,7 +11,7 @@ from typing import Any
 
 from craton.command import readable
 from craton.pandas.explain import Drawing
-from craton.profiling.activity import Activity, Ran, process
+from craton.profiling.activity import Activity, TaskRecord, process
 from craton.profiling.page import around
 
 #: For each plan that ran, its start and the line of the program that triggered it.
@@ -170,7 +170,7 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
     return Picture(figure)
 
 
-def _lanes(ran: Sequence[Ran]) -> list[int]:
+def _lanes(ran: Sequence[TaskRecord]) -> list[int]:
     """Return for each task the line, within its worker's row, that it is drawn in, so that bars do not overlap."""
     ends: dict[int, list[float]] = {}
     lanes = []
@@ -183,7 +183,7 @@ def _lanes(ran: Sequence[Ran]) -> list[int]:
     return lanes
 
 
-def _told(task: Ran) -> str:
+def _told(task: TaskRecord) -> str:
     return (
         f"{task.stage}\n{process(task.worker)}, {task.seconds:.4f} s\n{task.rows:,} rows, {readable(task.nbytes)}"
         f"\nread {readable(task.read)}, {readable(task.foreign)} of it made by others"

@@ -22,7 +22,7 @@ from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
 from craton.profiling import Profile, drawing
-from craton.profiling.activity import Ran
+from craton.profiling.activity import TaskRecord
 from craton.profiling.drawing import _lanes
 from craton.schedule.inline import InlineRunner
 from craton.schedule.tasks import Output, PartSize
@@ -159,8 +159,8 @@ def test_drawings(engine: TiledEngine, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_tasks_that_overlap_have_lanes_of_their_own() -> None:
-    def task(worker: int, started: float, seconds: float) -> Ran:
-        return Ran.of("a", Output(1, (PartSize(1, 8),), None, seconds, 0, worker, started))
+    def task(worker: int, started: float, seconds: float) -> TaskRecord:
+        return TaskRecord.of("a", Output(1, (PartSize(1, 8),), None, seconds, 0, worker, started))
 
     ran = [
         task(0, 0.0, 1.0),
