@@ -39,7 +39,7 @@ class TaskRecord:
 
 
 @dataclass(slots=True)
-class Stage:
+class StageTotals:
     """Totals of the tasks of one stage."""
 
     name: str
@@ -51,11 +51,11 @@ class Stage:
     foreign: int = 0
 
 
-#: The column names of :func:`stage_cells`.
+#: The column names of :func:`stage_row`.
 STAGES = ("stage", "tasks", "seconds", "longest", "rows", "bytes", "other workers")
 
 
-def stage_cells(stage: Stage) -> tuple[str, ...]:
+def stage_row(stage: StageTotals) -> tuple[str, ...]:
     """Format a stage as a row of a table."""
     return (
         stage.name, str(stage.tasks), f"{stage.seconds:.4f}", f"{stage.longest:.4f}", f"{stage.rows:,}",
@@ -99,11 +99,11 @@ class Activity:
         """Return the machine of a worker that has samples."""
         return self._nodes[worker]
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[StageTotals]:
         """Return the totals of the stages, ordered by their start."""
-        found: dict[str, Stage] = {}
+        found: dict[str, StageTotals] = {}
         for task in self.ran:
-            stage = found.setdefault(task.stage, Stage(task.stage))
+            stage = found.setdefault(task.stage, StageTotals(task.stage))
             stage.tasks += 1
             stage.seconds += task.seconds
             stage.longest = max(stage.longest, task.seconds)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from craton.profiling.activity import STAGES, stage_cells
+from craton.profiling.activity import STAGES, stage_row
 
 if TYPE_CHECKING:
     from craton.pandas.explain import Drawing
@@ -18,7 +18,7 @@ def page(report: Profile) -> str:
     first = str(report).partition("\n")[0]
     parts = [f"<p>{escape(first.partition(': ')[2])}</p>", *_drawn(report.plot_tasks), *_drawn(report.plot_memory)]
     if stages := report._activity.stages():
-        parts.append(_table("Stages", STAGES, [stage_cells(stage) for stage in stages]))
+        parts.append(_table("Stages", STAGES, [stage_row(stage) for stage in stages]))
     summary = report.summary().to_html(index=False, na_rep="", float_format="{:.4f}".format, border=0)
     return around("Craton profile", "\n".join([*parts, "<h2>Calls</h2>", summary]))
 

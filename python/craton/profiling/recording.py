@@ -14,7 +14,7 @@ import pandas as pd
 from craton import events, forks
 from craton.callers import user_location
 from craton.command import aligned
-from craton.profiling.activity import STAGES, Activity, stage_cells
+from craton.profiling.activity import STAGES, Activity, stage_row
 
 if TYPE_CHECKING:
     from craton.pandas.explain import Drawing
@@ -304,5 +304,5 @@ def _as_text(report: Profile) -> str:
         rule = tuple("-" * max(map(len, column)) for column in zip(header, *cells, strict=True))
         lines += aligned([header, rule, *cells], left=(3, 4, 5), gap="  ")
     if stages := report._activity.stages():
-        lines += ["", *aligned([STAGES, *map(stage_cells, stages)], left=(0,), gap="  ")]
+        lines += ["", *aligned([STAGES, *map(stage_row, stages)], left=(0,), gap="  ")]
     return "\n".join(lines)
