@@ -72,7 +72,7 @@ class Activity:
         self._samples: dict[int, list[Sample]] = {}
         self._nodes: dict[int, int] = {}
 
-    def take(self, kind: str, fields: dict[str, Any]) -> None:
+    def record(self, kind: str, fields: dict[str, Any]) -> None:
         """Record an event if it is about tasks or memory."""
         if kind == "tasks":
             ran = [TaskRecord.of(stage, output) for stage, output in fields["tasks"]]
@@ -125,12 +125,12 @@ class Activity:
 
     def memory(self, epoch: float) -> pd.DataFrame:
         """Return the samples as a frame, with times relative to ``epoch``."""
-        rows = [(process(worker), self.node(worker), one) for worker, some in self.samples.items() for one in some]
+        rows = [(process_name(worker), self.node(worker), one) for worker, some in self.samples.items() for one in some]
         pages = [one.pages if one.pages >= 0 else None for *_, one in rows]
         disk = [one.disk if one.disk >= 0 else None for *_, one in rows]
         return pd.DataFrame(
             {
-                "process": pd.Series([name for name, *_ in rows], dtype="str"),
+                "process_name": pd.Series([name for name, *_ in rows], dtype="str"),
                 "machine": pd.Series([node for _, node, _ in rows], dtype="int64"),
                 "seconds": pd.Series([one.when - epoch for *_, one in rows], dtype="float64"),
                 "own": pd.Series([one.own for *_, one in rows], dtype="int64"),
@@ -140,6 +140,6 @@ class Activity:
         )
 
 
-def process(worker: int) -> str:
-    """Return the display name of a worker's process; -1 is the driver."""
+def process_name(worker: int) -> str:
+    """Return the display name of a worker's process_name; -1 is the driver."""
     return "driver" if worker < 0 else f"worker {worker}"

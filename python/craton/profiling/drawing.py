@@ -11,30 +11,30 @@ from typing import Any
 
 from craton.command import readable
 from craton.pandas.explain import Drawing
-from craton.profiling.activity import Activity, TaskRecord, process
-from craton.profiling.page import around
+from craton.profiling.activity import Activity, TaskRecord, process_name
+from craton.profiling.page import html_document
 
 #: For each plan that ran, its start and the line of the program that triggered it.
 Runs = Sequence[tuple[float, str]]
 
 #: The most stages in the legend, and the most tasks for which the SVG has tooltips.
-_NAMED, _TOLD = 20, 5000
+_MAX_LEGEND, _MAX_TOOLTIPS = 20, 5000
 #: The least distance between two labels of program lines, as a fraction of the width.
-_APART = 0.12
+_LABEL_GAP = 0.12
 #: Dots per inch of PNG files.
-_DOTS = 130
+_DPI = 130
 
 
 class Picture:
     """A figure, and the tooltips of its bars."""
 
-    def __init__(self, figure: Any, told: Sequence[str] = ()) -> None:
-        self._figure, self._told = figure, told
+    def __init__(self, figure: Any, tooltips: Sequence[str] = ()) -> None:
+        self._figure, self._tooltips = figure, tooltips
 
     def png(self) -> bytes:
         """Render as PNG."""
         data = io.BytesIO()
-        self._figure.savefig(data, format="png", dpi=_DOTS, metadata={"Software": "Craton"})
+        self._figure.savefig(data, format="png", dpi=_DPI, metadata={"Software": "Craton"})
         return data.getvalue()
 
     def svg(self) -> str:
@@ -46,10 +46,12 @@ class Picture:
             self._figure.savefig(data, format="svg", metadata={"Date": None})
         text = data.getvalue()
         text = text[text.index("<svg") :]
-        return re.sub(r'<g id="task-(\d+)">', lambda m: f"{m[0]}<title>{escape(self._told[int(m[1])])}</title>", text)
+        return re.sub(
+            r'<g id="task-(\d+)">', lambda m: f"{m[0]}<title>{escape(self._tooltips[int(m[1])])}</title>", text
+        )
 
 
-def written(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
+def render(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
     """Return a picture in the form that notebooks display; also write it to a file if `path` is given.
 
     Raises
@@ -62,7 +64,7 @@ def written(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
         kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".png", ".svg", ".html"):
             raise ValueError(f"cannot write {os.fspath(path)!r}: the file name must end with .png, .svg or .html")
-        data = picture.png() if kind == ".png" else (around("Craton", svg) if kind == ".html" else svg).encode()
+        data = picture.png() if kind == ".png" else (html_document("Craton", svg) if kind == ".html" else svg).encode()
         with open(path, "wb") as file:
             file.write(data)
     return Drawing(svg)
@@ -93,14 +95,14 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
         top += depth[worker] + 0.4
     stages = activity.stages()
     colours = {stage.name: _colour(number) for number, stage in enumerate(stages)}
-    figure, axes = _figure(1.9 + 0.34 * top + 0.2 * (min(len(stages), _NAMED) // 4 + 1))
-    told: list[str] = []
-    if len(ran) <= _TOLD:
+    figure, axes = _figure(1.9 + 0.34 * top + 0.2 * (min(len(stages), _MAX_LEGEND) // 4 + 1))
+    tooltips: list[str] = []
+    if len(ran) <= _MAX_TOOLTIPS:
         for number, (task, lane) in enumerate(zip(ran, lanes, strict=True)):
             start, line = task.started - epoch, tops[task.worker] + lane + 0.5
             (bar,) = axes.barh(line, task.seconds, 0.86, start, color=colours[task.stage])
             bar.set_gid(f"task-{number}")
-            told.append(_told(task))
+            tooltips.append(_tooltip(task))
     else:
         bars: dict[str, list[Any]] = {}
         for task, lane in zip(ran, lanes, strict=True):
@@ -111,21 +113,21 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
         for stage_name, some in bars.items():
             axes.add_collection(_polygons(some, colours[stage_name]))
         axes.autoscale_view()
-    axes.set_yticks([tops[w] + depth[w] / 2 for w in workers], [process(worker) for worker in workers])
+    axes.set_yticks([tops[w] + depth[w] / 2 for w in workers], [process_name(worker) for worker in workers])
     axes.set_ylim(top - 0.2, -0.2)
     axes.tick_params(axis="y", length=0)
-    shown = stages[:_NAMED]
-    names = [_cut(stage.name) for stage in shown]
-    if len(stages) > _NAMED:
-        names[-1] += f", and {len(stages) - _NAMED} more"
+    shown = stages[:_MAX_LEGEND]
+    names = [_shorten(stage.name) for stage in shown]
+    if len(stages) > _MAX_LEGEND:
+        names[-1] += f", and {len(stages) - _MAX_LEGEND} more"
     busy = sum(task.seconds for task in ran)
     _finish(figure, axes, runs, f"Tasks: {len(ran):,} in {len(stages):,} stages, {busy:.2f} s in all")
     _legend(figure, [_patch(colours[stage.name]) for stage in shown], names)
-    return Picture(figure, told)
+    return Picture(figure, tooltips)
 
 
 def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
-    """Draw memory: the private memory of each process above, and the pages of each machine's store below.
+    """Draw memory: the private memory of each process_name above, and the pages of each machine's store below.
 
     Raises
     ------
@@ -143,9 +145,9 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
     for worker, some in samples.items():
         style: dict[str, Any] = {"color": "0.45", "linestyle": "--"} if worker < 0 else {"color": _colour(worker)}
         times = [one.when - epoch for one in some]
-        above.plot(times, [one.own / size for one in some], label=process(worker), linewidth=1.3, **style)
+        above.plot(times, [one.own / size for one in some], label=process_name(worker), linewidth=1.3, **style)
     above.set_ylabel(f"own memory, {unit}")
-    _finish(figure, above, runs, f"Memory: at most {readable(most)} in one process", last=False)
+    _finish(figure, above, runs, f"Memory: at most {readable(most)} in one process_name", last=False)
     stores = {
         activity.node(w): [one for one in some if one.pages >= 0] for w, some in samples.items() if some[-1].pages >= 0
     }
@@ -183,9 +185,9 @@ def _lanes(ran: Sequence[TaskRecord]) -> list[int]:
     return lanes
 
 
-def _told(task: TaskRecord) -> str:
+def _tooltip(task: TaskRecord) -> str:
     return (
-        f"{task.stage}\n{process(task.worker)}, {task.seconds:.4f} s\n{task.rows:,} rows, {readable(task.nbytes)}"
+        f"{task.stage}\n{process_name(task.worker)}, {task.seconds:.4f} s\n{task.rows:,} rows, {readable(task.nbytes)}"
         f"\nread {readable(task.read)}, {readable(task.foreign)} of it made by others"
     )
 
@@ -207,7 +209,7 @@ def _finish(figure: Any, axes: Any, runs: Runs, title: str, *, last: bool = True
     written_at = float("-inf")
     for start, place in sorted(runs):
         axes.axvline(start, color="0.6", linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
-        if places and start - written_at >= _APART * (last_one - first):
+        if places and start - written_at >= _LABEL_GAP * (last_one - first):
             written_at = start
             axes.annotate(
                 place, (start, 1), xycoords=("data", "axes fraction"), xytext=(2, 1), textcoords="offset points",
@@ -250,7 +252,7 @@ def _colour(number: int, first: int = 0) -> Any:
     return mpl.colormaps["tab20"](shade * 2 % 20 + shade // 10)
 
 
-def _cut(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= 32 else f"{name[:31]}…"
 
 

@@ -100,7 +100,7 @@ class Profile:
         elif kind == "run":
             name, native, reason = RUN, True, None
         else:
-            self._activity.take(kind, fields)
+            self._activity.record(kind, fields)
             return
         seconds = float(fields["seconds"])
         file, line = user_location(2) or (None, None)
@@ -191,9 +191,9 @@ class Profile:
         Returns
         -------
         pandas.DataFrame
-            ``process`` ("driver", "worker 0" and so on), ``machine`` (its number), ``seconds`` since the recording began,
-            ``own`` (bytes of the process's private memory), and of its machine's store ``pages`` and ``disk`` (bytes of pages
-            in memory, and on disk; missing in all but one process of each machine).
+            ``process_name`` ("driver", "worker 0" and so on), ``machine`` (its number), ``seconds`` since the recording began,
+            ``own`` (bytes of the process_name's private memory), and of its machine's store ``pages`` and ``disk`` (bytes of pages
+            in memory, and on disk; missing in all but one process_name of each machine).
         """
         return self._activity.memory(self._epoch)
 
@@ -219,13 +219,13 @@ class Profile:
         """
         from craton.profiling import drawing
 
-        return drawing.written(drawing.tasks(self._activity, self._epoch, self._runs()), path)
+        return drawing.render(drawing.tasks(self._activity, self._epoch, self._runs()), path)
 
     def plot_memory(self, path: str | os.PathLike[str] | None = None) -> Drawing:
         """Draw the memory of the session's processes and of their machines' stores over time; see :meth:`plot_tasks`."""
         from craton.profiling import drawing
 
-        return drawing.written(drawing.memory(self._activity, self._epoch, self._runs()), path)
+        return drawing.render(drawing.memory(self._activity, self._epoch, self._runs()), path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the profile as a self-contained HTML page, with the summary, the stages and the charts."""
