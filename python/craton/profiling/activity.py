@@ -130,7 +130,7 @@ class Activity:
         disk = [one.disk if one.disk >= 0 else None for *_, one in rows]
         return pd.DataFrame(
             {
-                "process_name": pd.Series([name for name, *_ in rows], dtype="str"),
+                "process": pd.Series([name for name, *_ in rows], dtype="str"),
                 "machine": pd.Series([node for _, node, _ in rows], dtype="int64"),
                 "seconds": pd.Series([one.when - epoch for *_, one in rows], dtype="float64"),
                 "own": pd.Series([one.own for *_, one in rows], dtype="int64"),
@@ -141,5 +141,5 @@ class Activity:
 
 
 def process_name(worker: int) -> str:
-    """Return the display name of a worker's process_name; -1 is the driver."""
+    """Return the display name of a worker's process; -1 is the driver."""
     return "driver" if worker < 0 else f"worker {worker}"

@@ -127,7 +127,7 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
 
 
 def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
-    """Draw memory: the private memory of each process_name above, and the pages of each machine's store below.
+    """Draw memory: the private memory of each process above, and the pages of each machine's store below.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
         times = [one.when - epoch for one in some]
         above.plot(times, [one.own / size for one in some], label=process_name(worker), linewidth=1.3, **style)
     above.set_ylabel(f"own memory, {unit}")
-    _finish(figure, above, runs, f"Memory: at most {readable(most)} in one process_name", last=False)
+    _finish(figure, above, runs, f"Memory: at most {readable(most)} in one process", last=False)
     stores = {
         activity.node(w): [one for one in some if one.pages >= 0] for w, some in samples.items() if some[-1].pages >= 0
     }

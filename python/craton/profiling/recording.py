@@ -191,9 +191,9 @@ class Profile:
         Returns
         -------
         pandas.DataFrame
-            ``process_name`` ("driver", "worker 0" and so on), ``machine`` (its number), ``seconds`` since the recording began,
-            ``own`` (bytes of the process_name's private memory), and of its machine's store ``pages`` and ``disk`` (bytes of pages
-            in memory, and on disk; missing in all but one process_name of each machine).
+            ``process`` ("driver", "worker 0" and so on), ``machine`` (its number), ``seconds`` since the recording began,
+            ``own`` (bytes of the process's private memory), and of its machine's store ``pages`` and ``disk`` (bytes of pages
+            in memory, and on disk; missing in all but one process of each machine).
         """
         return self._activity.memory(self._epoch)
 
