@@ -29,7 +29,7 @@ from craton.remote.captured import State, held_elsewhere, refusal
 from craton.remote.functions import Function, Payload, Surroundings
 from craton.remote.pieces import Body, Piece, PieceResult
 from craton.remote.session import Session
-from craton.remote.surfaces import raised, say
+from craton.remote.side_output import replay_output, unpack_exception
 from craton.remote.values import Values, values_of
 from craton.schedule.tasks import Read, Runner, Task, new_key
 
@@ -300,9 +300,9 @@ class _Run:
                 told, table = future.result()
                 if told.refused is not None:
                     return told.refused
-                say(told.said)
+                replay_output(told.said)
                 if told.failure is not None:
-                    raise raised(told.failure)
+                    raise unpack_exception(told.failure)
                 self.take(start, stop, told, table)
         finally:
             for _, _, future in underway:

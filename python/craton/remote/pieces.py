@@ -15,7 +15,7 @@ from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
 from craton.remote.functions import Function, Surroundings, forget, loaded, turn
 from craton.remote.session import serving
-from craton.remote.surfaces import Said, failure_of, heard
+from craton.remote.side_output import SideOutput, pack_exception, record_output
 from craton.schedule.tasks import Input, Sink
 
 __all__ = ["Body", "Piece", "PieceResult"]
@@ -53,7 +53,7 @@ class PieceResult:
     """
 
     seconds: float
-    said: Said = field(default_factory=Said)
+    said: SideOutput = field(default_factory=SideOutput)
     value: Any = None
     refused: Reason | None = None
     failure: bytes | None = None
@@ -100,7 +100,7 @@ class Piece:
         floating: Any = dict(self.surroundings.floating)
         failed: BaseException | None = None
         value = None
-        with serving(), heard(filters) as said, np.errstate(**floating), self.surroundings.arithmetic():
+        with serving(), record_output(filters) as said, np.errstate(**floating), self.surroundings.arithmetic():
             started = time.perf_counter()
             try:
                 value = self.body.call(function, rows, results)
@@ -120,7 +120,7 @@ class Piece:
             told.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
         if failed is not None:
             # After the state was compared: pickling the exception may recreate its class.
-            told.failure = failure_of(failed)
+            told.failure = pack_exception(failed)
         elif told.refused is None:
             try:
                 table = self.body.pack(results)

@@ -18,7 +18,7 @@ from craton.remote.functions import Function, Payload, Surroundings, to_table
 from craton.remote.jobs import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
 from craton.remote.session import Session
-from craton.remote.surfaces import raised, say
+from craton.remote.side_output import replay_output, unpack_exception
 from craton.remote.values import pack, unpack
 
 __all__ = ["Future", "spawn"]
@@ -145,9 +145,9 @@ def _finish(future: Future[Any], inner: concurrent.futures.Future[tuple[PieceRes
         _fail(future, error)
         return
     told, table = inner.result()
-    say(told.said)
+    replay_output(told.said)
     if told.failure is not None:
-        _fail(future, raised(told.failure))
+        _fail(future, unpack_exception(told.failure))
     elif told.refused is not None or table is None:
         _fail(future, pickle.PicklingError(f"the result of the call cannot be returned: {told.refused}"))
     else:

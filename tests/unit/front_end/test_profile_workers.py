@@ -148,7 +148,7 @@ def test_drawings(engine: TiledEngine, tmp_path: Path, monkeypatch: pytest.Monke
             plot(tmp_path / "tasks.jpg")
     tiles = sum(stage.tiles for stage in engine.last[0].stages)
     assert report.plot_tasks().count("<title>") == tiles
-    monkeypatch.setattr(drawing, "_TOLD", 0)  # as where there are many
+    monkeypatch.setattr(drawing, "_MAX_TOOLTIPS", 0)  # as where there are many
     assert "<title>" not in report.plot_tasks()
     assert "store of machine 1: on disk" in report.plot_memory()
     report.save(tmp_path / "all.html")

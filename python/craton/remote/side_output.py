@@ -20,13 +20,13 @@ from craton import forks
 from craton.actor.errors import RemoteTraceback
 from craton.serialize import deserialize, serialize
 
-__all__ = ["Said", "failure_of", "heard", "raised", "say"]
+__all__ = ["SideOutput", "pack_exception", "record_output", "replay_output", "unpack_exception"]
 
 _STREAMS = ("stdout", "stderr")
 
 
 @dataclass(slots=True)
-class Said:
+class SideOutput:
     """Text and warnings that were recorded.
 
     Attributes
@@ -42,14 +42,14 @@ class Said:
 
 
 class _Stream(io.TextIOBase):
-    """Replaces a standard stream: records what threads in :func:`heard` write, and passes on the text of other threads."""
+    """Replaces a standard stream: records what threads in :func:`record_output` write, and passes on the text of other threads."""
 
     def __init__(self, name: str, behind: Any) -> None:
         self._name = name
         self.behind = behind
 
     def write(self, text: str) -> int:
-        said: Said | None = getattr(_listening, "said", None)
+        said: SideOutput | None = getattr(_listening, "said", None)
         if said is None:
             return self.behind.write(text)  # type: ignore[no-any-return]
         if type(text) is not str:
@@ -73,7 +73,7 @@ _installing = forks.lock()
 
 
 @contextlib.contextmanager
-def heard(filters: list[Any]) -> Iterator[Said]:
+def record_output(filters: list[Any]) -> Iterator[SideOutput]:
     """Record what this thread writes to the standard streams, and its warnings, within a block.
 
     Parameters
@@ -81,7 +81,7 @@ def heard(filters: list[Any]) -> Iterator[Said]:
     filters
         The program's warning filters, which apply within the block.
     """
-    said = Said()
+    said = SideOutput()
     with _installing:
         for name in _STREAMS:
             if not isinstance(getattr(sys, name), _Stream):
@@ -107,7 +107,7 @@ def heard(filters: list[Any]) -> Iterator[Said]:
             _listening.said = said_before
 
 
-def say(said: Said) -> None:
+def replay_output(said: SideOutput) -> None:
     """Write recorded text to this process's streams, and issue recorded warnings."""
     for name, text in said.text:
         stream = getattr(sys, name)
@@ -125,19 +125,19 @@ _registries: dict[str, dict[Any, Any]] = {}
 # -- exceptions -------------------------------------------------------------------------------------------------------
 
 
-def failure_of(error: BaseException) -> bytes:
+def pack_exception(error: BaseException) -> bytes:
     """Serialize an exception, the chain of its causes, and its traceback as text."""
-    _without_own_frames(error)
+    _strip_own_frames(error)
     text = "".join(traceback.format_exception(error))
     chain: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in chain:
         chain.append(one)
         one = one.__cause__
-    return bytes(serialize(([_taken_apart(one) for one in chain], text)))
+    return bytes(serialize(([_pack_one(one) for one in chain], text)))
 
 
-def _without_own_frames(error: BaseException) -> None:
+def _strip_own_frames(error: BaseException) -> None:
     """Remove Craton's frames from the beginning of the traceback."""
     at = error.__traceback__
     while at is not None and str(at.tb_frame.f_globals.get("__name__")).startswith("craton."):
@@ -146,17 +146,17 @@ def _without_own_frames(error: BaseException) -> None:
         error.__traceback__ = at
 
 
-def raised(failure: bytes) -> BaseException:
-    """Deserialize an exception of :func:`failure_of`; the last of its causes has the original traceback as text."""
+def unpack_exception(failure: bytes) -> BaseException:
+    """Deserialize an exception of :func:`pack_exception`; the last of its causes has the original traceback as text."""
     chain, text = deserialize(failure)
-    made = [_put_together(*one) for one in chain]
+    made = [_unpack_one(*one) for one in chain]
     for error, cause in zip(made, [*made[1:], RemoteTraceback(text)], strict=True):
         error.__cause__ = cause
     first: BaseException = made[0]
     return first
 
 
-def _taken_apart(error: BaseException) -> tuple[type, bytes | None, tuple[Any, ...], dict[str, Any]]:
+def _pack_one(error: BaseException) -> tuple[type, bytes | None, tuple[Any, ...], dict[str, Any]]:
     """Return an exception's class and pickle; if that does not unpickle to the class, the picklable arguments and attributes instead."""
     kind = type(error)
     bare = error.with_traceback(None)
@@ -166,12 +166,12 @@ def _taken_apart(error: BaseException) -> tuple[type, bytes | None, tuple[Any, .
             return kind, pickled, (), {}
     except Exception:  # many exception classes cannot be unpickled, because their `args` do not match `__init__`
         pass
-    args = tuple(value if _travels(value) else repr(value) for value in error.args)
-    state = {name: value for name, value in vars(error).items() if _travels(value)}
-    return (kind if _travels(kind) else Exception), None, args, state
+    args = tuple(value if _can_be_pickled(value) else repr(value) for value in error.args)
+    state = {name: value for name, value in vars(error).items() if _can_be_pickled(value)}
+    return (kind if _can_be_pickled(kind) else Exception), None, args, state
 
 
-def _put_together(kind: Any, pickled: bytes | None, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _unpack_one(kind: Any, pickled: bytes | None, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     if pickled is not None:
         error: BaseException = deserialize(pickled)
         return error
@@ -181,7 +181,7 @@ def _put_together(kind: Any, pickled: bytes | None, args: tuple[Any, ...], state
     return error
 
 
-def _travels(value: Any) -> bool:
+def _can_be_pickled(value: Any) -> bool:
     try:
         deserialize(serialize(value))
     except Exception:
