@@ -297,13 +297,13 @@ class _Run:
                     wait([future for _, _, future in underway if not future.done()], return_when=FIRST_COMPLETED)
                     continue
                 start, stop, future = underway.popleft()
-                told, table = future.result()
-                if told.refused is not None:
-                    return told.refused
-                replay_output(told.said)
-                if told.failure is not None:
-                    raise unpack_exception(told.failure)
-                self.take(start, stop, told, table)
+                result, table = future.result()
+                if result.refused is not None:
+                    return result.refused
+                replay_output(result.output)
+                if result.failure is not None:
+                    raise unpack_exception(result.failure)
+                self.take(start, stop, result, table)
         finally:
             for _, _, future in underway:
                 future.cancel()
@@ -324,16 +324,16 @@ class _Run:
         wanted = expected / (2 * workers) if underway >= workers else least
         return left / math.ceil(expected / min(max(wanted, least), most))
 
-    def take(self, start: int, stop: int, told: PieceResult, table: pa.Table | None) -> None:
+    def take(self, start: int, stop: int, result: PieceResult, table: pa.Table | None) -> None:
         """Keep the results of a piece."""
         values = self.job.unpack(table)
         if len(values) != stop - start:
             raise RuntimeError(f"a piece of {self.name} has {len(values)} results for {stop - start} calls")
         self.results.chunks.append(values)
         self.results.pieces += 1
-        if told.value is not None:
-            self.results.values.append(told.value)
-        self.rate = 0.5 * self.rate + 0.5 * told.seconds / max(self.weight(start, stop), 1e-9)
+        if result.value is not None:
+            self.results.values.append(result.value)
+        self.rate = 0.5 * self.rate + 0.5 * result.seconds / max(self.weight(start, stop), 1e-9)
         self.done = stop
 
 

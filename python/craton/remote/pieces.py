@@ -42,7 +42,7 @@ class PieceResult:
     ----------
     seconds
         How long its calls took.
-    said
+    output
         What the function printed, and its warnings.
     value
         The value that the body returned.
@@ -53,7 +53,7 @@ class PieceResult:
     """
 
     seconds: float
-    said: SideOutput = field(default_factory=SideOutput)
+    output: SideOutput = field(default_factory=SideOutput)
     value: Any = None
     refused: Reason | None = None
     failure: bytes | None = None
@@ -86,10 +86,10 @@ class Piece:
         if not self.watched:
             return self._run(inputs, sink)
         with turn(self.digest):
-            told = self._run(inputs, sink)
-            if told.refused is not None:
+            result = self._run(inputs, sink)
+            if result.refused is not None:
                 forget(self.digest)
-            return told
+            return result
 
     def _run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
         function = loaded(self.digest, inputs[1].table)
@@ -100,7 +100,7 @@ class Piece:
         floating: Any = dict(self.surroundings.floating)
         failed: BaseException | None = None
         value = None
-        with serving(), record_output(filters) as said, np.errstate(**floating), self.surroundings.arithmetic():
+        with serving(), record_output(filters) as output, np.errstate(**floating), self.surroundings.arithmetic():
             started = time.perf_counter()
             try:
                 value = self.body.call(function, rows, results)
@@ -109,23 +109,23 @@ class Piece:
             except BaseException as error:
                 failed = error
             seconds = time.perf_counter() - started
-        told = PieceResult(seconds, said, value)
+        result = PieceResult(seconds, output, value)
         try:
             if self.watched and State(function).digest() != before:
-                told.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
+                result.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         except Exception as error:
-            told.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
-        if self.watched and isinstance(failed, AttributeError) and told.refused is None:
+            result.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
+        if self.watched and isinstance(failed, AttributeError) and result.refused is None:
             # The program may have set the attribute on a library's class: a pandas accessor, a method, a mock in a test.
-            told.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
+            result.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
         if failed is not None:
             # After the state was compared: pickling the exception may recreate its class.
-            told.failure = pack_exception(failed)
-        elif told.refused is None:
+            result.failure = pack_exception(failed)
+        elif result.refused is None:
             try:
                 table = self.body.pack(results)
             except Exception as error:
-                told.refused = Reason(Refusal.FUNCTION_RESULTS_NOT_PICKLED, f"{type(error).__name__}: {error}")
+                result.refused = Reason(Refusal.FUNCTION_RESULTS_NOT_PICKLED, f"{type(error).__name__}: {error}")
             else:
                 sink.write(0, table)
-        return told
+        return result

@@ -144,12 +144,12 @@ def _finish(future: Future[Any], inner: concurrent.futures.Future[tuple[PieceRes
     if (error := inner.exception()) is not None:
         _fail(future, error)
         return
-    told, table = inner.result()
-    replay_output(told.said)
-    if told.failure is not None:
-        _fail(future, unpack_exception(told.failure))
-    elif told.refused is not None or table is None:
-        _fail(future, pickle.PicklingError(f"the result of the call cannot be returned: {told.refused}"))
+    result, table = inner.result()
+    replay_output(result.output)
+    if result.failure is not None:
+        _fail(future, unpack_exception(result.failure))
+    elif result.refused is not None or table is None:
+        _fail(future, pickle.PicklingError(f"the result of the call cannot be returned: {result.refused}"))
     else:
         (value,) = unpack(table).to_list()
         if not future.cancelled():
