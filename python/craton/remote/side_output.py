@@ -49,16 +49,16 @@ class _Stream(io.TextIOBase):
         self.behind = behind
 
     def write(self, text: str) -> int:
-        said: SideOutput | None = getattr(_listening, "said", None)
-        if said is None:
+        recorded: SideOutput | None = getattr(_listening, "recorded", None)
+        if recorded is None:
             return self.behind.write(text)  # type: ignore[no-any-return]
         if type(text) is not str:
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        said.text.append((self._name, text))
+        recorded.text.append((self._name, text))
         return len(text)
 
     def flush(self) -> None:
-        if getattr(_listening, "said", None) is None:
+        if getattr(_listening, "recorded", None) is None:
             self.behind.flush()
 
     def writable(self) -> bool:
@@ -81,39 +81,39 @@ def record_output(filters: list[Any]) -> Iterator[SideOutput]:
     filters
         The program's warning filters, which apply within the block.
     """
-    said = SideOutput()
+    recorded = SideOutput()
     with _installing:
         for name in _STREAMS:
             if not isinstance(getattr(sys, name), _Stream):
                 setattr(sys, name, _Stream(name, getattr(sys, name)))
     with warnings.catch_warnings():
-        before, said_before = warnings.showwarning, getattr(_listening, "said", None)
+        before, outer = warnings.showwarning, getattr(_listening, "recorded", None)
         if filters:
             warnings.resetwarnings()
             warnings.filters.extend(filters)  # type: ignore[attr-defined]
 
         def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-            if getattr(_listening, "said", None) is not said:
+            if getattr(_listening, "recorded", None) is not recorded:
                 before(message, category, filename, lineno, file, line)
                 return
             with contextlib.suppress(Exception):  # a warning that cannot be pickled is dropped
-                said.warned.append(bytes(serialize((message, category, filename, lineno))))
+                recorded.warned.append(bytes(serialize((message, category, filename, lineno))))
 
         warnings.showwarning = show
-        _listening.said = said
+        _listening.recorded = recorded
         try:
-            yield said
+            yield recorded
         finally:
-            _listening.said = said_before
+            _listening.recorded = outer
 
 
-def replay_output(said: SideOutput) -> None:
+def replay_output(recorded: SideOutput) -> None:
     """Write recorded text to this process's streams, and issue recorded warnings."""
-    for name, text in said.text:
+    for name, text in recorded.text:
         stream = getattr(sys, name)
         if stream is not None:
             stream.write(text)
-    for one in said.warned:
+    for one in recorded.warned:
         message, category, filename, lineno = deserialize(one)
         registry = _registries.setdefault(filename, {})
         warnings.warn_explicit(message, category, filename, lineno, registry=registry)
