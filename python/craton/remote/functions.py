@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from craton import forks
-from craton.remote.modules import Held, process, put_back
+from craton.remote.modules import HeldAttribute, process_identity, set_attributes
 from craton.serialize import decode, deserialize, encode, serialize
 
 __all__ = ["Function", "Payload", "Surroundings", "from_table", "loaded", "to_table"]
@@ -111,7 +111,7 @@ class Payload:
     table: pa.Table
 
     @classmethod
-    def of(cls, function: Function, held: list[Held]) -> Payload:
+    def of(cls, function: Function, held: list[HeldAttribute]) -> Payload:
         """Pickle a function, with the attributes that it reads from modules and classes that are pickled by name.
 
         Raises
@@ -119,7 +119,7 @@ class Payload:
         Exception
             Any exception of pickling.
         """
-        return cls(os.urandom(16), to_table((process(), held, function)))
+        return cls(os.urandom(16), to_table((process_identity(), held, function)))
 
 
 _loaded: OrderedDict[bytes, Function] = OrderedDict()
@@ -133,7 +133,7 @@ def loaded(digest: bytes, table: Callable[[], pa.Table]) -> Function:
     with _loading:
         if digest not in _loaded:
             program, held, function = from_table(table(), copy=True)
-            put_back(held, program)
+            set_attributes(held, program)
             _loaded[digest] = function
             while len(_loaded) > _KEPT:
                 _loaded.popitem(last=False)

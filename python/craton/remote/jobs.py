@@ -25,7 +25,7 @@ from craton.config import options
 from craton.kernel.interrupts import Heard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
-from craton.remote.captured import State, held_elsewhere, refusal
+from craton.remote.captured import State, attributes_read, refusal
 from craton.remote.functions import Function, Payload, Surroundings
 from craton.remote.pieces import Body, Piece, PieceResult
 from craton.remote.session import Session
@@ -262,7 +262,7 @@ class _Run:
         except Exception as error:
             return Reason(Refusal.NO_WORKERS, str(error))
         try:
-            payload = Payload.of(self.job.function, held_elsewhere(self.job.function))
+            payload = Payload.of(self.job.function, attributes_read(self.job.function))
             held = session.submit(put(session.runner, payload.table)).result()
         except Exception as error:
             return _unpicklable(error)

@@ -18,15 +18,15 @@ from typing import Any
 
 from craton.callers import is_user
 
-__all__ = ["Held", "held_by", "importable", "members_named", "process", "put_back"]
+__all__ = ["HeldAttribute", "class_attributes", "importable", "module_attributes", "process_identity", "set_attributes"]
 
 _TOKEN = os.urandom(8)
 
-Held = tuple[str, str, str, Any]
+HeldAttribute = tuple[str, str, str, Any]
 """An attribute: the module's name, the class's qualified name or ``""``, the attribute's name, and its value."""
 
 
-def members_named(names: Iterable[str], values: dict[str, Any]) -> Iterator[tuple[types.ModuleType, str, Any]]:
+def module_attributes(names: Iterable[str], values: dict[str, Any]) -> Iterator[tuple[types.ModuleType, str, Any]]:
     """Yield the attributes of the user's modules, and of their submodules, that code names.
 
     Parameters
@@ -54,7 +54,7 @@ def members_named(names: Iterable[str], values: dict[str, Any]) -> Iterator[tupl
                     yield module, name, value
 
 
-def held_by(cls: type) -> list[tuple[str, Any]]:
+def class_attributes(cls: type) -> list[tuple[str, Any]]:
     """Return the names and values of a class's attributes, without functions and descriptors."""
     return [
         (name, value)
@@ -74,14 +74,14 @@ def importable(one: Any) -> bool:
     return found is one
 
 
-def process() -> tuple[bytes, int]:
+def process_identity() -> tuple[bytes, int]:
     """Return an identifier of this process that is unique among all machines and forked processes."""
     return _TOKEN, os.getpid()
 
 
-def put_back(held: Iterable[Held], program: tuple[bytes, int]) -> None:
+def set_attributes(held: Iterable[HeldAttribute], program: tuple[bytes, int]) -> None:
     """Set attributes of modules and classes in a worker; does nothing in the process `program`, which they come from."""
-    if program == process():
+    if program == process_identity():
         return
     for module, path, name, value in held:
         with contextlib.suppress(

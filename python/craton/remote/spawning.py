@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from craton.config import options
 from craton.remote import session as sessions
-from craton.remote.captured import held_elsewhere
+from craton.remote.captured import attributes_read
 from craton.remote.functions import Function, Payload, Surroundings, to_table
 from craton.remote.jobs import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
@@ -98,7 +98,7 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
         return future
     function = Function(fn, args, dict(kwargs))
     # Attributes that cannot be pickled have the value in the worker that importing their module gives them.
-    held = [one for one in held_elsewhere(function) if _pickles(one)]
+    held = [one for one in attributes_read(function) if _pickles(one)]
     payload, surroundings = Payload.of(function, held), Surroundings.here()
     piece = Piece(_CallBody(), payload.digest, surroundings, watched=False)
 
