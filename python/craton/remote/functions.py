@@ -25,7 +25,7 @@ from craton import forks
 from craton.remote.modules import HeldAttribute, process_identity, set_attributes
 from craton.serialize import decode, deserialize, encode, serialize
 
-__all__ = ["Function", "Payload", "Surroundings", "from_table", "loaded", "to_table"]
+__all__ = ["CallerSettings", "Function", "Payload", "from_table", "load_function", "to_table"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CallerSettings:
     """Settings of the calling thread that can change a function's result; workers call the function with the same settings.
 
     Parameters
@@ -58,19 +58,19 @@ class Surroundings:
         The entries of ``sys.path``.
     filters
         The warning filters, serialized.
-    floating
+    float_errors
         NumPy's floating-point error handling, as from ``numpy.geterr``.
-    decimals
+    decimal_settings
         The ``decimal`` context; None if the module is not imported.
     """
 
     path: tuple[str, ...]
     filters: bytes
-    floating: tuple[tuple[str, Any], ...]
-    decimals: Any = None
+    float_errors: tuple[tuple[str, Any], ...]
+    decimal_settings: Any = None
 
     @classmethod
-    def here(cls) -> Surroundings:
+    def current(cls) -> CallerSettings:
         """Return the settings of this process and thread."""
         try:
             filters = bytes(serialize(list(warnings.filters)))
@@ -78,16 +78,20 @@ class Surroundings:
             filters = bytes(serialize([]))
         path = tuple(entry or os.getcwd() for entry in sys.path)
         module = sys.modules.get("decimal")
-        decimals = None if module is None else module.getcontext().copy()
-        return cls(path, filters, tuple(np.geterr().items()), decimals)
+        decimal_settings = None if module is None else module.getcontext().copy()
+        return cls(path, filters, tuple(np.geterr().items()), decimal_settings)
 
-    def complete_path(self) -> None:
+    def extend_path(self) -> None:
         """Append the program's entries to this process's ``sys.path``."""
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
 
-    def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
+    def decimal_context(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context manager that applies the program's ``decimal`` context."""
-        return contextlib.nullcontext() if self.decimals is None else sys.modules["decimal"].localcontext(self.decimals)
+        return (
+            contextlib.nullcontext()
+            if self.decimal_settings is None
+            else sys.modules["decimal"].localcontext(self.decimal_settings)
+        )
 
     def warning_filters(self) -> list[Any]:
         """Return the warning filters."""
@@ -125,10 +129,10 @@ class Payload:
 _loaded: OrderedDict[bytes, Function] = OrderedDict()
 _KEPT = 4
 _loading = forks.lock()
-_turns: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
+_call_locks: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
 
-def loaded(digest: bytes, table: Callable[[], pa.Table]) -> Function:
+def load_function(digest: bytes, table: Callable[[], pa.Table]) -> Function:
     """Return the function of a payload, in a worker; unpickle it at the first call."""
     with _loading:
         if digest not in _loaded:
@@ -141,16 +145,16 @@ def loaded(digest: bytes, table: Callable[[], pa.Table]) -> Function:
         return _loaded[digest]
 
 
-def forget(digest: bytes) -> None:
+def forget_function(digest: bytes) -> None:
     """Drop an unpickled function whose state has changed, so that the next piece unpickles it again."""
     with _loading:
         _loaded.pop(digest, None)
 
 
-def turn(digest: bytes) -> contextlib.AbstractContextManager[Any]:
+def call_lock(digest: bytes) -> contextlib.AbstractContextManager[Any]:
     """Return the lock of a function in this process: its pieces run one at a time, so that changes of its state are attributable."""
     with _loading:
-        return _turns.setdefault(digest, threading.RLock())
+        return _call_locks.setdefault(digest, threading.RLock())
 
 
 def to_table(value: Any) -> pa.Table:

@@ -26,7 +26,7 @@ from craton.kernel.interrupts import Heard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
 from craton.remote.captured import State, attributes_read, refusal
-from craton.remote.functions import Function, Payload, Surroundings
+from craton.remote.functions import CallerSettings, Function, Payload
 from craton.remote.pieces import Body, Piece, PieceResult
 from craton.remote.session import Session
 from craton.remote.side_output import replay_output, unpack_exception
@@ -267,7 +267,7 @@ class _Run:
         except Exception as error:
             return _unpicklable(error)
         self.keep()
-        return self.in_workers(session, Piece(self.job.body, payload.digest, Surroundings.here()), held)
+        return self.in_workers(session, Piece(self.job.body, payload.digest, CallerSettings.current()), held)
 
     def in_workers(self, session: Session, piece: Piece, held: int) -> Reason | None:
         """Send pieces to workers and use their results in order; return why some calls are left to this process, or None."""

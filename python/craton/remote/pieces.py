@@ -13,7 +13,7 @@ import pyarrow as pa
 from craton.cluster.worker_tasks import Cancelled
 from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
-from craton.remote.functions import Function, Surroundings, forget, loaded, turn
+from craton.remote.functions import CallerSettings, Function, call_lock, forget_function, load_function
 from craton.remote.session import serving
 from craton.remote.side_output import SideOutput, pack_exception, record_output
 from craton.schedule.tasks import Input, Sink
@@ -69,7 +69,7 @@ class Piece:
         Makes the calls.
     digest
         The identifier of the function's payload.
-    surroundings
+    settings
         The program's settings, which apply to the calls.
     watched
         Whether the function's state is compared before and after the piece.
@@ -77,30 +77,30 @@ class Piece:
 
     body: Body
     digest: bytes
-    surroundings: Surroundings
+    settings: CallerSettings
     watched: bool = True
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
         """Make the calls of the piece; see :meth:`craton.schedule.tasks.Work.run`."""
-        self.surroundings.complete_path()
+        self.settings.extend_path()
         if not self.watched:
             return self._run(inputs, sink)
-        with turn(self.digest):
+        with call_lock(self.digest):
             result = self._run(inputs, sink)
             if result.refused is not None:
-                forget(self.digest)
+                forget_function(self.digest)
             return result
 
     def _run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
-        function = loaded(self.digest, inputs[1].table)
+        function = load_function(self.digest, inputs[1].table)
         rows = inputs[0].table()
         results: list[Any] = []
         before = State(function).digest() if self.watched else b""
-        filters = self.surroundings.warning_filters()
-        floating: Any = dict(self.surroundings.floating)
+        filters = self.settings.warning_filters()
+        float_errors: Any = dict(self.settings.float_errors)
         failed: BaseException | None = None
         value = None
-        with serving(), record_output(filters) as output, np.errstate(**floating), self.surroundings.arithmetic():
+        with serving(), record_output(filters) as output, np.errstate(**float_errors), self.settings.decimal_context():
             started = time.perf_counter()
             try:
                 value = self.body.call(function, rows, results)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from craton.config import options
 from craton.remote import session as sessions
 from craton.remote.captured import attributes_read
-from craton.remote.functions import Function, Payload, Surroundings, to_table
+from craton.remote.functions import CallerSettings, Function, Payload, to_table
 from craton.remote.jobs import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
 from craton.remote.session import Session
@@ -99,8 +99,8 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
     function = Function(fn, args, dict(kwargs))
     # Attributes that cannot be pickled have the value in the worker that importing their module gives them.
     held = [one for one in attributes_read(function) if _pickles(one)]
-    payload, surroundings = Payload.of(function, held), Surroundings.here()
-    piece = Piece(_CallBody(), payload.digest, surroundings, watched=False)
+    payload, settings = Payload.of(function, held), CallerSettings.current()
+    piece = Piece(_CallBody(), payload.digest, settings, watched=False)
 
     def begin(starting: concurrent.futures.Future[Session]) -> None:
         try:
