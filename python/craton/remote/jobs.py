@@ -28,7 +28,7 @@ from craton.remote import session as sessions
 from craton.remote.captured import State, attributes_read, refusal
 from craton.remote.functions import CallerSettings, Function, Payload
 from craton.remote.pieces import Body, Piece, PieceResult
-from craton.remote.session import Session
+from craton.remote.session import FunctionSession
 from craton.remote.side_output import replay_output, unpack_exception
 from craton.remote.values import Values, values_of
 from craton.schedule.tasks import Read, Runner, Task, new_key
@@ -269,7 +269,7 @@ class _Run:
         self.keep()
         return self.in_workers(session, Piece(self.job.body, payload.digest, CallerSettings.current()), held)
 
-    def in_workers(self, session: Session, piece: Piece, held: int) -> Reason | None:
+    def in_workers(self, session: FunctionSession, piece: Piece, held: int) -> Reason | None:
         """Send pieces to workers and use their results in order; return why some calls are left to this process, or None."""
         underway: _Underway = deque()
         sent = self.done

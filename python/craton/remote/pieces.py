@@ -14,7 +14,7 @@ from craton.cluster.worker_tasks import Cancelled
 from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
 from craton.remote.functions import CallerSettings, Function, call_lock, forget_function, load_function
-from craton.remote.session import serving
+from craton.remote.session import running_piece
 from craton.remote.side_output import SideOutput, pack_exception, record_output
 from craton.schedule.tasks import Input, Sink
 
@@ -100,7 +100,12 @@ class Piece:
         float_errors: Any = dict(self.settings.float_errors)
         failed: BaseException | None = None
         value = None
-        with serving(), record_output(filters) as output, np.errstate(**float_errors), self.settings.decimal_context():
+        with (
+            running_piece(),
+            record_output(filters) as output,
+            np.errstate(**float_errors),
+            self.settings.decimal_context(),
+        ):
             started = time.perf_counter()
             try:
                 value = self.body.call(function, rows, results)

@@ -17,17 +17,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from craton import forks
-from craton.cluster.sessions import ClusterSession, complete_arguments, current
-from craton.cluster.sessions import Session as ClusterOrNot
+from craton.cluster.sessions import ClusterSession, Session, complete_arguments, current
 from craton.schedule.tasks import Runner, Task, new_key
 
-__all__ = ["Session", "inside_worker", "serving", "start", "use"]
+__all__ = ["FunctionSession", "inside_worker", "running_piece", "start", "use_session_factory"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class FunctionSession:
     """A runner of tasks, and the event loop that its methods are called in.
 
     Parameters
@@ -61,13 +60,13 @@ class _Hidden:
     """The hidden session of a process; `future` is done when it has started."""
 
     pid: int
-    future: Future[Session]
+    future: Future[FunctionSession]
     session: ClusterSession | None = None
 
 
 _lock = forks.lock()
 _hidden: _Hidden | None = None
-_make: Callable[[], Session] | None = None
+_make: Callable[[], FunctionSession] | None = None
 _worker = threading.local()
 
 
@@ -76,7 +75,7 @@ def inside_worker() -> bool:
     return bool(getattr(_worker, "depth", 0))
 
 
-class serving:
+class running_piece:
     """A context manager around the calls of a piece: functions that they call in turn are not sent to workers."""
 
     def __enter__(self) -> None:
@@ -86,14 +85,14 @@ class serving:
         _worker.depth -= 1
 
 
-def use(make: Callable[[], Session] | None) -> None:
+def use_session_factory(make: Callable[[], FunctionSession] | None) -> None:
     """Set the function that creates the hidden session, for tests; it is called in a new thread. ``None`` restores the default."""
     global _make, _hidden
     with _lock:
         _make, _hidden = make, None
 
 
-def start(module: str = __name__) -> Future[Session]:
+def start(module: str = __name__) -> Future[FunctionSession]:
     """Return a future of the session; start the hidden session if there is no other. A failed start sets the future's exception.
 
     Parameters
@@ -114,9 +113,9 @@ def start(module: str = __name__) -> Future[Session]:
         return _hidden.future
 
 
-def _done(session: ClusterOrNot) -> Future[Session]:
-    future: Future[Session] = Future()
-    future.set_result(Session(session.runner, session.call(_running_loop())))
+def _done(session: Session) -> Future[FunctionSession]:
+    future: Future[FunctionSession] = Future()
+    future.set_result(FunctionSession(session.runner, session.call(_running_loop())))
     return future
 
 
@@ -132,7 +131,7 @@ def _broken(hidden: _Hidden) -> bool:
     return hidden.session.closed if hidden.session is not None else hidden.future.result().loop.is_closed()
 
 
-def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> None:
+def _start(hidden: _Hidden, make: Callable[[], FunctionSession] | None, module: str) -> None:
     try:
         if make is not None:
             found = make()

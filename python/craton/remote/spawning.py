@@ -17,7 +17,7 @@ from craton.remote.captured import attributes_read
 from craton.remote.functions import CallerSettings, Function, Payload, to_table
 from craton.remote.jobs import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
-from craton.remote.session import Session
+from craton.remote.session import FunctionSession
 from craton.remote.side_output import replay_output, unpack_exception
 from craton.remote.values import pack, unpack
 
@@ -102,7 +102,7 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
     payload, settings = Payload.of(function, held), CallerSettings.current()
     piece = Piece(_CallBody(), payload.digest, settings, watched=False)
 
-    def begin(starting: concurrent.futures.Future[Session]) -> None:
+    def begin(starting: concurrent.futures.Future[FunctionSession]) -> None:
         try:
             session = starting.result()
         except BaseException as error:
@@ -127,7 +127,7 @@ def _pickles(value: Any) -> bool:
     return True
 
 
-async def _call(session: Session, piece: Piece, payload: Payload) -> tuple[PieceResult, pa.Table | None]:
+async def _call(session: FunctionSession, piece: Piece, payload: Payload) -> tuple[PieceResult, pa.Table | None]:
     held = await put(session.runner, payload.table)
     try:
         return await one_piece(session.runner, piece, to_table(None), held, "craton.remote.spawn")

@@ -26,9 +26,9 @@ def workers() -> Iterator[None]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     runner = InlineRunner(bands=2, threads=2)
-    sessions.use(lambda: sessions.Session(runner, loop))
+    sessions.use_session_factory(lambda: sessions.FunctionSession(runner, loop))
     yield
-    sessions.use(None)
+    sessions.use_session_factory(None)
 
     async def settle() -> None:
         await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
