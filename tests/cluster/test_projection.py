@@ -16,7 +16,7 @@ from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
 from craton.schedule.memory_accounting import SMALL_NEED, projected_memory
-from craton.schedule.tasks import Band, Output, Runner, Task, Traffic, Underway
+from craton.schedule.tasks import Band, Output, Runner, RunProgress, Task, Traffic
 
 SIZES = [30_000, 300_000, pytest.param(3_000_000, marks=pytest.mark.slow)]
 
@@ -59,8 +59,8 @@ class Recorder:
     def release(self, keys: Any) -> None:
         self._runner.release(keys)
 
-    def underway(self) -> list[Underway]:
-        return self._runner.underway()
+    def progress(self) -> list[RunProgress]:
+        return self._runner.progress()
 
     async def traffic(self) -> Traffic:
         return await self._runner.traffic()

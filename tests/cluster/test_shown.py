@@ -20,7 +20,7 @@ from craton.cluster.sessions import ClusterSession
 from craton.engine.tiled import TiledEngine, current_engine, using
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
-from craton.schedule.tasks import Task, Underway, new_key
+from craton.schedule.tasks import RunProgress, Task, new_key
 
 ROWS = 200_000
 
@@ -125,12 +125,12 @@ def test_what_goes_on_is_told(session: ClusterSession) -> None:
 
     thread = threading.Thread(target=lambda: session.call(go()))
     thread.start()
-    seen: list[Underway] = []
+    seen: list[RunProgress] = []
     while thread.is_alive():
-        seen += [one for one in session.runner.underway() if not seen or seen[-1] != one]
+        seen += [one for one in session.runner.progress() if not seen or seen[-1] != one]
         thread.join(0.005)
     assert {(one.stage, one.tasks) for one in seen} == {("7 Sleep", 6)}
     done = [one.done for one in seen]
     assert done == sorted(done)
     assert len(set(done)) > 1
-    assert session.runner.underway() == []
+    assert session.runner.progress() == []

@@ -10,7 +10,7 @@ import cloudpickle
 
 from craton.cluster.lineage import reads_of
 from craton.cluster.worker import distinct_works
-from craton.schedule.tasks import Output, Task, TaskLost, Underway
+from craton.schedule.tasks import Output, RunProgress, Task, TaskLost
 
 #: A run fails when a task was running at so many deaths of its worker.
 TRIES = 3
@@ -61,10 +61,10 @@ class Run:
         return len(self.bands)
 
     @property
-    def underway(self) -> Underway:
+    def progress(self) -> RunProgress:
         """Its progress."""
         tasks = len(self.wanted)
-        return Underway(self.tasks[self.wanted[0]].stage, min(len(self.outputs), tasks), tasks)
+        return RunProgress(self.tasks[self.wanted[0]].stage, min(len(self.outputs), tasks), tasks)
 
     def assign(self, tasks: Sequence[Task], bands: Sequence[int], orders: Sequence[int]) -> None:
         """Record the band of each task, and its position in the order of the run."""

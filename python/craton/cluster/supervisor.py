@@ -29,7 +29,7 @@ from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor, OutputVersion, fetch, version_of
 from craton.schedule.inline import topological_order
 from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput
-from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
+from craton.schedule.tasks import Band, Output, RunProgress, Task, TaskLost, Traffic, new_key
 from craton.schedule.telemetry import Sample, emit_tasks
 from craton.store import default_store
 
@@ -390,9 +390,9 @@ class Supervisor:
 
     # ---- display ----
 
-    def underway(self) -> list[Underway]:
-        """Return the progress of the current runs; see :meth:`craton.schedule.tasks.Runner.underway`."""
-        return [run.underway for run in list(self._runs.values())]
+    def progress(self) -> list[RunProgress]:
+        """Return the progress of the current runs; see :meth:`craton.schedule.tasks.Runner.progress`."""
+        return [run.progress for run in list(self._runs.values())]
 
     async def traffic(self) -> Traffic:
         """Return the bytes moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""

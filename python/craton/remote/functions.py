@@ -127,7 +127,7 @@ class Payload:
 
 
 _loaded: OrderedDict[bytes, Function] = OrderedDict()
-_KEPT = 4
+_MAX_LOADED = 4
 _loading = forks.lock()
 _call_locks: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
@@ -139,7 +139,7 @@ def load_function(digest: bytes, table: Callable[[], pa.Table]) -> Function:
             program, held, function = from_table(table(), copy=True)
             set_attributes(held, program)
             _loaded[digest] = function
-            while len(_loaded) > _KEPT:
+            while len(_loaded) > _MAX_LOADED:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(digest)
         return _loaded[digest]

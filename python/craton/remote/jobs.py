@@ -1,9 +1,9 @@
 """Calls a function for many items in order: in this process while that is quick, then in workers, in pieces.
 
-The first calls are made and timed in this process. If the rest is expected to take at most :data:`WORTH` seconds, it is finished
-here, so that cheap functions and small frames have no overhead. Otherwise the rest is cut into pieces of some tenths of a second.
-Each worker has several pieces in flight, and results are used in order. A call is repeated only if the results of its piece
-cannot be used; then this process makes the calls of that piece.
+The first calls are made and timed in this process. If the rest is expected to take at most :data:`MIN_PARALLEL_SECONDS`, it is
+finished here, so that cheap functions and small frames have no overhead. Otherwise the rest is cut into pieces of some tenths of a
+second. Each worker has several pieces in flight, and results are used in order. A call is repeated only if the results of its
+piece cannot be used; then this process makes the calls of that piece.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from craton.schedule.tasks import Read, Runner, Task, new_key
 
 __all__ = ["Job", "Results", "one_piece", "put", "run"]
 
-WORTH = 0.5
+MIN_PARALLEL_SECONDS = 0.5
 """Seconds that the remaining calls must be expected to take for workers to be used."""
 
-HEARD_AFTER = 0.25
+INTERRUPT_SECONDS = 0.25
 """Seconds of calls in this process between two checks for interrupts, if workers cannot be used."""
 
-SAMPLE = 0.02
+SAMPLE_SECONDS = 0.02
 """Seconds of calls that are made in this process before each decision."""
 
-PIECE = (0.08, 0.5)
+PIECE_SECONDS = (0.08, 0.5)
 """The least and the most seconds that a piece should take."""
 
-LARGEST = 64 << 20
+MAX_PIECE_BYTES = 64 << 20
 """The most bytes of rows that a piece should have."""
 
-_AHEAD = 2
+_UNFINISHED_PIECES = 2
 """The most unfinished pieces for each worker: one that runs, and one that waits."""
 
-_KEPT = 2 * _AHEAD
+_UNUSED_PIECES = 2 * _UNFINISHED_PIECES
 """The most pieces for each worker that are unfinished, or finished but waiting for an earlier piece."""
 
 
@@ -120,7 +120,7 @@ class Results:
         return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]  # type: ignore[arg-type]
 
 
-_Underway: TypeAlias = deque[tuple[int, int, Future[tuple[PieceResult, pa.Table | None]]]]
+_PiecesInFlight: TypeAlias = deque[tuple[int, int, Future[tuple[PieceResult, pa.Table | None]]]]
 """Pieces that were sent and whose results are not used yet, in order: start, stop, and the future of the result."""
 
 
@@ -209,7 +209,7 @@ class _Run:
     def finish_here(self) -> None:
         """Make the remaining calls in this process, in pieces: if a call swallows Ctrl-C, it is raised at the end of the piece."""
         while self.done < self.total:
-            self.advance_for(HEARD_AFTER)
+            self.advance_for(INTERRUPT_SECONDS)
 
     def keep(self) -> None:
         """Append the results of calls in this process to the results."""
@@ -221,11 +221,11 @@ class _Run:
 
     def run(self) -> Results:
         """Make all calls."""
-        self.advance_for(SAMPLE)
+        self.advance_for(SAMPLE_SECONDS)
         while self.done < self.total:
-            if self.left <= WORTH:
+            if self.left <= MIN_PARALLEL_SECONDS:
                 # The rest is expected to be quick; the estimate is updated, in case later items take longer.
-                self.advance_for(max(min(self.left, WORTH), SAMPLE))
+                self.advance_for(max(min(self.left, MIN_PARALLEL_SECONDS), SAMPLE_SECONDS))
                 continue
             self.results.refused = self.spread()
             if self.results.refused is not None:
@@ -243,7 +243,7 @@ class _Run:
             before = state.digest()
         except Exception as error:
             return _unpicklable(error)
-        self.advance_for(SAMPLE)
+        self.advance_for(SAMPLE_SECONDS)
         if self.done == self.total:
             return None
         try:
@@ -254,8 +254,8 @@ class _Run:
             return Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         waiting = sessions.start(type(self.job.body).__module__)
         while not waiting.done() and self.done < self.total:
-            self.advance_for(SAMPLE)
-        if self.done == self.total or self.left <= WORTH / 5:
+            self.advance_for(SAMPLE_SECONDS)
+        if self.done == self.total or self.left <= MIN_PARALLEL_SECONDS / 5:
             return None
         try:
             session = waiting.result()
@@ -271,32 +271,32 @@ class _Run:
 
     def in_workers(self, session: FunctionSession, piece: Piece, held: int) -> Reason | None:
         """Send pieces to workers and use their results in order; return why some calls are left to this process, or None."""
-        underway: _Underway = deque()
+        in_flight: _PiecesInFlight = deque()
         sent = self.done
         by_bytes = self.weight(self.done, self.total)
         try:
             while self.done < self.total:
-                while sent < self.total and _room(underway, session.workers):
-                    stop = self.reach(sent, min(self.share(sent, session.workers, len(underway)), by_bytes))
+                while sent < self.total and _room(in_flight, session.workers):
+                    stop = self.reach(sent, min(self.share(sent, session.workers, len(in_flight)), by_bytes))
                     if self.chunk is not None:
                         stop = min(sent + self.chunk, self.total)
                     try:
                         rows = self.job.rows(sent, stop)
                     except Exception as error:
-                        if not underway:
+                        if not in_flight:
                             return Reason(Refusal.FUNCTION_ROWS_NOT_PICKLED, f"{type(error).__name__}: {error}")
                         break
                     weight = self.weight(sent, stop)
-                    by_bytes = max(LARGEST * weight / max(rows.nbytes, 1), 1.0)
-                    underway.append(
+                    by_bytes = max(MAX_PIECE_BYTES * weight / max(rows.nbytes, 1), 1.0)
+                    in_flight.append(
                         (sent, stop, session.submit(one_piece(session.runner, piece, rows, held, self.name)))
                     )
                     sent = stop
-                if not underway[0][2].done():
+                if not in_flight[0][2].done():
                     # Any finished piece makes room for another, so that no worker idles because of one slow piece.
-                    wait([future for _, _, future in underway if not future.done()], return_when=FIRST_COMPLETED)
+                    wait([future for _, _, future in in_flight if not future.done()], return_when=FIRST_COMPLETED)
                     continue
-                start, stop, future = underway.popleft()
+                start, stop, future = in_flight.popleft()
                 result, table = future.result()
                 if result.refused is not None:
                     return result.refused
@@ -305,23 +305,23 @@ class _Run:
                     raise unpack_exception(result.failure)
                 self.take(start, stop, result, table)
         finally:
-            for _, _, future in underway:
+            for _, _, future in in_flight:
                 future.cancel()
             session.release(held)
         return None
 
-    def share(self, start: int, workers: int, underway: int) -> float:
+    def share(self, start: int, workers: int, in_flight: int) -> float:
         """Return the cost of the next piece (guided self-scheduling): smaller at the beginning and at the end.
 
         The first pieces are small, so that all workers start soon. Later, each piece is an equal share of half of the remaining
-        calls, within the limits of :data:`PIECE`.
+        calls, within the limits of :data:`PIECE_SECONDS`.
         """
-        least, most = PIECE
+        least, most = PIECE_SECONDS
         left = self.weight(start, self.total)
         expected = self.rate * left
         if not expected:
             return left / workers
-        wanted = expected / (2 * workers) if underway >= workers else least
+        wanted = expected / (2 * workers) if in_flight >= workers else least
         return left / math.ceil(expected / min(max(wanted, least), most))
 
     def take(self, start: int, stop: int, result: PieceResult, table: pa.Table | None) -> None:
@@ -337,11 +337,11 @@ class _Run:
         self.done = stop
 
 
-def _room(underway: _Underway, workers: int) -> bool:
+def _room(in_flight: _PiecesInFlight, workers: int) -> bool:
     """Return whether another piece may be sent."""
-    if len(underway) >= _KEPT * workers:
+    if len(in_flight) >= _UNUSED_PIECES * workers:
         return False
-    return sum(not future.done() for _, _, future in underway) < _AHEAD * workers
+    return sum(not future.done() for _, _, future in in_flight) < _UNFINISHED_PIECES * workers
 
 
 def _general_refusal() -> Reason | None:

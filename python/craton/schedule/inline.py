@@ -28,7 +28,7 @@ from craton.schedule.pages import (
     inputs_of,
 )
 from craton.schedule.task_queue import TaskQueue
-from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
+from craton.schedule.tasks import Band, Output, RunProgress, Task, Traffic, new_key
 from craton.schedule.telemetry import emit_tasks, store_traffic
 from craton.store import LocalitySet, Store, default_store
 
@@ -198,10 +198,10 @@ class InlineRunner:
                 ):  # the store has been closed, and the set with it
                     pages.drop()
 
-    def underway(self) -> list[Underway]:
-        """Return the runs in progress; see :meth:`craton.schedule.tasks.Runner.underway`."""
+    def progress(self) -> list[RunProgress]:
+        """Return the runs in progress; see :meth:`craton.schedule.tasks.Runner.progress`."""
         runs = list(self._runs.values())
-        return [Underway(tasks[0].stage, len(made), len(tasks)) for tasks, made in runs if tasks]
+        return [RunProgress(tasks[0].stage, len(made), len(tasks)) for tasks, made in runs if tasks]
 
     async def traffic(self) -> Traffic:
         """Return the bytes moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""

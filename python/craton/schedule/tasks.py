@@ -188,7 +188,7 @@ class Band:
     node: int = 0
 
 
-class Underway(NamedTuple):
+class RunProgress(NamedTuple):
     """The progress of a run.
 
     Parameters
@@ -254,7 +254,7 @@ class Runner(Protocol):
     def release(self, keys: Iterable[int]) -> None:
         """Drop outputs that no later task reads. Unknown keys are ignored."""
 
-    def underway(self) -> list[Underway]:
+    def progress(self) -> list[RunProgress]:
         """Return the progress of the current runs, for display. Thread-safe."""
 
     async def traffic(self) -> Traffic:

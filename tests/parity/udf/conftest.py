@@ -42,8 +42,8 @@ def workers() -> Iterator[None]:
 @pytest.fixture
 def parallel(workers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     """Every function is worth workers, after its first call, and every piece a round trip."""
-    monkeypatch.setattr(jobs, "PIECE", (1e-9, 0.5))
-    monkeypatch.setattr(jobs, "WORTH", -1.0)
-    monkeypatch.setattr(jobs, "SAMPLE", 0.0)
+    monkeypatch.setattr(jobs, "PIECE_SECONDS", (1e-9, 0.5))
+    monkeypatch.setattr(jobs, "MIN_PARALLEL_SECONDS", -1.0)
+    monkeypatch.setattr(jobs, "SAMPLE_SECONDS", 0.0)
     with Counted() as counted:
         yield counted

@@ -252,9 +252,9 @@ def test_pieces_are_worth_a_round_trip() -> None:
     while stops[-1] < run.total:
         stops.append(run.reach(stops[-1], run.share(stops[-1], 2, len(stops) - 1)))
     seconds = run.rate * np.diff(stops)
-    assert seconds[:2].max() <= jobs.PIECE[0]
-    assert seconds[2:-2].max() == pytest.approx(jobs.PIECE[1], rel=0.05)
-    assert seconds[:-1].min() > jobs.PIECE[0] / 2
+    assert seconds[:2].max() <= jobs.PIECE_SECONDS[0]
+    assert seconds[2:-2].max() == pytest.approx(jobs.PIECE_SECONDS[1], rel=0.05)
+    assert seconds[:-1].min() > jobs.PIECE_SECONDS[0] / 2
     assert len(seconds) < 40
 
 
