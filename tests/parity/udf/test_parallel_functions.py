@@ -223,7 +223,7 @@ class Held:
         self.sent.append(Future())
         if len(self.sent) > 1:
             self._finish(len(self.sent) - 1)
-        if len(self.sent) == jobs._KEPT * self.workers:
+        if len(self.sent) == jobs._UNUSED_PIECES * self.workers:
             self._finish(0)
         return self.sent[-1]
 
@@ -234,7 +234,7 @@ class Held:
         """Drop nothing."""
 
 
-def test_others_are_sent_while_the_first_is_underway() -> None:
+def test_others_are_sent_while_the_first_is_in_flight() -> None:
     session = Held()
     run = jobs._Run(_Items(list(range(N)), Function(abs)), "test", 1)
     run.rate = 0.01
