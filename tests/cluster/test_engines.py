@@ -1,4 +1,4 @@
-"""What hosts on distributed engines have to do beside what every host must: machines, launchers that are lost, drivers that die."""
+"""Hosts on distributed engines, beyond the contract of hosts: machines, lost launchers, and drivers that die."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def run(session: Session, tasks: list[Task]) -> list[Output]:
 
 
 def launcher_of(session: Session, worker: int) -> psutil.Process:
-    """The engine's process in which a worker's launcher is."""
+    """Return the engine's process that runs a worker's launcher."""
     found = psutil.Process(session.info()["pid"][worker]).parent()
     assert found is not None
     assert found.pid != os.getpid()
     return found
 
 
-def check_that_a_launcher_is_had_again(session: Session) -> None:
+def check_that_a_lost_launcher_is_replaced(session: Session) -> None:
     before = launcher_of(session, 1)
     old = session.info()["pid"].tolist()
     before.kill()
@@ -56,11 +56,11 @@ def check_that_a_launcher_is_had_again(session: Session) -> None:
     assert {output.value for output in run(session, [Task(new_key(), Pid(0.05)) for _ in range(20)])} == set(new)
 
 
-# ---- what they have in common ----
+# ---- the common base ----
 
 
 class Nowhere(EngineHost):
-    """An engine that says what it is told."""
+    """A fake engine with launchers on the given machines."""
 
     name = "nowhere"
 
@@ -90,7 +90,7 @@ def test_one_version_everywhere() -> None:
     assert not host.open_
 
 
-def test_the_driver_is_reached_where_workers_are() -> None:
+def test_the_address_of_the_driver() -> None:
     own = machine_info()
     other = MachineInfo(own.version, "another machine", "another", 1)
     assert Nowhere([own]).open(WorkerSpec()) == "127.0.0.1"
@@ -139,7 +139,7 @@ session.call(session.runner.run([Task(new_key(), Sleeps(600, deep=True, begun=Pa
 
 
 def check_that_nothing_survives(host: str, address: str | None, number: signal.Signals, folder: Path) -> None:
-    """Kill a driver; its workers end, and what it started of the engine."""
+    """Kill a driver, and check that its workers end, and the engine's processes that it started."""
     program = folder / "driver.py"
     program.write_text(_DRIVER)
     begun = [folder / str(name) for name in range(2)]
@@ -186,7 +186,7 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         cluster.communicate("")
 
 
-def test_dask_that_is_there(dask: str) -> None:
+def test_an_existing_dask_cluster(dask: str) -> None:
     with craton.init("dask", address=dask) as session:
         assert [band.threads for band in session.runner.bands] == [3, 3]
         assert len({launcher_of(session, worker).pid for worker in range(2)}) == 2
@@ -210,7 +210,7 @@ def secret(session: Session) -> str:
 
 
 def run_elsewhere(dask: str) -> int:
-    """How many workers Dask itself has still."""
+    """Return the number of workers that Dask has."""
     import distributed
 
     with distributed.Client(dask, set_as_default=False) as client:
@@ -242,14 +242,14 @@ def test_frames_are_sent_to_dask_and_back(dask: str) -> None:
 
 def test_dask_loses_a_worker_and_has_another(dask: str) -> None:
     with craton.init("dask", address=dask, workers=2, threads=1) as session:
-        check_that_a_launcher_is_had_again(session)
+        check_that_a_lost_launcher_is_replaced(session)
 
 
 @pytest.mark.slow
 def test_dask_loses_a_machine(dask: str) -> None:
     with craton.init("dask", address=dask, workers=2, threads=1, nodes=2) as session:
         run(session, kept := graph(4, 50))
-        check_that_a_launcher_is_had_again(session)
+        check_that_a_lost_launcher_is_replaced(session)
         for task in kept:
             session.call(session.runner.fetch(task.key))
 
@@ -268,7 +268,7 @@ def test_workers_of_dask_end_with_the_driver(dask: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_dask_of_its_own_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_started_dask_cluster_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("distributed")
     check_that_nothing_survives("dask", None, number, tmp_path)
 
@@ -278,13 +278,13 @@ def test_a_dask_of_its_own_ends_with_the_driver(tmp_path: Path, number: signal.S
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_ray_of_its_own_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_started_ray_cluster_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("ray")
     check_that_nothing_survives("ray", None, number, tmp_path)
 
 
 @pytest.mark.slow
-def test_ray_that_is_there(tmp_path: Path) -> None:
+def test_an_existing_ray_cluster(tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     ray.init("local", num_cpus=3, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False)
     try:
@@ -293,7 +293,7 @@ def test_ray_that_is_there(tmp_path: Path) -> None:
             assert [band.threads for band in session.runner.bands] == [1, 1, 1]
             (output,) = run(session, [Task(new_key(), Variables())])
             assert output.value == ("hello", "too", os.getcwd())
-            check_that_a_launcher_is_had_again(session)
+            check_that_a_lost_launcher_is_replaced(session)
             pids = [*session.info()["pid"], launcher_of(session, 0).pid]
         until(lambda: not any(runs(pid) for pid in pids))
         assert signal.getsignal(signal.SIGTERM) is before
@@ -307,7 +307,7 @@ def test_ray_that_is_there(tmp_path: Path) -> None:
 
 
 class Variables:
-    """What a worker's process has from its host."""
+    """Returns settings of a worker's process that its host made."""
 
     def run(self, inputs: Any, sink: Any) -> tuple[str | None, str | None, str]:
         return os.environ.get("GREETING"), os.environ.get("OTHER"), os.getcwd()

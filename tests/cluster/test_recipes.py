@@ -1,4 +1,4 @@
-"""The recipes for Slurm, run where a machine is all that Slurm has; those for Kubernetes, read."""
+"""The cluster recipes: those for Slurm are run on this machine with stand-ins for Slurm's commands, those for Kubernetes are parsed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_scripts_are_shell(name: str) -> None:
 def test_scripts_run(engine: str, tmp_path: Path) -> None:
     if importlib.util.find_spec("distributed" if engine == "dask" else engine) is None:
         pytest.skip(f"{engine} is not installed")
-    # One machine, whose commands do what Slurm's would.
+    # Stand-ins for Slurm's commands on a cluster of one machine.
     (tmp_path / "scontrol").write_text("#!/bin/bash\necho 127.0.0.1\n")
     (tmp_path / "srun").write_text('#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
     for name in ("scontrol", "srun"):

@@ -1,4 +1,4 @@
-"""Sessions: begun once, ended whole, also when the driver is killed."""
+"""Sessions: their beginning, and their end without leftovers, even when the driver is killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_session")
 
 
-def test_nothing_is_begun_unasked() -> None:
+def test_no_session_is_begun_by_default() -> None:
     assert craton.cluster.current() is None
     with pytest.raises(RuntimeError, match=r"craton\.init\(\) begins one"):
         craton.cluster.info()
@@ -91,7 +91,7 @@ def test_one_session_at_a_time() -> None:
         ({"host": "local", "memory_limit": "much"}, ValueError, "no number of bytes"),
     ],
 )
-def test_what_cannot_be_begun(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_arguments_of_init(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         craton.init(**arguments)
     assert craton.cluster.current() is None
@@ -110,12 +110,12 @@ def test_what_cannot_be_begun(arguments: dict[str, Any], error: type[Exception],
         ("dask:tls://head:8786", ("dask", {"address": "tls://head:8786"})),
     ],
 )
-def test_where_in_words(text: str, expected: Any) -> None:
+def test_clusters_as_text(text: str, expected: Any) -> None:
     assert parse_cluster(text) == expected
 
 
 @pytest.mark.parametrize("text", ["local:0", "local:many", "embedded:2", "", "spark://x"])
-def test_where_that_is_nowhere(text: str) -> None:
+def test_text_that_names_no_cluster(text: str) -> None:
     with pytest.raises(ValueError, match="names no cluster"):
         parse_cluster(text)
 
@@ -124,7 +124,7 @@ _PROGRAM = """
 import craton, os, sys
 from craton.schedule.tasks import Task, new_key
 
-class Own:  # known to this program only
+class Own:  # workers cannot import it
     def run(self, inputs, sink):
         return os.getpid()
 
@@ -215,8 +215,8 @@ def test_waiting_runs_end_with_the_session(tmp_path: Path) -> None:
     assert "the session has ended" in str(raised[0])
 
 
-def test_what_is_told_while_a_session_ends(recwarn: pytest.WarningsRecorder) -> None:
-    """Outputs released, calls begun, tasks done at the very end: each call ends, and no message is left unawaited."""
+def test_calls_and_messages_while_a_session_ends(recwarn: pytest.WarningsRecorder) -> None:
+    """Every call that comes while the session shuts down ends, and no coroutine of a message is left unawaited."""
     unraised: list[Any] = []
     before, sys.unraisablehook = sys.unraisablehook, unraised.append
     ended: list[str] = []

@@ -18,7 +18,7 @@ from craton.store import Store
 
 
 class Node:
-    """A node's actor, as far as others see it; answers when it may."""
+    """Stands in for a node actor; answers once `may` is set."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -41,7 +41,7 @@ class Node:
 
 
 class World:
-    """A machine that reads, number 0, and one that has outputs, number 1."""
+    """Two machines: number 0 fetches outputs from number 1."""
 
     def __init__(self) -> None:
         self.here, self.there = Store.open(1 << 28), Store.open(1 << 28)
@@ -104,9 +104,9 @@ def wanted(key: int, stored: StoredOutput, part: int = 0) -> RemoteRows:
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
-def test_small_and_large_pieces_in_order(world: World, compression: Any) -> None:
+def test_small_and_large_slices_keep_their_order(world: World, compression: Any) -> None:
     other = pa.table({"other": [1.5, None]})
-    # Small, large, small of one part; parts of another schema between.
+    # One part has a small, a large and a small slice; an output with another schema is fetched in between.
     one = world.make([[numbers(0, 10), numbers(10, 40_000), numbers(40_010, 5)], [], [numbers(7, 3)]])
     two = world.make([[other]])
     world.fetcher.compression = compression
@@ -125,7 +125,7 @@ def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> 
     assert world.rows(near, 300, 1).equals(numbers(1300, 1))
     assert world.rows(near, 7).equals(numbers(7, 20))
     assert world.here.counters()["pages"] <= 3
-    # Each is brought once.
+    # Each part is fetched once.
     world.fetcher.fetch([wanted(5, made[5])])
     assert len(world.node.asked) == 1
     del near
@@ -133,7 +133,7 @@ def test_hundreds_of_small_parts_are_one_message_and_few_pages(world: World) -> 
     assert world.here.counters()["pages"] == 0
 
 
-def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (transfer, fetching):
         monkeypatch.setattr(module, "MESSAGE_BYTES", 1 << 20)
     monkeypatch.setattr(fetching, "MAX_IN_FLIGHT_PER_NODE", 4 << 20)
@@ -153,7 +153,7 @@ def test_bytes_on_their_way_are_bounded(world: World, monkeypatch: pytest.Monkey
     assert world.rows(found[0], 1).equals(pa.concat_tables([large] * 30))
 
 
-def test_what_is_expected_is_brought_early_in_order_and_within_bounds(world: World) -> None:
+def test_prefetching_follows_the_order_of_tasks_within_the_limit(world: World) -> None:
     world.fetcher = world.another(1_000_000)
     large = pa.table({"n": pa.array(range(50_000), pa.int64())})  # 400 kB
     made = {key: world.make([[large]]) for key in range(1, 6)}
@@ -175,12 +175,12 @@ def test_what_is_expected_is_brought_early_in_order_and_within_bounds(world: Wor
     assert all(source.waiting == source.nbytes == source.messages == 0 for source in world.fetcher._sources.values())
 
 
-def test_what_is_needed_goes_before_what_is_expected(world: World) -> None:
+def test_needed_parts_are_fetched_before_prefetched_ones(world: World) -> None:
     stored = {key: world.make([[numbers(key, 10)]]) for key in range(1, 4)}
     world.node.may.clear()
     world.fetcher.prefetch(1, [wanted(1, stored[1])])
     world.until(lambda: len(world.node.asked) == 1)
-    world.fetcher.prefetch(2, [wanted(2, stored[2])])  # so little waits for the message that is on its way
+    world.fetcher.prefetch(2, [wanted(2, stored[2])])  # held back: it is small, and a message is in flight
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(world.fetcher.fetch([wanted(3, stored[3])])))
     thread.start()
@@ -191,7 +191,7 @@ def test_what_is_needed_goes_before_what_is_expected(world: World) -> None:
     world.until(lambda: sum(map(len, world.node.asked)) == 3)
 
 
-def test_what_is_lost_is_said_of_that_only(world: World) -> None:
+def test_a_lost_output_does_not_affect_others_in_the_same_message(world: World) -> None:
     one, two = world.make([[numbers(0, 10)]]), world.make([[numbers(5, 10)]])
     assert world.kept[0].pages is not None
     world.kept[0].pages.drop()
@@ -205,7 +205,7 @@ def test_what_is_lost_is_said_of_that_only(world: World) -> None:
     assert world.rows(world.fetcher.fetch([wanted(1, again)]), 1).equals(numbers(0, 10))
 
 
-def test_an_error_is_not_remembered(world: World) -> None:
+def test_a_failed_fetch_is_retried_at_the_next_request(world: World) -> None:
     stored = world.make([[numbers(0, 10)]])
     world.node.fails = MemoryError("no room")
     with pytest.raises(MemoryError):
@@ -218,7 +218,7 @@ def test_an_error_is_not_remembered(world: World) -> None:
     assert world.fetcher._in_flight == 0
 
 
-def test_what_was_made_again_elsewhere_is_brought_from_there(world: World) -> None:
+def test_a_recomputed_output_is_fetched_from_its_new_location(world: World) -> None:
     old, new = world.make([[numbers(0, 10)]]), world.make([[numbers(0, 10)]])
     world.node.may.clear()
     world.fetcher.prefetch(1, [wanted(1, old)])
@@ -228,7 +228,7 @@ def test_what_was_made_again_elsewhere_is_brought_from_there(world: World) -> No
     assert [requests[0].number for requests in world.node.asked] == [old.number, new.number]
 
 
-def test_whoever_waits_for_what_is_forgotten_is_told(world: World) -> None:
+def test_forgetting_an_output_fails_pending_fetches(world: World) -> None:
     stored = world.make([[numbers(0, 10)]])
     world.node.may.clear()
     raised: list[BaseException] = []
@@ -247,7 +247,7 @@ def test_whoever_waits_for_what_is_forgotten_is_told(world: World) -> None:
     assert len(raised) == 1
 
 
-def test_whoever_does_not_want_it_any_more_need_not_wait(world: World) -> None:
+def test_a_cancelled_fetch_does_not_wait(world: World) -> None:
     stored = world.make([[numbers(0, 10)]])
     world.node.may.clear()
     looks = iter([False, True])
@@ -258,7 +258,7 @@ def test_whoever_does_not_want_it_any_more_need_not_wait(world: World) -> None:
     assert len(world.node.asked) == 1
 
 
-def test_a_part_in_this_process(world: World) -> None:
+def test_fetching_a_part_into_the_drivers_memory(world: World) -> None:
     stored = world.make([[numbers(0, 30_000), numbers(30_000, 20)], []])
 
     def here(part: int, compression: Any) -> pa.Table:

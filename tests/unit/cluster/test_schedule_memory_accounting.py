@@ -1,4 +1,4 @@
-"""What a process keeps after its tasks is taken from the store's memory."""
+"""Memory that a process retains between tasks is reserved in the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from craton.store import Store
 MIB = 1 << 20
 
 
-def test_what_a_process_keeps_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retained_memory_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [100 * MIB]
     given: list[int] = []
     monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
@@ -25,7 +25,7 @@ def test_what_a_process_keeps_is_reserved(monkeypatch: pytest.MonkeyPatch) -> No
         retained.begin()
         for now, expected in ((105, 0), (150, 50), (155, 50), (400, 80), (100, 0), (90, 0)):
             own[0] = now * MIB
-            retained.begin()  # only the first counts
+            retained.begin()  # only the first call counts
             retained.settle()
             assert (reserved(), retained.nbytes // MIB) == (expected, expected), now
         assert given == [150 * MIB, 155 * MIB, 400 * MIB]
@@ -36,7 +36,9 @@ def test_what_a_process_keeps_is_reserved(monkeypatch: pytest.MonkeyPatch) -> No
         assert (reserved(), retained.nbytes) == (0, 0)
 
 
-def test_where_there_is_much_memory_only_what_cannot_be_reserved_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_ample_memory_only_what_cannot_be_reserved_is_returned_to_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     own = [0]
     given: list[int] = []
     monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
@@ -52,7 +54,7 @@ def test_where_there_is_much_memory_only_what_cannot_be_reserved_is_given_back(m
         retained.release()
 
 
-def test_what_a_process_keeps_may_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_less_is_reserved_if_the_store_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     own = [0]
     monkeypatch.setattr(memory_accounting, "own_memory", lambda: own[0])
     with Store.open(64 * MIB) as store, store.reserve(60 * MIB):

@@ -10,7 +10,7 @@ from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, i
 from craton.store import Store
 
 
-def test_a_store_that_was_started_again_gives_nothing_of_the_earlier_one() -> None:
+def test_a_restarted_store_does_not_return_pages_for_locations_of_the_earlier_one() -> None:
     with Store.open(1 << 24) as first, Store.open(1 << 24) as second:
         places = []
         for store in (first, second):
@@ -24,7 +24,7 @@ def test_a_store_that_was_started_again_gives_nothing_of_the_earlier_one() -> No
             PageInput(second, [OutputPart(7, places[0], 0)]).table()
 
 
-def test_rows_of_parts() -> None:
+def test_row_ranges_of_parts() -> None:
     with Store.open(1 << 24) as store:
         sink = PageSink(store, 3)
         for part, values in ((0, [1, 2, 3]), (2, [4]), (0, [5, 6])):
@@ -42,7 +42,7 @@ def test_rows_of_parts() -> None:
             read(3)
 
 
-def test_few_rows_of_a_page_do_not_keep_it() -> None:
+def test_few_rows_of_a_page_do_not_pin_it() -> None:
     with Store.open(1 << 24) as store:
         sink = PageSink(store, 8)
         for part in range(8):
@@ -58,8 +58,8 @@ def test_few_rows_of_a_page_do_not_keep_it() -> None:
 
 
 @pytest.mark.parametrize("nested", ["plain", "binary", "list", "struct", "array", "category"])
-def test_few_rows_of_text_do_not_keep_their_page(nested: str) -> None:
-    """Text with views counts as all of its page's, whichever rows are read, and is not copied by joining chunks."""
+def test_few_rows_of_text_do_not_pin_their_page(nested: str) -> None:
+    """String views refer to all text of their page, and concatenating chunks does not copy it."""
     texts = [None if i % 7 == 0 else f"a text of more than twelve letters, number {i}" for i in range(8000)]
     column = {
         "plain": lambda: pl.Series("s", texts),
