@@ -307,7 +307,7 @@ def test_an_existing_ray_cluster(tmp_path: Path) -> None:
 
 
 class Variables:
-    """Returns settings of a worker's process that its host made."""
+    """Returns environment variables and the working directory of a worker."""
 
     def run(self, inputs: Any, sink: Any) -> tuple[str | None, str | None, str]:
         return os.environ.get("GREETING"), os.environ.get("OTHER"), os.getcwd()

@@ -1,4 +1,4 @@
-"""What goes from one machine's store to another's: in few messages, in bounded memory, in order, and prefetched."""
+"""Transfers between the stores of two machines: few messages, bounded memory, order of rows, and prefetching."""
 
 from __future__ import annotations
 
