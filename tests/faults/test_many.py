@@ -97,7 +97,7 @@ def _values(page: object) -> np.ndarray:
 
 @pytest.mark.parametrize(("count", "each"), [(12, 5), pytest.param(64, 40, marks=pytest.mark.slow)])
 def test_clients(store: Store, count: int, each: int) -> None:
-    """All work at once; a third of them is killed in the middle."""
+    """All clients work concurrently; a third of them is killed meanwhile."""
     chance = random.Random(3)
     shared = store.create_set("shared")
     children.append(shared, children.batch_of(0, 0))
