@@ -62,7 +62,7 @@ def contents(page: _native.Page) -> pa.RecordBatch:
     return batch
 
 
-def whole(page: _native.Page) -> bool:
+def intact(page: _native.Page) -> bool:
     """Return whether a page has the contents that were written."""
     return packed(checksum(contents(page))) == page.info.statistics
 
@@ -110,7 +110,7 @@ class Writer:
         with contextlib.suppress(KeyError):
             pages, number = self.random.choice(self.written)
             self.pins = [*self.pins[-1:], pages.pin(number)]
-            if not whole(self.pins[-1]):
+            if not intact(self.pins[-1]):
                 self.say(("wrong", pages.number, number))
 
     def drop(self) -> None:
@@ -208,7 +208,7 @@ def make_common(store: Store, seed: int) -> list[LocalitySet]:
 
 
 def _check(connection: Connection, page: _native.Page) -> None:
-    connection.send(("read", page.info.set, page.info.number) if whole(page) else ("wrong", repr(page.info)))
+    connection.send(("read", page.info.set, page.info.number) if intact(page) else ("wrong", repr(page.info)))
 
 
 # ---- servers ----
@@ -284,7 +284,7 @@ def refused_folder(connection: Connection, directory: str, most: int | None = No
             except OSError as raised:
                 error = raised
         connection.send(("refused", type(error).__name__, getattr(error, "errno", None), str(error)))
-        connection.send(("kept", number == len(pages), all(whole(pages.pin(info)) for info in pages.pages())))
+        connection.send(("kept", number == len(pages), all(intact(pages.pin(info)) for info in pages.pages())))
         try:
             append(store.create_set(durability="write-through"), batch_of(2, 0))
         except OSError as raised:

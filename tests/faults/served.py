@@ -54,14 +54,14 @@ class Child:
         self.process = _context().Process(target=work, args=(other, *arguments), daemon=True)
         self.process.start()
         other.close()
-        self.said: list[tuple[Any, ...]] = []
+        self.messages: list[tuple[Any, ...]] = []
 
     @property
     def pid(self) -> int:
         assert self.process.pid is not None
         return self.process.pid
 
-    def hear(self, patience: float | None) -> tuple[Any, ...] | None:
+    def receive(self, patience: float | None) -> tuple[Any, ...] | None:
         """Return its next message, or None if none comes within `patience` seconds or it has ended."""
         try:
             if not self.connection.poll(patience):
@@ -69,14 +69,14 @@ class Child:
             said = self.connection.recv()
         except (EOFError, ConnectionResetError):
             return None
-        self.said.append(said)
+        self.messages.append(said)
         return said
 
     def expect(self, what: str) -> tuple[Any, ...]:
         """Wait for a message of this kind."""
         while True:
-            said = self.hear(PATIENCE)
-            assert said is not None, f"the child never sent {what!r}; its last messages: {self.said[-3:]}"
+            said = self.receive(PATIENCE)
+            assert said is not None, f"the child never sent {what!r}; its last messages: {self.messages[-3:]}"
             if said[0] == what:
                 return said
 
@@ -86,31 +86,31 @@ class Child:
         begun = time.monotonic()
         for _ in range(chance.randrange(-1, steps)):
             self.expect("step")
-        done = sum(said[0] == "step" for said in self.said)
+        done = sum(said[0] == "step" for said in self.messages)
         step = (time.monotonic() - begun) / done if done else 0.005
         deadline = time.monotonic() + chance.uniform(0, 2 * step)
         while (left := deadline - time.monotonic()) > 0 and self.process.is_alive():
-            self.hear(left)
+            self.receive(left)
 
     def kill(self) -> None:
         """Kill it with SIGKILL, and read its last messages."""
         self.process.kill()
         self.process.join(PATIENCE)
-        while self.hear(0) is not None:
+        while self.receive(0) is not None:
             pass
         self.connection.close()
 
     def end(self) -> None:
         """Ask it to end, and read its last messages."""
         self.connection.send("end")
-        while self.hear(PATIENCE) is not None:
+        while self.receive(PATIENCE) is not None:
             pass
         self.process.join(PATIENCE)
-        assert self.process.exitcode == 0, self.said[-3:]
+        assert self.process.exitcode == 0, self.messages[-3:]
         self.connection.close()
 
     def all(self, what: str) -> list[tuple[Any, ...]]:
-        return [said for said in self.said if said[0] == what]
+        return [said for said in self.messages if said[0] == what]
 
 
 @contextmanager

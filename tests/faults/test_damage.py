@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from children import append, whole
+from children import append, intact
 
 from craton.store import CorruptPage, LocalitySet, Store
 
@@ -122,9 +122,9 @@ def test_every_damage_is_named_and_refused(store: Store, tmp_path: Path, every: 
                 assert f"page {pages.number}/{number} " in str(caught.value), name
     assert len(unchanged) <= len(cases) // 20
     for number in (0, sound, *unchanged):
-        assert whole(pages.pin(number))
+        assert intact(pages.pin(number))
     with pytest.raises(OSError, match=r"\.arrow"):
-        all(whole(page) for page in pages.reader())
+        all(intact(page) for page in pages.reader())
     # The store stays usable: damaged pages can be dropped, and more pages appended.
     for number in damaged:
         store._native.drop_page(pages.number, number)
@@ -132,7 +132,7 @@ def test_every_damage_is_named_and_refused(store: Store, tmp_path: Path, every: 
         append(pages, rows_of(number))
     with store.reserve(LIMIT):
         pass
-    assert all(whole(page) for page in pages.reader())
+    assert all(intact(page) for page in pages.reader())
     print(f"\n{len(cases) - len(unchanged)} damages to files of {length} bytes, all refused by name")
 
 
@@ -149,5 +149,5 @@ def test_swapped_files(store: Store, tmp_path: Path) -> None:
     for number in (0, 1):
         with pytest.raises(CorruptPage, match=f"page {pages.number}/{number} "):
             pages.pin(number)
-    assert whole(pages.pin(2))
-    assert whole(pages.pin(3))
+    assert intact(pages.pin(2))
+    assert intact(pages.pin(3))

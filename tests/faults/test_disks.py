@@ -13,7 +13,7 @@ import children
 import pyarrow as pa
 import pytest
 import served
-from children import append, batch_of, whole
+from children import append, batch_of, intact
 from served import Child, files_below
 
 from craton.store import CorruptPage, LocalitySet, Store
@@ -75,15 +75,15 @@ def test_a_full_disk(tmp_path: Path, durability: str, remote: bool, disk_size: s
         if durability == "write-back":
             assert {info.location for info in infos} == {"disk", "memory"}, "the test needs pages in memory and on disk"
         for _ in range(2):  # pages on disk can be read although memory is full of pages that cannot be written
-            assert all(whole(pages.pin(info)) for info in infos)
-            assert all(whole(pages.pin(info)) for info in reversed(infos))
-            assert all(whole(page) for page in pages.reader())
+            assert all(intact(pages.pin(info)) for info in infos)
+            assert all(intact(pages.pin(info)) for info in reversed(infos))
+            assert all(intact(page) for page in pages.reader())
         assert fill(store.create_set("more", durability=durability))[1].errno == errno.ENOSPC
         remount("size=64m,nr_inodes=1000")
         for more in range(number, number + 30):
             append(pages, batch_of(3, more))
         assert len(pages) == number + 30
-        assert all(whole(page) for page in pages.reader())
+        assert all(intact(page) for page in pages.reader())
         counters = store.counters()
         assert counters["slab_used"] <= counters["page_memory"] + 64 * (4 * counters["pages"] + 1)
         del store, pages
@@ -100,7 +100,7 @@ def test_room_is_made_by_dropping(tmp_path: Path) -> None:
         first.drop()
         for number in range(5):
             append(second, batch_of(5, number))
-        assert all(whole(page) for page in second.reader())
+        assert all(intact(page) for page in second.reader())
 
 
 @pytest.mark.parametrize("how", ["another user's", "read-only"])
@@ -183,7 +183,7 @@ def test_a_page_file_replaced_by_something_else(tmp_path: Path, kind: str) -> No
         damaged = []
         for info in pages.pages():
             try:
-                assert whole(pages.pin(info))
+                assert intact(pages.pin(info))
             except CorruptPage as error:
                 damaged.append(str(error))
         assert len(damaged) == 1
@@ -209,7 +209,7 @@ def test_a_page_file_replaced_by_something_else(tmp_path: Path, kind: str) -> No
         else:
             assert refused is None
             assert {info.location for info in more.pages()} >= {"disk"}
-        assert all(whole(pages_of) for pages_of in map(more.pin, more.pages()))
+        assert all(intact(pages_of) for pages_of in map(more.pin, more.pages()))
     assert (tmp_path / "elsewhere").read_text() == "kept"
 
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_removed(tmp_path: Path) -> None:
         errors = []
         for info in pages.pages():
             try:
-                assert whole(pages.pin(info))
+                assert intact(pages.pin(info))
             except OSError as error:
                 errors.append(str(error))
         assert 0 < len(errors) < 20

@@ -16,7 +16,7 @@ from typing import Any
 import children
 import pytest
 import served
-from children import whole
+from children import intact
 from served import Child, files_below, holders, segments, wait_until
 
 from craton.store import LocalitySet, Store
@@ -78,10 +78,10 @@ def consistent(store: Store) -> None:
     wait_until(counted, "memory is what the pages take")
 
 
-def whole_if_there(pages: LocalitySet, number: int) -> bool | None:
+def intact_or_missing(pages: LocalitySet, number: int) -> bool | None:
     """Return whether a page is intact; None if it does not exist."""
     try:
-        return whole(pages.pin(number))
+        return intact(pages.pin(number))
     except KeyError:
         return None
 
@@ -107,7 +107,7 @@ def check_writer(store: Store, child: Child, seed: int) -> tuple[int, int]:
             assert there[page].statistics == statistics
             kept += 1
         for info in there.values():
-            found = whole_if_there(pages, info.number)
+            found = intact_or_missing(pages, info.number)
             assert found or (found is None and durability == "discard"), f"page {info} of {name} is wrong or lost"
         pages.drop()
     return len(sealed), kept
@@ -132,7 +132,7 @@ def test_writers(store: Store, kills: int) -> None:
         consistent(store)
     for pages in common[:2]:
         assert len(pages) == children.COMMON_PAGES
-    assert all(whole(page) for pages in common[:2] for page in pages.reader())
+    assert all(intact(page) for pages in common[:2] for page in pages.reader())
     assert store.counters()["written"] > 0
     print(
         f"\n{kills} writers killed; {acknowledged} pages acknowledged, {kept} of them had to be there; 0 lost, 0 wrong"
@@ -161,7 +161,7 @@ def test_readers(store: Store, kills: int) -> None:
         users = store.describe().set_index("name")["users"]
         assert (users[[f"common {name}" for name in children.DURABILITIES]] == 1).all(), users
     assert [len(pages) for pages in common[:2]] == [children.COMMON_PAGES] * 2
-    assert all(whole(page) for pages in common[:2] for page in pages.reader())
+    assert all(intact(page) for pages in common[:2] for page in pages.reader())
     print(f"\n{kills} readers killed; {read} pages read, 0 wrong")
 
 
@@ -203,7 +203,7 @@ class Clients:
         def read() -> None:
             pages = self.second.get_set(chance.choice(["back", "through"]))
             page = pages.pin(chance.choice(pages.pages()))
-            assert whole(page)
+            assert intact(page)
             self.pinned = [*self.pinned[-2:], page]
 
         def look() -> None:
@@ -233,7 +233,7 @@ class Clients:
                 call()
             assert self.address in str(caught.value)
             assert time.monotonic() - begun < 2.0
-        assert all(whole(page) for page in self.pinned)
+        assert all(intact(page) for page in self.pinned)
 
 
 def kill_server(address: Path, pages: Path, seed: int, chance: random.Random) -> tuple[int, set[int]]:
