@@ -30,21 +30,21 @@ class Mixed:
         rng = random.Random(self.seed)
         if self.seconds:
             time.sleep(self.seconds)
-        told = self.seed
+        mixed = self.seed
         for one in inputs:
             table = one.table()
             assert table.num_rows == one.rows
-            told = (
-                told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)
+            mixed = (
+                mixed * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)
             ) % 1_000_003
         sink.schema(SCHEMA)
         for part in range(self.parts):
             if rng.random() < 0.2:
                 continue
             for _ in range(rng.choice([1, 1, 1, 2])):
-                numbers = [(told + rng.randrange(1000)) % 1_000_003 for _ in range(rng.choice([0, 1, 3, 20]))]
+                numbers = [(mixed + rng.randrange(1000)) % 1_000_003 for _ in range(rng.choice([0, 1, 3, 20]))]
                 sink.write(part, pa.record_batch([numbers, [f"text {n}" for n in numbers]], SCHEMA))
-        return told
+        return mixed
 
 
 class Raises:

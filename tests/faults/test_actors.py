@@ -141,7 +141,7 @@ def family(name: str) -> set[int]:
 
 def test_kill_any_pool_at_random_moments() -> None:
     chance = random.Random(7)
-    told: dict[str, int] = {}
+    errors: dict[str, int] = {}
     wordless: list[Exception] = []
     longest = 0.0
 
@@ -177,7 +177,7 @@ def test_kill_any_pool_at_random_moments() -> None:
                         await clock.limit(some_call(own))
                         good += 1
                     except (xo.ServerClosed, xo.ActorPoolNotStarted) as error:
-                        told[type(error).__name__] = told.get(type(error).__name__, 0) + 1
+                        errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
                         wordless.extend([error] * (not str(error)))
                         await asyncio.sleep(own.random() * 0.02)
                     longest = max(longest, clock.now - began)
@@ -203,8 +203,8 @@ def test_kill_any_pool_at_random_moments() -> None:
     assert descriptors() <= had + 2
     assert longest < HANG
     assert not wordless
-    assert told["ServerClosed"] > 0
-    print(told, f"longest call {longest:.2f} s")
+    assert errors["ServerClosed"] > 0
+    print(errors, f"longest call {longest:.2f} s")
 
 
 def test_ten_thousand_actors_in_one_pool() -> None:

@@ -126,8 +126,8 @@ def test_writers(store: Store, kills: int) -> None:
         settled(store)
         wait_until(lambda: store.describe()["name"].notna().all(), "sets without a name go with their users")
         for seed, writer in zip(seeds, writers, strict=True):
-            told, left = check_writer(store, writer, seed)
-            acknowledged, kept = acknowledged + told, kept + left
+            sealed, left = check_writer(store, writer, seed)
+            acknowledged, kept = acknowledged + sealed, kept + left
         settled(store)
         consistent(store)
     for pages in common[:2]:

@@ -175,10 +175,10 @@ class Membership:
 
     async def _join(self, band: int) -> None:
         member, asked = self.members[band], time.time()
-        told = await self.ref(band).join(self._cluster_members())
-        member.pid = told["pid"]
+        joined = await self.ref(band).join(self._cluster_members())
+        member.pid = joined["pid"]
         if member.started.band.node:
-            member.ahead = told["now"] - (asked + time.time()) / 2
+            member.ahead = joined["now"] - (asked + time.time()) / 2
         self._on_change.worker_joined(band)
 
     async def _watch(self, band: int) -> None:

@@ -59,9 +59,9 @@ class Observation:
         """Emit the memory samples of a band; band -1 is the driver's process."""
         if events.active:
             ahead = self._members.members[band].ahead if band >= 0 else 0.0
-            told = [sample._replace(when=sample.when - ahead) for sample in samples] if ahead else samples
+            corrected = [sample._replace(when=sample.when - ahead) for sample in samples] if ahead else samples
             node = self._members.bands[band].node if band >= 0 else 0
-            events.emit("memory", worker=band, node=node, samples=told)
+            events.emit("memory", worker=band, node=node, samples=corrected)
         elif self.sampler.on:  # the last subscriber is gone
             self._observe(False)
 

@@ -107,8 +107,8 @@ class Run:
             rows = []
             known: dict[int, Any] = {}
             for task, number in zip(some, numbers, strict=True):
-                told = consumers.get(task.key)
-                others = () if told is None else tuple(other for other in told if other != band)
+                readers = consumers.get(task.key)
+                others = () if readers is None else tuple(other for other in readers if other != band)
                 rows.append((
                     number, task.key, base + self.orders[task.key],
                     tuple([(read.tasks, read.parts, read.rows) for read in task.inputs]),
