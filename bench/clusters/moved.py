@@ -175,14 +175,14 @@ def least_found(recorded: Recorded, bands: int, *, starts: int = 4, rounds: int 
 def moved_in_stages(recorded: Recorded, bands: int, policy: Any) -> int:
     """Return the bytes that move if runs are placed one after another, as sessions do it."""
     from craton.cluster.placing import OutputLocation, place
-    from craton.schedule.tasks import Band, Part
+    from craton.schedule.tasks import Band, PartSize
 
     having = [Band(number, 1, 1 << 40, number) for number in range(bands)]
     where: dict[int, int] = {}
 
     def location(key: int) -> OutputLocation | None:
         band = where.get(key)
-        return None if band is None else OutputLocation(band, band, [Part(*size) for size in recorded.sizes[key]])
+        return None if band is None else OutputLocation(band, band, [PartSize(*size) for size in recorded.sizes[key]])
 
     for run in recorded.runs:
         placed, _orders = place(run, having, policy, location)

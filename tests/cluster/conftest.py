@@ -1,4 +1,4 @@
-"""Sessions on every host that there is."""
+"""Fixtures: a session on each host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import craton.cluster
 from craton.cluster.sessions import ClusterSession
 
-#: What each host is begun with.
+#: The host and the arguments of `craton.init` for each variant.
 HOSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "local": ("local", {"workers": 2, "threads": 2}),
     "local-2-machines": ("local", {"workers": 2, "threads": 1, "nodes": 2}),
@@ -23,9 +23,9 @@ HOSTS: dict[str, tuple[str, dict[str, Any]]] = {
     "dask-2-machines": ("dask", {"workers": 2, "threads": 1, "nodes": 2}),
     "ray": ("ray", {"workers": 2, "threads": 2}),
 }
-#: The package that each host needs, beside Craton.
+#: The package that each host needs in addition to Craton.
 NEEDS = {"dask": "distributed", "ray": "ray"}
-#: What hosts on engines are tried with every time: the rest is the same code as for the local host, and slow.
+#: Tests that always run on hosts of engines. The other tests run mostly the code of the local host there, and are slow.
 OFTEN = {
     "test_a_session",
     "test_a_thousand_tasks_of_a_random_graph",
@@ -35,7 +35,7 @@ OFTEN = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what is long for the long runs."""
+    """Mark tests of engines' hosts as slow, except those in `OFTEN`."""
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package", params=HOSTS)
 def begin(request: pytest.FixtureRequest) -> Iterator[Callable[[], ClusterSession]]:
-    """Begins a session on a host, or returns the one that there is."""
+    """A function that begins a session on a host, or returns the current one."""
     host, arguments = HOSTS[request.param]
     if host in NEEDS and importlib.util.find_spec(NEEDS[host]) is None:
         pytest.skip(f"{NEEDS[host]} is not installed")
@@ -62,13 +62,13 @@ def begin(request: pytest.FixtureRequest) -> Iterator[Callable[[], ClusterSessio
 
 @pytest.fixture
 def session(begin: Callable[[], ClusterSession]) -> ClusterSession:
-    """A session, which the tests of a host share."""
+    """A session that the tests of a host share."""
     return begin()
 
 
 @pytest.fixture
 def no_session() -> Iterator[None]:
-    """Neither before nor after a test is there a session."""
+    """End any session before and after the test."""
     craton.cluster.shutdown()
     yield
     craton.cluster.shutdown()

@@ -1,4 +1,4 @@
-"""Work that the tests give to workers, and graphs of it."""
+"""Works and task graphs for the tests of sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
 
 class Mixed:
-    """Writes rows that depend on all that it reads, and on its seed, spread over its parts."""
+    """Writes rows that depend on its seed and on all rows that it reads, spread over its parts."""
 
     def __init__(self, seed: int, parts: int, seconds: float = 0.0) -> None:
         self.seed, self.parts, self.seconds = seed, parts, seconds
@@ -30,25 +30,25 @@ class Mixed:
         rng = random.Random(self.seed)
         if self.seconds:
             time.sleep(self.seconds)
-        told = self.seed
+        mixed = self.seed
         for one in inputs:
             table = one.table()
             assert table.num_rows == one.rows
-            told = (
-                told * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)
+            mixed = (
+                mixed * 31 + sum(table["n"].to_pylist() if table.num_rows else [7]) + len(table.schema.names)
             ) % 1_000_003
         sink.schema(SCHEMA)
         for part in range(self.parts):
             if rng.random() < 0.2:
                 continue
             for _ in range(rng.choice([1, 1, 1, 2])):
-                numbers = [(told + rng.randrange(1000)) % 1_000_003 for _ in range(rng.choice([0, 1, 3, 20]))]
+                numbers = [(mixed + rng.randrange(1000)) % 1_000_003 for _ in range(rng.choice([0, 1, 3, 20]))]
                 sink.write(part, pa.record_batch([numbers, [f"text {n}" for n in numbers]], SCHEMA))
-        return told
+        return mixed
 
 
 class Raises:
-    """Raises what it was given."""
+    """Raises a given exception."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -58,14 +58,14 @@ class Raises:
 
 
 class Odd(Exception):
-    """Can be pickled, and not be made again."""
+    """An exception that can be pickled but not unpickled."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__("cannot be made again")
 
 
 class Elsewhere(Exception):
-    """Can be made again in any process but one: as if that could not import its class."""
+    """An exception that cannot be unpickled in one process, as if that process could not import its class."""
 
     def __init__(self, here: int) -> None:
         super().__init__(here)
@@ -74,7 +74,7 @@ class Elsewhere(Exception):
 
 
 class RaisesElsewhere:
-    """Raises what the driver cannot make again."""
+    """Raises an exception that the driver cannot unpickle."""
 
     def __init__(self, driver: int) -> None:
         self.driver = driver
@@ -84,7 +84,7 @@ class RaisesElsewhere:
 
 
 class RaisesOdd:
-    """Raises such an exception, or returns what cannot be pickled."""
+    """Raises an exception that cannot be unpickled, or returns an object that cannot be pickled."""
 
     def __init__(self, returns: bool = False) -> None:
         self.returns = returns
@@ -96,7 +96,7 @@ class RaisesOdd:
 
 
 class Sleeps:
-    """Sleeps, in Python or where no exception can reach; says in a file that it has begun."""
+    """Sleeps, in a Python loop or in one blocking call that an interrupt cannot end; creates a file when it has begun."""
 
     def __init__(self, seconds: float, deep: bool = False, begun: Path | None = None) -> None:
         self.seconds, self.deep, self.begun = seconds, deep, begun
@@ -113,7 +113,7 @@ class Sleeps:
 
 
 class Dies:
-    """Ends its process, the first few times, as the folder says in which it counts."""
+    """Ends its process the first few times; files in a folder count the attempts."""
 
     def __init__(self, folder: Path, times: int, how: str = "kill") -> None:
         self.folder, self.times, self.how = folder, times, how
@@ -131,7 +131,7 @@ class Dies:
 
 
 class Pid:
-    """Returns its process's number."""
+    """Returns its process id."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -142,7 +142,7 @@ class Pid:
 
 
 def graph(seed: int, tasks: int, most_seconds: float = 0.0) -> list[Task]:
-    """A random graph, its tasks in any order."""
+    """Return a random task graph, in random order."""
     rng = random.Random(seed)
     made: list[Task] = []
     for number in range(tasks):
@@ -161,7 +161,7 @@ def graph(seed: int, tasks: int, most_seconds: float = 0.0) -> list[Task]:
 
 
 class Times:
-    """Returns when it ran."""
+    """Returns when it began and ended."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -173,7 +173,7 @@ class Times:
 
 
 class Fills:
-    """Fills memory, and keeps it for a while."""
+    """Fills memory, and keeps it for long enough to be measured."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -182,11 +182,11 @@ class Fills:
         data = bytearray(self.nbytes)
         for place in range(0, len(data), 4096):
             data[place] = 1
-        time.sleep(0.2)  # until it is sampled, however busy the machine is
+        time.sleep(0.2)  # long enough to be sampled on a busy machine
 
 
 class ShortOfMemory:
-    """Finds no room the first so many times; a file counts them."""
+    """Raises MemoryError the first few times; a file counts the attempts."""
 
     def __init__(self, path: Path, times: int) -> None:
         self.path, self.times = path, times
@@ -200,7 +200,7 @@ class ShortOfMemory:
 
 
 class Spread:
-    """Rows over parts, by what they are modulo the number of parts."""
+    """Distributes rows over parts by value modulo the number of parts."""
 
     def __init__(self, number: int, rows: int, parts: int, wait_for: Path | None = None) -> None:
         self.number, self.rows, self.parts, self.wait_for = number, rows, parts, wait_for
@@ -215,7 +215,7 @@ class Spread:
 
 
 class Summed:
-    """Sums of what it reads, and how many rows there were."""
+    """Returns the sums of the columns that it reads, and the number of rows."""
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> tuple[int, float, int]:
         table = pa.concat_tables([one.table() for one in inputs])
@@ -224,7 +224,7 @@ class Summed:
 
 
 def shuffle(rows: int, tiles: int, parts: int) -> tuple[list[Task], list[Task]]:
-    """A shuffle: what spreads, and what gathers."""
+    """Return the tasks of a shuffle: those that write parts, and those that read them."""
     spread = [Task(new_key(), Spread(number, rows, parts), (), parts, rows * 16) for number in range(tiles)]
     keys = tuple(task.key for task in spread)
     return spread, [Task(new_key(), Summed(), (Read(keys, (part,)),)) for part in range(parts)]

@@ -1,4 +1,4 @@
-"""What hosts on distributed engines have to do beside what every host must: machines, launchers that are lost, drivers that die."""
+"""Hosts on distributed engines, beyond the contract of hosts: machines, lost launchers, and drivers that die."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from watching import environment, runs, until
 
 import craton
 import craton.cluster
-from craton.cluster.hosts.base import Spec
-from craton.cluster.hosts.engine import EngineHost, Launched, leading_to, most_threads
-from craton.cluster.hosts.launcher import Facts, facts
+from craton.cluster.hosts.base import WorkerSpec
+from craton.cluster.hosts.engine import EngineHost, Launched, address_towards, most_threads
+from craton.cluster.hosts.launcher import MachineInfo, machine_info
 from craton.cluster.sessions import ClusterSession, Session
 from craton.schedule.tasks import Output, Task, new_key
 
@@ -35,14 +35,14 @@ def run(session: Session, tasks: list[Task]) -> list[Output]:
 
 
 def launcher_of(session: Session, worker: int) -> psutil.Process:
-    """The engine's process in which a worker's launcher is."""
+    """Return the engine's process that runs a worker's launcher."""
     found = psutil.Process(session.info()["pid"][worker]).parent()
     assert found is not None
     assert found.pid != os.getpid()
     return found
 
 
-def check_that_a_launcher_is_had_again(session: Session) -> None:
+def check_that_a_lost_launcher_is_replaced(session: Session) -> None:
     before = launcher_of(session, 1)
     old = session.info()["pid"].tolist()
     before.kill()
@@ -56,19 +56,19 @@ def check_that_a_launcher_is_had_again(session: Session) -> None:
     assert {output.value for output in run(session, [Task(new_key(), Pid(0.05)) for _ in range(20)])} == set(new)
 
 
-# ---- what they have in common ----
+# ---- the common base ----
 
 
 class Nowhere(EngineHost):
-    """An engine that says what it is told."""
+    """A fake engine with launchers on the given machines."""
 
     name = "nowhere"
 
-    def __init__(self, known: list[Facts], **more: Any) -> None:
+    def __init__(self, known: list[MachineInfo], **more: Any) -> None:
         super().__init__(None, **more)
         self.known, self.open_ = known, False
 
-    def connect(self, spec: Spec) -> int:
+    def connect(self, spec: WorkerSpec) -> int:
         self.open_ = True
         return len(self.known)
 
@@ -83,25 +83,25 @@ class Nowhere(EngineHost):
 
 
 def test_one_version_everywhere() -> None:
-    own = facts()
-    host = Nowhere([own, Facts("0.0.0", own.machine, "elsewhere", 1)])
+    own = machine_info()
+    host = Nowhere([own, MachineInfo("0.0.0", own.machine, "elsewhere", 1)])
     with pytest.raises(RuntimeError, match=r"elsewhere has Craton 0\.0\.0, and this process"):
-        host.open(Spec())
+        host.open(WorkerSpec())
     assert not host.open_
 
 
-def test_the_driver_is_reached_where_workers_are() -> None:
-    own = facts()
-    other = Facts(own.version, "another machine", "another", 1)
-    assert Nowhere([own]).open(Spec()) == "127.0.0.1"
-    assert Nowhere([own, other], driver="driver.example").open(Spec()) == "driver.example"
-    assert Nowhere([own, other]).open(Spec()) == leading_to("127.0.0.1") == "127.0.0.1"
+def test_the_address_of_the_driver() -> None:
+    own = machine_info()
+    other = MachineInfo(own.version, "another machine", "another", 1)
+    assert Nowhere([own]).open(WorkerSpec()) == "127.0.0.1"
+    assert Nowhere([own, other], driver="driver.example").open(WorkerSpec()) == "driver.example"
+    assert Nowhere([own, other]).open(WorkerSpec()) == address_towards("127.0.0.1") == "127.0.0.1"
 
 
 def test_a_machine_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Nowhere([facts()])
-    monkeypatch.setattr(ClusterSession, "_made", lambda _: host)
-    with pytest.raises(RuntimeError, match=r"must be able to connect to each other; .*driver=….*nobody is there"):
+    host = Nowhere([machine_info()])
+    monkeypatch.setattr(ClusterSession, "_make_host", lambda _: host)
+    with pytest.raises(RuntimeError, match=r"cannot connect to each other; .*driver=….*nobody is there"):
         craton.init("dask")
     assert not host.open_
     assert craton.cluster.current() is None
@@ -139,7 +139,7 @@ session.call(session.runner.run([Task(new_key(), Sleeps(600, deep=True, begun=Pa
 
 
 def check_that_nothing_survives(host: str, address: str | None, number: signal.Signals, folder: Path) -> None:
-    """Kill a driver; its workers end, and what it started of the engine."""
+    """Kill a driver, and check that its workers end, and the engine's processes that it started."""
     program = folder / "driver.py"
     program.write_text(_DRIVER)
     begun = [folder / str(name) for name in range(2)]
@@ -186,7 +186,7 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         cluster.communicate("")
 
 
-def test_dask_that_is_there(dask: str) -> None:
+def test_an_existing_dask_cluster(dask: str) -> None:
     with craton.init("dask", address=dask) as session:
         assert [band.threads for band in session.runner.bands] == [3, 3]
         assert len({launcher_of(session, worker).pid for worker in range(2)}) == 2
@@ -210,7 +210,7 @@ def secret(session: Session) -> str:
 
 
 def run_elsewhere(dask: str) -> int:
-    """How many workers Dask itself has still."""
+    """Return the number of workers that Dask has."""
     import distributed
 
     with distributed.Client(dask, set_as_default=False) as client:
@@ -242,20 +242,20 @@ def test_frames_are_sent_to_dask_and_back(dask: str) -> None:
 
 def test_dask_loses_a_worker_and_has_another(dask: str) -> None:
     with craton.init("dask", address=dask, workers=2, threads=1) as session:
-        check_that_a_launcher_is_had_again(session)
+        check_that_a_lost_launcher_is_replaced(session)
 
 
 @pytest.mark.slow
 def test_dask_loses_a_machine(dask: str) -> None:
     with craton.init("dask", address=dask, workers=2, threads=1, nodes=2) as session:
         run(session, kept := graph(4, 50))
-        check_that_a_launcher_is_had_again(session)
+        check_that_a_lost_launcher_is_replaced(session)
         for task in kept:
             session.call(session.runner.fetch(task.key))
 
 
 def test_dask_has_too_few_workers(dask: str) -> None:
-    with pytest.raises(RuntimeError, match=r"Dask has 2 workers at tcp://.*, and not 5 within 0\.5 s"):
+    with pytest.raises(RuntimeError, match=r"Dask has 2 workers at tcp://.* after 0\.5 s, expected 5"):
         craton.init("dask", address=dask, workers=5, timeout=0.5)
     with pytest.raises(OSError):
         craton.init("dask", address="tcp://127.0.0.1:1", timeout=0.5)
@@ -268,7 +268,7 @@ def test_workers_of_dask_end_with_the_driver(dask: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_dask_of_its_own_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_started_dask_cluster_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("distributed")
     check_that_nothing_survives("dask", None, number, tmp_path)
 
@@ -278,13 +278,13 @@ def test_a_dask_of_its_own_ends_with_the_driver(tmp_path: Path, number: signal.S
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_ray_of_its_own_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_started_ray_cluster_ends_with_the_driver(tmp_path: Path, number: signal.Signals) -> None:
     pytest.importorskip("ray")
     check_that_nothing_survives("ray", None, number, tmp_path)
 
 
 @pytest.mark.slow
-def test_ray_that_is_there(tmp_path: Path) -> None:
+def test_an_existing_ray_cluster(tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     ray.init("local", num_cpus=3, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False)
     try:
@@ -293,15 +293,13 @@ def test_ray_that_is_there(tmp_path: Path) -> None:
             assert [band.threads for band in session.runner.bands] == [1, 1, 1]
             (output,) = run(session, [Task(new_key(), Variables())])
             assert output.value == ("hello", "too", os.getcwd())
-            check_that_a_launcher_is_had_again(session)
+            check_that_a_lost_launcher_is_replaced(session)
             pids = [*session.info()["pid"], launcher_of(session, 0).pid]
         until(lambda: not any(runs(pid) for pid in pids))
         assert signal.getsignal(signal.SIGTERM) is before
         assert ray.is_initialized()
         until(lambda: ray.available_resources().get("CPU") == 3)
-        with pytest.raises(
-            RuntimeError, match=r"Ray has not found room for 4 workers with \{'CPU': 1\} each within 0\.5 s"
-        ):
+        with pytest.raises(RuntimeError, match=r"Ray found no room for 4 workers with \{'CPU': 1\} each within 0\.5 s"):
             craton.init("ray", workers=4, timeout=0.5)
         until(lambda: ray.available_resources().get("CPU") == 3)
     finally:
@@ -309,7 +307,7 @@ def test_ray_that_is_there(tmp_path: Path) -> None:
 
 
 class Variables:
-    """What a worker's process has from its host."""
+    """Returns environment variables and the working directory of a worker."""
 
     def run(self, inputs: Any, sink: Any) -> tuple[str | None, str | None, str]:
         return os.environ.get("GREETING"), os.environ.get("OTHER"), os.getcwd()

@@ -23,8 +23,8 @@ FRAME = pandas.DataFrame({"a": range(300), "b": np.linspace(0, 1, 300), "text": 
 @pytest.fixture(autouse=True)
 def worth_it(monkeypatch: pytest.MonkeyPatch, session: ClusterSession) -> Iterator[None]:
     """Every function is worth workers, after its first calls."""
-    monkeypatch.setattr(jobs, "WORTH", -1.0)
-    monkeypatch.setattr(jobs, "SAMPLE", 0.0)
+    monkeypatch.setattr(jobs, "MIN_PARALLEL_SECONDS", -1.0)
+    monkeypatch.setattr(jobs, "SAMPLE_SECONDS", 0.0)
     return
 
 

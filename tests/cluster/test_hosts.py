@@ -1,4 +1,4 @@
-"""What every host must do: the same tests for each."""
+"""The contract of hosts: every host passes the same tests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def release(session: ClusterSession, tasks: list[Task]) -> None:
 
 
 def expected(tasks: list[Task]) -> tuple[list[Output], dict[tuple[int, int], list[Any]]]:
-    """What a run gives, and the rows of all parts."""
+    """Return the outputs of a run by the inline runner, and the rows of all parts."""
 
     async def go() -> tuple[list[Output], dict[tuple[int, int], list[Any]]]:
         with Store.open(1 << 28) as store:
@@ -59,7 +59,7 @@ def expected(tasks: list[Task]) -> tuple[list[Output], dict[tuple[int, int], lis
 
 
 def check(session: ClusterSession, tasks: list[Task], outputs: list[Output], sample: int = 10) -> None:
-    """Whether a run gave what it should; lets go of it."""
+    """Check the outputs of a run, and release them."""
     right, rows = expected(tasks)
     for mine, its in zip(outputs, right, strict=True):
         assert (mine.key, mine.value, [part.rows for part in mine.parts]) == (
@@ -76,16 +76,16 @@ def check(session: ClusterSession, tasks: list[Task], outputs: list[Output], sam
 
 def nothing_is_left(session: ClusterSession) -> None:
     assert len(session.runner._lineage) == 0
-    clear_memory()  # results that others have had remembered
+    clear_memory()  # drop results that other tests have cached
     until(lambda: len(default_store().describe()) == 0)
 
 
 def test_a_session(session: ClusterSession) -> None:
-    facts = session.info()
-    assert facts["alive"].all()
-    assert facts["pid"].nunique() == len(facts) == len(session.runner.bands)
-    assert os.getpid() not in facts["pid"].tolist()
-    assert (facts["memory_limit"] > 0).all()
+    workers = session.info()
+    assert workers["alive"].all()
+    assert workers["pid"].nunique() == len(workers) == len(session.runner.bands)
+    assert os.getpid() not in workers["pid"].tolist()
+    assert (workers["memory_limit"] > 0).all()
     assert "2 workers" in repr(session)
     assert "<table" in session._repr_html_()
 
@@ -98,7 +98,7 @@ def test_a_thousand_tasks_of_a_random_graph(session: ClusterSession) -> None:
     nothing_is_left(session)
 
 
-def test_runs_beside_each_other_and_read_earlier_ones(session: ClusterSession) -> None:
+def test_concurrent_runs_and_reading_outputs_of_earlier_runs(session: ClusterSession) -> None:
     async def go(some: list[list[Task]]) -> list[list[Output]]:
         return list(await asyncio.gather(*[session.runner.run(tasks) for tasks in some]))
 
@@ -141,14 +141,14 @@ def test_an_error_ends_the_run_at_once(session: ClusterSession, tmp_path: Path) 
     until(lambda: session.info()["running"].sum() == 0)
 
 
-def test_what_cannot_come_back_is_an_error(session: ClusterSession) -> None:
+def test_errors_and_results_that_cannot_be_sent_to_the_driver(session: ClusterSession) -> None:
     with pytest.raises(RuntimeError, match=r"no such module here.*Elsewhere"):
         run(session, [Task(new_key(), RaisesElsewhere(os.getpid()))])
     with pytest.raises(RuntimeError, match="Odd: cannot be made again"):
         run(session, [Task(new_key(), RaisesOdd())])
     with pytest.raises(TypeError, match="frame"):
         run(session, [Task(new_key(), RaisesOdd(returns=True))])
-    with pytest.raises(ValueError, match="which nobody makes"):
+    with pytest.raises(ValueError, match="which does not exist"):
         run(session, [Task(new_key(), Pid(), (Read((10**9,)),))])
     source = Task(new_key(), Mixed(1, 2), (), 2)
     with pytest.raises(IndexError, match="part 3 of the output"):
@@ -158,8 +158,8 @@ def test_what_cannot_come_back_is_an_error(session: ClusterSession) -> None:
     nothing_is_left(session)
 
 
-def test_an_idle_worker_takes_tasks_from_the_busy_one(session: ClusterSession) -> None:
-    # They all read one output, so they are all given to one worker.
+def test_an_idle_worker_steals_tasks_from_the_busy_one(session: ClusterSession) -> None:
+    # All tasks read the same output, so all are assigned to one worker.
     source = Task(new_key(), Mixed(1, 1))
     readers = [Task(new_key(), Pid(0.1), (Read((source.key,)),)) for _ in range(50)]
     outputs = run(session, [source, *readers])
@@ -220,7 +220,7 @@ def test_an_interrupt_ends_the_run(session: ClusterSession, tmp_path: Path, deep
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    # It may have been started in the background, and then ignores interrupts.
+    # A test run that was started in the background ignores SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         thread.start()
@@ -276,14 +276,14 @@ def test_tasks_wait_for_memory(session: ClusterSession) -> None:
         some.sort()
         assert all(one[1] <= other[0] for one, other in itertools.pairwise(some))
     release(session, tasks)
-    # What would never fit runs all the same, alone.
+    # A task that can never fit runs nevertheless, alone.
     large = Task(new_key(), Times(0.0), memory=1 << 50)
     run(session, [large])
     release(session, [large])
     nothing_is_left(session)
 
 
-def test_a_task_without_room_runs_once_more(session: ClusterSession, tmp_path: Path) -> None:
+def test_a_task_that_runs_out_of_memory_is_retried_once(session: ClusterSession, tmp_path: Path) -> None:
     task = Task(new_key(), ShortOfMemory(tmp_path / "once", 1))
     run(session, [task])
     release(session, [task])

@@ -1,4 +1,4 @@
-"""What tasks are expected to need is what they need: joins and aggregates of many sizes, measured in a worker."""
+"""The projected memory of tasks covers their measured memory: joins and aggregates of many sizes, in a worker."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from craton.cluster.sessions import ClusterSession
 from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
-from craton.schedule.memory_accounting import SMALL_NEED, projected
-from craton.schedule.tasks import Band, Output, Runner, Task, Traffic, Underway
+from craton.schedule.memory_accounting import SMALL_NEED, projected_memory
+from craton.schedule.tasks import Band, Output, Runner, RunProgress, Task, Traffic
 
 SIZES = [30_000, 300_000, pytest.param(3_000_000, marks=pytest.mark.slow)]
 
 
 class Recorder:
-    """A runner that keeps what was expected of each task, and what was measured."""
+    """A runner that records the projected and the measured memory of each task."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -43,7 +43,7 @@ class Recorder:
                 for key in read.tasks
                 for part in read.parts
             )
-            need = projected(task.memory, reads, task.nbytes)
+            need = projected_memory(task.memory, reads, task.nbytes)
             if need:
                 self.found.append((task.stage, need, output.memory))
         return outputs
@@ -59,8 +59,8 @@ class Recorder:
     def release(self, keys: Any) -> None:
         self._runner.release(keys)
 
-    def underway(self) -> list[Underway]:
-        return self._runner.underway()
+    def progress(self) -> list[RunProgress]:
+        return self._runner.progress()
 
     async def traffic(self) -> Traffic:
         return await self._runner.traffic()
@@ -70,7 +70,7 @@ class Recorder:
 def session() -> Iterator[ClusterSession]:
     craton.shutdown()
     with pytest.MonkeyPatch.context() as patch:
-        # What the kernel keeps of earlier tasks would hide what a task needs.
+        # Memory that the kernel's allocator retains of earlier tasks would hide what a task needs.
         patch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
         begun = craton.init("local", workers=1, threads=1)
     assert isinstance(begun, ClusterSession)
@@ -96,7 +96,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_expected_covers_what_is_measured(session: ClusterSession, name: str, rows: int) -> None:
+def test_projected_memory_covers_measured_memory(session: ClusterSession, name: str, rows: int) -> None:
     clear_memory()
     recorder = Recorder(session.runner)
     settings = Settings(tiles=3, broadcast_bytes=1, collapse_bytes=0)
@@ -108,5 +108,5 @@ def test_what_is_expected_covers_what_is_measured(session: ClusterSession, name:
     assert recorder.found
     for stage, need, memory in recorder.found:
         print(f"{name}, {rows:,} rows, {stage}: expected {need / 1e6:.1f} MB, measured {memory / 1e6:.1f} MB")
-        # Less than what is small enough to be admitted unasked does not count: allocators keep as much for themselves.
+        # Tasks below SMALL_NEED run without a reservation, and allocators retain about as much, so that much is tolerated.
         assert memory <= need + SMALL_NEED, stage

@@ -1,4 +1,4 @@
-"""The recipes for Slurm, run where a machine is all that Slurm has; those for Kubernetes, read."""
+"""The cluster recipes: those for Slurm are run on this machine with stand-ins for Slurm's commands, those for Kubernetes are parsed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from craton.cluster.sessions import parse
+from craton.cluster.sessions import parse_cluster
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "examples" / "clusters"
@@ -43,7 +43,7 @@ def test_scripts_are_shell(name: str) -> None:
 def test_scripts_run(engine: str, tmp_path: Path) -> None:
     if importlib.util.find_spec("distributed" if engine == "dask" else engine) is None:
         pytest.skip(f"{engine} is not installed")
-    # One machine, whose commands do what Slurm's would.
+    # Stand-ins for Slurm's commands on a cluster of one machine.
     (tmp_path / "scontrol").write_text("#!/bin/bash\necho 127.0.0.1\n")
     (tmp_path / "srun").write_text('#!/bin/bash\nwhile [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
     for name in ("scontrol", "srun"):
@@ -72,7 +72,7 @@ def documents(name: str) -> dict[str, dict[str, Any]]:
 def test_kuberay() -> None:
     job = documents("kuberay.yaml")["RayJob"]["spec"]
     words = job["entrypoint"].split()
-    assert parse(words[words.index("--cluster") + 1]) == ("ray", {"address": "auto"})
+    assert parse_cluster(words[words.index("--cluster") + 1]) == ("ray", {"address": "auto"})
     groups = [job["rayClusterSpec"]["headGroupSpec"], *job["rayClusterSpec"]["workerGroupSpecs"]]
     assert len({group["template"]["spec"]["containers"][0]["image"] for group in groups}) == 1
 
@@ -82,7 +82,7 @@ def test_dask_operator() -> None:
     cluster, job = found["DaskCluster"], found["Job"]["spec"]["template"]["spec"]
     service = cluster["spec"]["scheduler"]["service"]
     (variable,) = job["containers"][0]["env"]
-    host, arguments = parse(variable["value"])
+    host, arguments = parse_cluster(variable["value"])
     assert (variable["name"], host) == ("CRATON_CLUSTER", "dask")
     name = f"{cluster['metadata']['name']}-scheduler"
     assert arguments["address"] == f"tcp://{name}:{service['ports'][0]['port']}"

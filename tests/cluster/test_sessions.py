@@ -1,4 +1,4 @@
-"""Sessions: begun once, ended whole, also when the driver is killed."""
+"""Sessions: their beginning, and their end without leftovers, even when the driver is killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from watching import environment, runs, until
 
 import craton
 import craton.cluster
-from craton.cluster.sessions import EmbeddedSession, parse
+from craton.cluster.sessions import EmbeddedSession, parse_cluster
 from craton.schedule.tasks import Task, new_key
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_session")
 
 
-def test_nothing_is_begun_unasked() -> None:
+def test_no_session_is_begun_by_default() -> None:
     assert craton.cluster.current() is None
     with pytest.raises(RuntimeError, match=r"craton\.init\(\) begins one"):
         craton.cluster.info()
@@ -63,7 +63,7 @@ def test_embedded_within_a_running_loop() -> None:
 def test_one_session_at_a_time() -> None:
     first = craton.init("local", workers=1)
     assert craton.init("local", workers=1) is first
-    with pytest.raises(RuntimeError, match=r"there is a session already, <Session on local: 1 worker, "):
+    with pytest.raises(RuntimeError, match=r"there is a session with other arguments, <Session on local: 1 worker, "):
         craton.init("local", workers=2)
     pids = first.info()["pid"].tolist()
     found: list[Any] = []
@@ -85,13 +85,13 @@ def test_one_session_at_a_time() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"host": "slurm"}, ValueError, "host is one of 'embedded', 'local', 'ray', 'dask', not 'slurm'"),
-        ({"host": "local", "workers": 0}, ValueError, "workers is a whole number, 1 or more, not 0"),
-        ({"host": "local", "policy": "best"}, ValueError, "policy is one of 'ncs'"),
+        ({"host": "slurm"}, ValueError, "host must be one of 'embedded', 'local', 'ray', 'dask', not 'slurm'"),
+        ({"host": "local", "workers": 0}, ValueError, "workers must be an integer of at least 1, not 0"),
+        ({"host": "local", "policy": "best"}, ValueError, "policy must be one of 'ncs'"),
         ({"host": "local", "memory_limit": "much"}, ValueError, "no number of bytes"),
     ],
 )
-def test_what_cannot_be_begun(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_arguments_of_init(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         craton.init(**arguments)
     assert craton.cluster.current() is None
@@ -110,21 +110,21 @@ def test_what_cannot_be_begun(arguments: dict[str, Any], error: type[Exception],
         ("dask:tls://head:8786", ("dask", {"address": "tls://head:8786"})),
     ],
 )
-def test_where_in_words(text: str, expected: Any) -> None:
-    assert parse(text) == expected
+def test_clusters_as_text(text: str, expected: Any) -> None:
+    assert parse_cluster(text) == expected
 
 
 @pytest.mark.parametrize("text", ["local:0", "local:many", "embedded:2", "", "spark://x"])
-def test_where_that_is_nowhere(text: str) -> None:
+def test_text_that_names_no_cluster(text: str) -> None:
     with pytest.raises(ValueError, match="names no cluster"):
-        parse(text)
+        parse_cluster(text)
 
 
 _PROGRAM = """
 import craton, os, sys
 from craton.schedule.tasks import Task, new_key
 
-class Own:  # known to this program only
+class Own:  # workers cannot import it
     def run(self, inputs, sink):
         return os.getpid()
 
@@ -215,8 +215,8 @@ def test_waiting_runs_end_with_the_session(tmp_path: Path) -> None:
     assert "the session has ended" in str(raised[0])
 
 
-def test_what_is_told_while_a_session_ends(recwarn: pytest.WarningsRecorder) -> None:
-    """Outputs released, calls begun, tasks done at the very end: each call ends, and no message is left unawaited."""
+def test_calls_and_messages_while_a_session_ends(recwarn: pytest.WarningsRecorder) -> None:
+    """Every call that comes while the session shuts down ends, and no coroutine of a message is left unawaited."""
     unraised: list[Any] = []
     before, sys.unraisablehook = sys.unraisablehook, unraised.append
     ended: list[str] = []
@@ -245,7 +245,7 @@ def test_what_is_told_while_a_session_ends(recwarn: pytest.WarningsRecorder) -> 
                 before = set(runner._tasks)
                 for output in kept:
                     runner.release([output.key])
-                runner._have_forgotten()
+                runner._send_forgotten()
                 for task in runner._tasks - before:
                     task.cancel()
 

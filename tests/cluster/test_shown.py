@@ -1,4 +1,4 @@
-"""What is shown of plans that run on workers: explained, profiled, while they run."""
+"""Plans that run on workers, as users see them: `explain`, profiles, and progress."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from craton.cluster.sessions import ClusterSession
 from craton.engine.tiled import TiledEngine, current_engine, using
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
-from craton.schedule.tasks import Task, Underway, new_key
+from craton.schedule.tasks import RunProgress, Task, new_key
 
 ROWS = 200_000
 
 
 @pytest.fixture
 def engine(session: ClusterSession) -> Iterator[TiledEngine]:
-    """The session's, for small plans and small tiles."""
+    """The session's engine, set up to run small plans in small tiles."""
     own = current_engine()
     assert own is not None
     assert own.where.startswith(f"on {session.host}: {len(session.runner.bands)} workers, ")
@@ -41,7 +41,7 @@ def engine(session: ClusterSession) -> Iterator[TiledEngine]:
 
 @pytest.fixture
 def joined(tmp_path: Path) -> Any:
-    """A join whose sides are exchanged by the hash of their keys: files that ascend by them would not be."""
+    """A join with unsorted keys, so that both sides are exchanged by the hash of the keys."""
     left, right = tmp_path / "left.parquet", tmp_path / "right.parquet"
     keys = [i * 7 % ROWS for i in range(ROWS)]
     pandas.DataFrame({"k": keys, "x": range(ROWS)}).to_parquet(left, row_group_size=ROWS // 8)
@@ -112,11 +112,11 @@ def test_sampling_ends_with_the_profile(session: ClusterSession, engine: TiledEn
         joined.to_numpy()
     end = time.monotonic() + 20
     while session.runner.observation.sampler.on:
-        assert time.monotonic() < end, "it goes on"
+        assert time.monotonic() < end, "sampling has not stopped"
         time.sleep(0.02)
 
 
-def test_what_goes_on_is_told(session: ClusterSession) -> None:
+def test_progress_of_a_run(session: ClusterSession) -> None:
     tasks = [Task(new_key(), Sleeps(0.2), stage="7 Sleep") for _ in range(6)]
 
     async def go() -> None:
@@ -125,12 +125,12 @@ def test_what_goes_on_is_told(session: ClusterSession) -> None:
 
     thread = threading.Thread(target=lambda: session.call(go()))
     thread.start()
-    seen: list[Underway] = []
+    seen: list[RunProgress] = []
     while thread.is_alive():
-        seen += [one for one in session.runner.underway() if not seen or seen[-1] != one]
+        seen += [one for one in session.runner.progress() if not seen or seen[-1] != one]
         thread.join(0.005)
     assert {(one.stage, one.tasks) for one in seen} == {("7 Sleep", 6)}
     done = [one.done for one in seen]
     assert done == sorted(done)
     assert len(set(done)) > 1
-    assert session.runner.underway() == []
+    assert session.runner.progress() == []

@@ -1,4 +1,4 @@
-"""Between machines, which the local host pretends to have: shuffles, kills in the middle of them, and what is left."""
+"""Shuffles between machines, which the local host simulates: results, kills during shuffles, and leftovers."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def check(outputs: Sequence[Output], total: int, parts: int) -> None:
         assert output.value == (int(values.sum()), float(2 * values.sum()), len(values))
 
 
-def moved(session: ClusterSession) -> list[dict[str, Any]]:
+def statuses(session: ClusterSession) -> list[dict[str, Any]]:
     async def go() -> list[dict[str, Any]]:
-        return [await session.runner._members.ref(band).facts() for band in range(len(session.runner.bands))]
+        return [await session.runner._members.ref(band).status() for band in range(len(session.runner.bands))]
 
     return session.call(go())
 
@@ -72,16 +72,16 @@ def test_a_shuffle(rows: int, tiles: int, parts: int, compression: str) -> None:
     spread, gather = shuffle(rows, tiles, parts)
     outputs = run(session, [*spread, *gather])
     check(outputs[tiles:], rows * tiles, parts)
-    assert sum(one["moved"] for one in moved(session)) > 0
-    for part, task in enumerate(gather):  # some are on the other machine
+    assert sum(one["fetched"] for one in statuses(session)) > 0
+    for part, task in enumerate(gather):  # some outputs are on the other machine
         table = session.call(session.runner.fetch(task.key))
         assert table["n"].to_pylist() == [part + parts * place for place in range(10)]
     release(session, [*spread, *gather])
-    clear_memory()  # results that others have had remembered
+    clear_memory()  # drop results that other tests have cached
     until(lambda: len(default_store().describe()) == 0)
 
 
-def test_parts_are_brought_while_others_are_made(tmp_path: Path) -> None:
+def test_parts_are_prefetched_while_others_are_computed(tmp_path: Path) -> None:
     session = begun(threads=2)
     go_on = tmp_path / "go on"
     spread, gather = shuffle(100_000, 7, 4)
@@ -92,14 +92,14 @@ def test_parts_are_brought_while_others_are_made(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: found.append(run(session, [*spread, last, *gather])))
     thread.start()
     try:
-        # The gathering tasks cannot have begun: one of those that they read waits.
-        until(lambda: sum(one["moved"] for one in moved(session)) > 2_000_000)
+        # The gathering tasks cannot have begun, because one of their producers is waiting.
+        until(lambda: sum(one["fetched"] for one in statuses(session)) > 2_000_000)
         assert not found
     finally:
         go_on.touch()
         thread.join(30)
     check(found[0][8:], 800_000, 4)
-    assert sum(one["early"] for one in moved(session)) > 2_000_000
+    assert sum(one["prefetched"] for one in statuses(session)) > 2_000_000
 
 
 def kill(pid: int) -> None:
@@ -116,7 +116,7 @@ def segments() -> set[str]:
 
 
 def stores(session: ClusterSession, workers: list[int]) -> list[int]:
-    """The process that has the store of the other machine."""
+    """Return the process of the other machine's store."""
     node = session.runner.host.nodes[1].address
     return [one.pid for one in psutil.Process().children(True) if one.pid not in workers and serves(one, node)]
 
@@ -132,7 +132,7 @@ def stores(session: ClusterSession, workers: list[int]) -> list[int]:
 def test_kills_during_shuffles(host: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if host == "dask":
         pytest.importorskip("distributed")
-    default_store()  # what this process has for itself
+    default_store()  # opened before the leftovers are counted
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     before = children(), segments()
     session = begun(host)
@@ -141,7 +141,7 @@ def test_kills_during_shuffles(host: str, times: int, tmp_path: Path, monkeypatc
     for _ in range(times):
         spread, gather = shuffle(20_000, 12, 8)
         pids = session.info()["pid"].tolist()
-        if rng.random() < 0.2:  # a machine's store
+        if rng.random() < 0.2:  # kill a machine's store instead of a worker
             until(lambda of=pids: bool(stores(session, of)))  # the last kill may not have been noticed yet
             pids = stores(session, pids)
         timer = threading.Timer(rng.random() * 0.3, kill, [rng.choice(pids)])
@@ -156,7 +156,7 @@ def test_kills_during_shuffles(host: str, times: int, tmp_path: Path, monkeypatc
     assert longest < 30
     print(f"\n{times} kills, the longest run {longest:.1f} s")
     assert len(session.runner._lineage) == 0
-    clear_memory()  # results that others have had remembered
+    clear_memory()  # drop results that other tests have cached
     until(lambda: len(default_store().describe()) == 0)
     craton.shutdown()
     until(lambda: children() <= before[0])
@@ -165,7 +165,7 @@ def test_kills_during_shuffles(host: str, times: int, tmp_path: Path, monkeypatc
 
 
 def serves(process: psutil.Process, address: str) -> bool:
-    """Whether a process listens at an address."""
+    """Return whether a process listens at an address."""
     port = int(address.rpartition(":")[2])
     with contextlib.suppress(psutil.Error):
         return any(
@@ -198,7 +198,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_the_end_of_the_driver_in_the_middle(number: signal.Signals, tmp_path: Path) -> None:
+def test_the_driver_ends_during_a_shuffle(number: signal.Signals, tmp_path: Path) -> None:
     program = tmp_path / "driver.py"
     program.write_text(_DRIVER)
     temporary = tmp_path / "temporary"
@@ -224,7 +224,7 @@ def test_the_end_of_the_driver_in_the_middle(number: signal.Signals, tmp_path: P
         driver.communicate()
 
 
-def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
+def test_an_interrupt_during_a_shuffle(tmp_path: Path) -> None:
     session = begun()
     spread, gather = shuffle(100_000, 7, 4)
     never = Task(new_key(), Spread(7, 100_000, 4, tmp_path / "never"), (), 4)
@@ -234,7 +234,7 @@ def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
 
     def interrupt() -> None:
         with contextlib.suppress(AssertionError):
-            until(lambda: sum(one["moved"] for one in moved(session)) > 0)
+            until(lambda: sum(one["fetched"] for one in statuses(session)) > 0)
         at.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -247,6 +247,6 @@ def test_an_interrupt_in_the_middle_of_a_shuffle(tmp_path: Path) -> None:
     print(f"\nstopped after {took:.2f} s")
     assert took < 1.5
     assert len(session.runner._lineage) == 0
-    clear_memory()  # results that others have had remembered
+    clear_memory()  # drop results that other tests have cached
     until(lambda: len(default_store().describe()) == 0)
-    until(lambda: all(one["held"] == 0 for one in moved(session)))
+    until(lambda: all(one["held"] == 0 for one in statuses(session)))

@@ -1,4 +1,4 @@
-"""What the tests of sessions look at and wait for."""
+"""Conditions that the tests of sessions wait for, and processes that they watch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ROOT = Path(__file__).parents[2]
 
 
 def until(what: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not what():
-        assert time.monotonic() < end, "it has not come about"
+        assert time.monotonic() < end, f"the condition did not hold within {seconds} s"
         time.sleep(0.01)
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs."""
+    """Return whether a process is running."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -30,13 +30,13 @@ def runs(pid: int) -> bool:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a driver that imports Craton and the modules beside this one."""
+    """Return the environment of a driver process that imports Craton and the modules of this folder."""
     path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
     return {**os.environ, "PYTHONPATH": path, **more}
 
 
 def driver(program: Path, *arguments: object, **more: str) -> subprocess.Popen[str]:
-    """Start a driver in a process of its own, whose output is read; with more in its environment."""
+    """Start a driver process whose output is read, with additional environment variables."""
     return subprocess.Popen(
         [sys.executable, str(program), *map(str, arguments)],
         env=environment(**more),

@@ -1,7 +1,7 @@
-"""What the processes do that the tests start, and kill.
+"""The work of the child processes that the fault tests start and kill.
 
-Every page says in its statistics which checksum its contents have, so that whoever reads one can tell whether it is whole.
-A child that writes tells its parent of each page once the store has acknowledged it, and of each that it is about to drop.
+The statistics of every page are the checksum of its contents, so that a reader can tell whether the page is intact. A child that
+writes reports each page to its parent once the store has acknowledged it, and each page that it is about to drop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-import pandas  # noqa: F401 (what is imported here is not imported by each child)
+import pandas  # noqa: F401 (imported before forking, so that children do not import it)
 import pyarrow as pa
 
 from craton import _native
@@ -28,7 +28,7 @@ DURABILITIES = ("write-back", "write-through", "discard")
 
 
 def batch_of(seed: int, number: int, largest: int = LARGEST) -> pa.RecordBatch:
-    """Random rows, from one to `largest`, each magnitude as often as any other."""
+    """Return random rows; their number is log-uniform between 1 and `largest`."""
     rng = np.random.default_rng((seed, number))
     rows = int(largest ** rng.random())
     lengths = rng.integers(0, 20, rows, dtype=np.int32)
@@ -39,7 +39,7 @@ def batch_of(seed: int, number: int, largest: int = LARGEST) -> pa.RecordBatch:
 
 
 def checksum(batch: pa.RecordBatch) -> int:
-    """Of the values, however they lie in memory."""
+    """Return a checksum of the values that does not depend on their layout in memory."""
     text = batch["text"]
     offsets = np.frombuffer(text.buffers()[1], np.int32)[text.offset : text.offset + len(text) + 1]
     letters = np.frombuffer(text.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
@@ -52,7 +52,7 @@ def packed(number: int) -> bytes:
 
 
 def append(pages: LocalitySet, batch: pa.RecordBatch, key: bytes | None = None) -> _native.PageInfo:
-    """Append one page that knows its checksum."""
+    """Append one page, with its checksum as statistics."""
     (info,) = pages.append(batch, key=key, statistics=packed(checksum(batch)), rebuild=0.001)
     return info
 
@@ -62,8 +62,8 @@ def contents(page: _native.Page) -> pa.RecordBatch:
     return batch
 
 
-def whole(page: _native.Page) -> bool:
-    """Whether a page is what was written."""
+def intact(page: _native.Page) -> bool:
+    """Return whether a page has the contents that were written."""
     return packed(checksum(contents(page))) == page.info.statistics
 
 
@@ -75,7 +75,7 @@ def name_of(seed: int, durability: str) -> str:
 
 
 class Writer:
-    """Writes to a served store in every way there is, and says what was acknowledged."""
+    """Uses all writing operations of a served store, and reports what was acknowledged."""
 
     def __init__(self, connection: Connection, address: str, seed: int) -> None:
         self.store = Store.connect(address)
@@ -99,7 +99,7 @@ class Writer:
         self.acknowledge(pages, append(pages, batch_of(self.seed, self.number), key))
 
     def append_what_is_there(self) -> None:
-        """A slice of another page: its bytes are referred to."""
+        """Append a slice of another page, which is stored as a reference to its bytes."""
         with contextlib.suppress(KeyError):
             pages, number = self.random.choice(self.written)
             found = contents(pages.pin(number))
@@ -110,7 +110,7 @@ class Writer:
         with contextlib.suppress(KeyError):
             pages, number = self.random.choice(self.written)
             self.pins = [*self.pins[-1:], pages.pin(number)]
-            if not whole(self.pins[-1]):
+            if not intact(self.pins[-1]):
                 self.say(("wrong", pages.number, number))
 
     def drop(self) -> None:
@@ -138,13 +138,13 @@ class Writer:
         step = self.random.choices(steps, [8, 6, 5, 5, 3, 3, 70])[0]
         try:
             return step()
-        except MemoryError:  # several clients pin as much as there is
+        except MemoryError:  # the pins of several clients fill the memory
             self.pins, self.held = [], []
             return None
 
 
 def write(connection: Connection, address: str, seed: int, steps: int) -> None:
-    """A writer's life, of `steps` steps; it waits to be ended after the last."""
+    """Run a writer for `steps` steps, then wait for the parent."""
     connection.send(("started",))
     writer = Writer(connection, address, seed)
     for _ in range(steps):
@@ -158,7 +158,7 @@ def write(connection: Connection, address: str, seed: int, steps: int) -> None:
 
 
 def read(connection: Connection, address: str, seed: int, steps: int) -> None:
-    """Read the sets whose names begin with ``common``, and hold on to pages, reservations and sets."""
+    """Read the sets whose names begin with ``common``, and keep pins, reservations and references to sets."""
     connection.send(("started",))
     store, chance = Store.connect(address), random.Random(seed)
     names = [name for name in store.describe()["name"] if str(name).startswith("common")]
@@ -185,7 +185,7 @@ def read(connection: Connection, address: str, seed: int, steps: int) -> None:
                     sets = sets[-12:]
         except MemoryError:
             pins, held = [], []
-        except KeyError:  # of a set that may lose pages
+        except KeyError:  # allowed for a set that may lose pages
             if pages.attributes()["durability"] != "discard":
                 raise
         connection.send(("step",))
@@ -193,12 +193,12 @@ def read(connection: Connection, address: str, seed: int, steps: int) -> None:
     connection.recv()
 
 
-#: Pages of each set that readers read.
+#: The number of pages in each set that readers read.
 COMMON_PAGES = 40
 
 
 def make_common(store: Store, seed: int) -> list[LocalitySet]:
-    """The sets that readers read."""
+    """Create the sets that readers read."""
     made = []
     for place, durability in enumerate(DURABILITIES):
         made.append(store.create_set(f"common {durability}", durability=durability))
@@ -208,14 +208,14 @@ def make_common(store: Store, seed: int) -> list[LocalitySet]:
 
 
 def _check(connection: Connection, page: _native.Page) -> None:
-    connection.send(("read", page.info.set, page.info.number) if whole(page) else ("wrong", repr(page.info)))
+    connection.send(("read", page.info.set, page.info.number) if intact(page) else ("wrong", repr(page.info)))
 
 
 # ---- servers ----
 
 
 def serve(connection: Connection, address: str, directory: str, limit: int) -> None:
-    """Serve a store until the parent says, or hangs up."""
+    """Serve a store until the parent sends a message or closes the connection."""
     connection.send(("started",))
     with Store.open(limit, directory=directory) as store:
         connection.send(("serving", store.serve(address)))
@@ -224,7 +224,7 @@ def serve(connection: Connection, address: str, directory: str, limit: int) -> N
 
 
 def open_and_close(connection: Connection, directory: str, seed: int, steps: int) -> None:
-    """Open a store, write a page to disk, close it, again and again."""
+    """Open a store, write pages, and close it, repeatedly."""
     connection.send(("started",))
     for step in range(steps):
         with Store.open(4 << 20, directory=directory) as store:
@@ -239,7 +239,7 @@ def open_and_close(connection: Connection, directory: str, seed: int, steps: int
 
 
 def one_of_many(connection: Connection, address: str, seed: int, pages: int) -> None:
-    """Write to a set of one's own and to one that all write to, and read what others wrote."""
+    """Write to a private set and to a shared one, and read pages of other clients."""
     connection.send(("started",))
     store, chance = Store.connect(address), random.Random(seed)
     own, shared = store.create_set(f"own {seed}"), store.get_set("shared")
@@ -260,16 +260,16 @@ def one_of_many(connection: Connection, address: str, seed: int, pages: int) -> 
 
 
 def as_nobody(connection: Connection, directory: str) -> None:
-    """Write, as a user who may not write there, until the folder is needed; say what came of it."""
+    """Run :func:`refused_folder` as a user without write permission for the folder."""
     os.setgid(65534)
     os.setuid(65534)
     refused_folder(connection, directory)
 
 
 def refused_folder(connection: Connection, directory: str, most: int | None = None) -> None:
-    """Write more than memory holds to a store whose folder refuses; everything acknowledged is there still.
+    """Write to a store until it must spill to a folder that refuses; report whether all acknowledged pages are intact.
 
-    With `most`, no file may be longer than that: memory has its length by then.
+    With `most`, the folder refuses files of more bytes; the shared memory has its full length before the limit is set.
     """
     with Store.open(4 << 20, directory=directory) as store:
         pages = store.create_set("kept")
@@ -284,7 +284,7 @@ def refused_folder(connection: Connection, directory: str, most: int | None = No
             except OSError as raised:
                 error = raised
         connection.send(("refused", type(error).__name__, getattr(error, "errno", None), str(error)))
-        connection.send(("kept", number == len(pages), all(whole(pages.pin(info)) for info in pages.pages())))
+        connection.send(("kept", number == len(pages), all(intact(pages.pin(info)) for info in pages.pages())))
         try:
             append(store.create_set(durability="write-through"), batch_of(2, 0))
         except OSError as raised:
@@ -292,7 +292,7 @@ def refused_folder(connection: Connection, directory: str, most: int | None = No
 
 
 def refused_memory(connection: Connection, directory: str) -> None:
-    """Use a store in a process that may have no memory of its own to share."""
+    """Use a store in a process that may not create shared memory of the necessary size."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
     with Store.open(4 << 20, directory=directory) as store:
         try:
@@ -301,7 +301,7 @@ def refused_memory(connection: Connection, directory: str) -> None:
             connection.send(("refused", type(raised).__name__, raised.errno, str(raised)))
 
 
-# Whatever is imported at the first use is imported before the children are forked; and a user who may read nothing needs it too.
+# Run once, so that lazy imports happen before the children are forked: a user without permissions cannot import.
 pa.table(batch_of(0, 0)).combine_chunks().to_batches()
 checksum(batch_of(0, 0))
 
@@ -310,7 +310,7 @@ checksum(batch_of(0, 0))
 
 
 def writing_files(connection: Connection, folder: str, rows: int) -> None:
-    """Write files of a number of rows again and again, over those that are there."""
+    """Write files with `rows` rows repeatedly, over the existing ones."""
     import craton
     import craton.pandas as pd
 

@@ -1,4 +1,4 @@
-"""Makes ``children`` and ``served`` importable by the tests beside them, also in the processes that these start."""
+"""Makes ``children`` and ``served`` importable in the tests and in the processes that they start."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Starting children, ending them at some moment of their work, and looking at what they leave."""
+"""Starts child processes, kills them at random moments, and lists what they leave behind."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ import children
 
 @functools.cache
 def _context() -> multiprocessing.context.ForkServerContext:
-    """Forks of a process that has imported everything: a child starts in a few milliseconds."""
+    """Return a context that forks children from a process that has imported everything, which takes a few milliseconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["children"])
     before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = _environment()["PYTHONPATH"]  # it is not told where this process finds its modules
+    os.environ["PYTHONPATH"] = _environment()["PYTHONPATH"]  # the fork server does not inherit sys.path
     try:
         forkserver.ensure_running()
     finally:
@@ -34,12 +34,12 @@ def _context() -> multiprocessing.context.ForkServerContext:
     return context
 
 
-#: How long what must happen may take, in seconds, on a machine that does much else.
+#: Seconds that an expected event may take on a busy machine.
 PATIENCE = 60.0
 
 
 def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> None:
-    """Wait for a condition, and fail when it does not come."""
+    """Wait until a condition holds; fail after `patience` seconds."""
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"not within {patience} s: {what}"
@@ -47,75 +47,75 @@ def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIEN
 
 
 class Child:
-    """A process that runs a function of :mod:`children`, and what it has said."""
+    """A process that runs a function of :mod:`children`, and the messages that it has sent."""
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         self.connection, other = _context().Pipe()
         self.process = _context().Process(target=work, args=(other, *arguments), daemon=True)
         self.process.start()
         other.close()
-        self.said: list[tuple[Any, ...]] = []
+        self.messages: list[tuple[Any, ...]] = []
 
     @property
     def pid(self) -> int:
         assert self.process.pid is not None
         return self.process.pid
 
-    def hear(self, patience: float | None) -> tuple[Any, ...] | None:
-        """The next thing that it says, or None when it says nothing for so many seconds, or has ended."""
+    def receive(self, patience: float | None) -> tuple[Any, ...] | None:
+        """Return its next message, or None if none comes within `patience` seconds or it has ended."""
         try:
             if not self.connection.poll(patience):
                 return None
             said = self.connection.recv()
         except (EOFError, ConnectionResetError):
             return None
-        self.said.append(said)
+        self.messages.append(said)
         return said
 
     def expect(self, what: str) -> tuple[Any, ...]:
-        """Wait until it says this."""
+        """Wait for a message of this kind."""
         while True:
-            said = self.hear(PATIENCE)
-            assert said is not None, f"the child never said {what!r}; its last words: {self.said[-3:]}"
+            said = self.receive(PATIENCE)
+            assert said is not None, f"the child never sent {what!r}; its last messages: {self.messages[-3:]}"
             if said[0] == what:
                 return said
 
     def run_to(self, chance: random.Random, steps: int) -> None:
-        """Let it come to a moment of its `steps` steps, any as likely as any other, start and end included."""
+        """Wait until a uniformly random moment of its `steps` steps, including before the first and after the last."""
         self.expect("started")
         begun = time.monotonic()
         for _ in range(chance.randrange(-1, steps)):
             self.expect("step")
-        done = sum(said[0] == "step" for said in self.said)
+        done = sum(said[0] == "step" for said in self.messages)
         step = (time.monotonic() - begun) / done if done else 0.005
         deadline = time.monotonic() + chance.uniform(0, 2 * step)
         while (left := deadline - time.monotonic()) > 0 and self.process.is_alive():
-            self.hear(left)
+            self.receive(left)
 
     def kill(self) -> None:
-        """kill -9, and hear its last words."""
+        """Kill it with SIGKILL, and read its last messages."""
         self.process.kill()
         self.process.join(PATIENCE)
-        while self.hear(0) is not None:
+        while self.receive(0) is not None:
             pass
         self.connection.close()
 
     def end(self) -> None:
-        """Let it end by itself; what it said is known then."""
+        """Ask it to end, and read its last messages."""
         self.connection.send("end")
-        while self.hear(PATIENCE) is not None:
+        while self.receive(PATIENCE) is not None:
             pass
         self.process.join(PATIENCE)
-        assert self.process.exitcode == 0, self.said[-3:]
+        assert self.process.exitcode == 0, self.messages[-3:]
         self.connection.close()
 
     def all(self, what: str) -> list[tuple[Any, ...]]:
-        return [said for said in self.said if said[0] == what]
+        return [said for said in self.messages if said[0] == what]
 
 
 @contextmanager
 def server(address: Path | str, directory: Path, limit: int) -> Iterator[Child]:
-    """A process that serves a store; ended properly, unless it was killed."""
+    """Run a process that serves a store; end it properly, unless it was killed."""
     child = Child(children.serve, str(address), str(directory), limit)
     try:
         child.expect("serving")
@@ -127,7 +127,7 @@ def server(address: Path | str, directory: Path, limit: int) -> Iterator[Child]:
 
 @contextmanager
 def command(address: Path, directory: Path, limit: int) -> Iterator[subprocess.Popen[str]]:
-    """The same by ``craton store serve``."""
+    """Run ``craton store serve``, as :func:`server`."""
     line = [sys.executable, "-m", "craton", "store", "serve", "--address", str(address)]
     line += ["--memory-limit", str(limit), "--directory", str(directory)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=_environment()) as process:
@@ -143,11 +143,11 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-# ---- what processes have ----
+# ---- resources of processes ----
 
 
 def segments(pid: int | str = "self") -> set[int]:
-    """The inodes of the shared memory that a process has open or mapped."""
+    """Return the inodes of the shared memory that a process has open or mapped."""
     found = set()
     for name in _listed(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"
@@ -164,7 +164,7 @@ def segments(pid: int | str = "self") -> set[int]:
 
 
 def holders(inodes: set[int]) -> list[str]:
-    """The processes that have one of these segments open or mapped."""
+    """Return the processes that have one of these segments open or mapped."""
     return [pid for pid in os.listdir("/proc") if pid.isdigit() and segments(pid) & inodes]
 
 
@@ -176,7 +176,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def resources() -> dict[str, int]:
-    """What this process has open, mapped and running."""
+    """Count the descriptors, mappings and threads of this process."""
     maps = Path("/proc/self/maps").read_text()
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
@@ -187,9 +187,9 @@ def resources() -> dict[str, int]:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Everything in a folder: files, folders, sockets. Others may remove some of it meanwhile."""
+    """List everything in a folder: files, folders, sockets. Other processes may remove some of it meanwhile."""
     return sorted(
         os.path.relpath(os.path.join(parent, name), folder)
-        for parent, folders, files in os.walk(folder)  # which passes over a folder that has just gone
+        for parent, folders, files in os.walk(folder)  # skips a folder that has just been removed
         for name in (*folders, *files)
     )

@@ -1,4 +1,4 @@
-"""Actors under fire: processes that are killed at any moment, very many actors, very many calls."""
+"""Stress tests of actors: processes killed at random moments, very many actors, very many calls."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("CRATON_TEST_KILLS", "200"))
 CALLS = int(os.environ.get("CRATON_TEST_CALLS", "1000000"))
-#: Seconds that nothing may take.
+#: Seconds after which a call counts as hanging.
 HANG = 5.0
-#: The variable in the environment of processes that names their family.
+#: The environment variable by which a test finds its processes and their descendants.
 FAMILY = "CRATON_TEST_FAMILY"
 
 _MAIN = """
@@ -48,7 +48,7 @@ asyncio.run(main())
 
 
 class Victims:
-    """A group in processes that are killed, and started again if it was the main one."""
+    """A group of actor pools whose processes are killed. A sub pool is restarted by its main pool, the main pool by this class."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -91,7 +91,7 @@ class Victims:
 
 
 class Clock:
-    """Counts the seconds in which this process ran: it may be stopped for a while, and its machine may be busy."""
+    """Counts the seconds in which this process ran, so that pauses of the process or the machine do not count as hanging."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -103,7 +103,7 @@ class Clock:
             self.now += min(time.monotonic() - before, 1.0)
 
     async def limit(self, work: Any, seconds: float = HANG) -> Any:
-        """Await something for at most so many of these seconds."""
+        """Await something for at most so many seconds of this clock."""
         task = asyncio.ensure_future(work)
         began = self.now
         try:
@@ -115,7 +115,7 @@ class Clock:
             task.cancel()
 
     async def until(self, condition: Callable[[], Any], what: str, seconds: float = HANG) -> None:
-        """Wait until something holds, for at most so many of these seconds."""
+        """Wait until a condition holds, for at most so many seconds of this clock."""
         began = self.now
         while not condition():
             assert self.now - began < seconds, f"not within {seconds} s: {what}"
@@ -123,10 +123,9 @@ class Clock:
 
 
 def family(name: str) -> set[int]:
-    """Return the processes that run and were begun with that name of a family in their environment.
+    """Return the running processes whose environment has this value of `FAMILY`.
 
-    Whoever has inherited it counts, whether anybody has seen its number or not. Other programs of this machine do not,
-    whatever ports and sockets they have.
+    Descendants inherit the variable, so this finds processes whose ids were never seen, and no other programs.
     """
     mark = f"{FAMILY}={name}".encode()
     found = set()
@@ -134,7 +133,7 @@ def family(name: str) -> set[int]:
         try:
             variables = path.read_bytes().split(b"\0")
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # the process has ended, or belongs to another user
         if mark in variables and runs(int(path.parent.name)):
             found.add(int(path.parent.name))
     return found
@@ -142,7 +141,7 @@ def family(name: str) -> set[int]:
 
 def test_kill_any_pool_at_random_moments() -> None:
     chance = random.Random(7)
-    told: dict[str, int] = {}
+    errors: dict[str, int] = {}
     wordless: list[Exception] = []
     longest = 0.0
 
@@ -178,7 +177,7 @@ def test_kill_any_pool_at_random_moments() -> None:
                         await clock.limit(some_call(own))
                         good += 1
                     except (xo.ServerClosed, xo.ActorPoolNotStarted) as error:
-                        told[type(error).__name__] = told.get(type(error).__name__, 0) + 1
+                        errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
                         wordless.extend([error] * (not str(error)))
                         await asyncio.sleep(own.random() * 0.02)
                     longest = max(longest, clock.now - began)
@@ -191,7 +190,7 @@ def test_kill_any_pool_at_random_moments() -> None:
                 )
                 failed = [task.exception() for task in callers if task.done()]
                 assert not failed, (number, failed)
-                await asyncio.sleep(chance.random() * 0.05)  # the moment
+                await asyncio.sleep(chance.random() * 0.05)  # a random moment
                 await victims.kill(chance.choice([0, 1, 1, 1, 2, 2, 2]))
             done = True
             await clock.limit(asyncio.gather(*callers), 2 * HANG)
@@ -204,8 +203,8 @@ def test_kill_any_pool_at_random_moments() -> None:
     assert descriptors() <= had + 2
     assert longest < HANG
     assert not wordless
-    assert told["ServerClosed"] > 0
-    print(told, f"longest call {longest:.2f} s")
+    assert errors["ServerClosed"] > 0
+    print(errors, f"longest call {longest:.2f} s")
 
 
 def test_ten_thousand_actors_in_one_pool() -> None:
@@ -216,7 +215,7 @@ def test_ten_thousand_actors_in_one_pool() -> None:
                 *[xo.create_actor(Worker, number, address=address, uid=f"w{number}") for number in range(10_000)]
             )
             assert await asyncio.gather(*[ref.add(1) for ref in refs]) == list(range(1, 10_001))
-            # All of them are made again.
+            # All of them are recovered.
             await xo.kill_actor(refs[0])
             await asyncio.wait_for(xo.wait_actor_pool_recovered(address, pool.external_address), 60)
             assert await asyncio.gather(*[ref.add(2) for ref in refs]) == list(range(2, 10_002))

@@ -1,4 +1,4 @@
-"""Page files that are not what was written: each is named and refused, and all others are read."""
+"""Damaged page files: reading one fails with its name, and all others are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from children import append, whole
+from children import append, intact
 
 from craton.store import CorruptPage, LocalitySet, Store
 
@@ -20,7 +20,7 @@ Damage = Callable[[Path, Path], None]
 
 
 def rows_of(number: int) -> pa.RecordBatch:
-    """Rows whose images have the same length for every number."""
+    """Return rows whose page files have the same length for every number."""
     values = np.random.default_rng(number).integers(0, 1 << 60, ROWS)
     return pa.record_batch({"n": values, "text": [f"{value:020}" for value in values]})
 
@@ -65,7 +65,7 @@ def folder(path: Path, _: Path) -> None:
 
 
 def damages(length: int, every: int, chance: random.Random) -> dict[str, Damage]:
-    """Damages to a file of `length` bytes: at every place near its ends, and at every so many bytes between."""
+    """Return damages to a file of `length` bytes: at every byte near its ends, and every `every` bytes in between."""
     places = {*range(64), *range(64, length - 64, every), *range(length - 64, length)}
     found: dict[str, Damage] = {f"bit at {place}": flip(place, chance.randrange(8)) for place in sorted(places)}
     found |= {f"cut to {size}": cut(size) for size in [*range(0, length, 4 * every), length - 8, length - 1]}
@@ -100,7 +100,7 @@ def test_every_damage_is_named_and_refused(store: Store, tmp_path: Path, every: 
     cases = damages(length, every, random.Random(5))
     sound = append(pages, rows_of(1)).number
     damaged = {append(pages, rows_of(2 + place)).number: name for place, name in enumerate(cases)}
-    with store.reserve(LIMIT):  # everything goes out of memory
+    with store.reserve(LIMIT):  # evicts all pages
         pass
     assert {info.location for info in pages.pages()} == {"disk"}
     paths = {number: file_of(tmp_path, pages, number) for number in damaged}
@@ -122,21 +122,21 @@ def test_every_damage_is_named_and_refused(store: Store, tmp_path: Path, every: 
                 assert f"page {pages.number}/{number} " in str(caught.value), name
     assert len(unchanged) <= len(cases) // 20
     for number in (0, sound, *unchanged):
-        assert whole(pages.pin(number))
+        assert intact(pages.pin(number))
     with pytest.raises(OSError, match=r"\.arrow"):
-        all(whole(page) for page in pages.reader())
-    # The store goes on: more pages, and those that are damaged can be dropped.
+        all(intact(page) for page in pages.reader())
+    # The store stays usable: damaged pages can be dropped, and more pages appended.
     for number in damaged:
         store._native.drop_page(pages.number, number)
     for number in range(20):
         append(pages, rows_of(number))
     with store.reserve(LIMIT):
         pass
-    assert all(whole(page) for page in pages.reader())
+    assert all(intact(page) for page in pages.reader())
     print(f"\n{len(cases) - len(unchanged)} damages to files of {length} bytes, all refused by name")
 
 
-def test_files_that_changed_places(store: Store, tmp_path: Path) -> None:
+def test_swapped_files(store: Store, tmp_path: Path) -> None:
     pages = store.create_set("pages", durability="write-through")
     for number in range(4):
         append(pages, rows_of(number))
@@ -149,5 +149,5 @@ def test_files_that_changed_places(store: Store, tmp_path: Path) -> None:
     for number in (0, 1):
         with pytest.raises(CorruptPage, match=f"page {pages.number}/{number} "):
             pages.pin(number)
-    assert whole(pages.pin(2))
-    assert whole(pages.pin(3))
+    assert intact(pages.pin(2))
+    assert intact(pages.pin(3))

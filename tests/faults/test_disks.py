@@ -1,4 +1,4 @@
-"""Disks that are full and folders that refuse: told with the file's name, nothing lost, and on again once there is room."""
+"""Full disks and folders that refuse: the error names the file, no page is lost, and writing resumes once there is room."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import children
 import pyarrow as pa
 import pytest
 import served
-from children import append, batch_of, whole
+from children import append, batch_of, intact
 from served import Child, files_below
 
 from craton.store import CorruptPage, LocalitySet, Store
@@ -23,7 +23,7 @@ LIMIT = 4 << 20
 
 @contextlib.contextmanager
 def mounted(folder: Path, options: str) -> Iterator[Callable[[str], None]]:
-    """A small disk at `folder`, and how to mount it anew with other options; skips where that is not allowed."""
+    """Mount a small disk at `folder`; yield a function that remounts it with other options. Skip without the permission."""
 
     def mount(options: str) -> bool:
         line = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
@@ -38,7 +38,7 @@ def mounted(folder: Path, options: str) -> Iterator[Callable[[str], None]]:
 
 
 def fill(pages: LocalitySet) -> tuple[int, OSError]:
-    """Append pages until the disk refuses one; how many went in, and what it said."""
+    """Append pages until the disk refuses one; return how many were appended, and the error."""
     for number in range(1000):
         try:
             append(pages, batch_of(3, number))
@@ -65,7 +65,7 @@ def test_a_full_disk(tmp_path: Path, durability: str, remote: bool, disk_size: s
         assert str(disk) in str(error)
         assert ".arrow" in str(error), "the file is named"
         other = store.create_set("other", durability=durability)
-        for _ in range(3):  # again and again, without harm
+        for _ in range(3):  # repeated failures do no harm
             assert fill(other)[1].errno == errno.ENOSPC
         other.drop()
         assert len(pages) == number
@@ -73,17 +73,17 @@ def test_a_full_disk(tmp_path: Path, durability: str, remote: bool, disk_size: s
         assert not images, "a file that could not be written was left"
         infos = pages.pages()
         if durability == "write-back":
-            assert {info.location for info in infos} == {"disk", "memory"}, "some of each are to be read"
-        for _ in range(2):  # pages on disk are read although memory is full of pages that the disk does not take
-            assert all(whole(pages.pin(info)) for info in infos)
-            assert all(whole(pages.pin(info)) for info in reversed(infos))
-            assert all(whole(page) for page in pages.reader())
+            assert {info.location for info in infos} == {"disk", "memory"}, "the test needs pages in memory and on disk"
+        for _ in range(2):  # pages on disk can be read although memory is full of pages that cannot be written
+            assert all(intact(pages.pin(info)) for info in infos)
+            assert all(intact(pages.pin(info)) for info in reversed(infos))
+            assert all(intact(page) for page in pages.reader())
         assert fill(store.create_set("more", durability=durability))[1].errno == errno.ENOSPC
         remount("size=64m,nr_inodes=1000")
         for more in range(number, number + 30):
             append(pages, batch_of(3, more))
         assert len(pages) == number + 30
-        assert all(whole(page) for page in pages.reader())
+        assert all(intact(page) for page in pages.reader())
         counters = store.counters()
         assert counters["slab_used"] <= counters["page_memory"] + 64 * (4 * counters["pages"] + 1)
         del store, pages
@@ -100,7 +100,7 @@ def test_room_is_made_by_dropping(tmp_path: Path) -> None:
         first.drop()
         for number in range(5):
             append(second, batch_of(5, number))
-        assert all(whole(page) for page in second.reader())
+        assert all(intact(page) for page in second.reader())
 
 
 @pytest.mark.parametrize("how", ["another user's", "read-only"])
@@ -138,7 +138,7 @@ def test_a_folder_that_refuses(tmp_path: Path, how: str) -> None:
 
 
 def test_files_that_may_not_grow(tmp_path: Path) -> None:
-    """What the superuser is refused too: no file may be longer than 1 kB."""
+    """A file size limit of 1 kB applies to the superuser as well."""
     child = Child(children.refused_folder, str(tmp_path), 1000)
     kept = child.expect("kept")
     child.process.join(served.PATIENCE)
@@ -159,8 +159,8 @@ def test_memory_that_the_system_refuses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
-def test_what_stands_in_the_place_of_an_image(tmp_path: Path, kind: str) -> None:
-    """A pipe is not waited for, nor a link followed: the page is damaged, and a new image is written in its place."""
+def test_a_page_file_replaced_by_something_else(tmp_path: Path, kind: str) -> None:
+    """The store does not block on a pipe, nor follow a link: the page counts as damaged, and new files replace these."""
 
     def replace(path: Path) -> None:
         if path.exists():
@@ -183,13 +183,13 @@ def test_what_stands_in_the_place_of_an_image(tmp_path: Path, kind: str) -> None
         damaged = []
         for info in pages.pages():
             try:
-                assert whole(pages.pin(info))
+                assert intact(pages.pin(info))
             except CorruptPage as error:
                 damaged.append(str(error))
         assert len(damaged) == 1
         assert str(images[-1]) in damaged[0]
         assert "regular file" in damaged[0] or kind == "folder"
-        # Every name that the pages of a set may get.
+        # Occupy every file name that the pages of another set may get.
         more = store.create_set("more")
         first = append(more, batch_of(4, 0))
         spare = folder.with_name(str(more.number))
@@ -209,12 +209,12 @@ def test_what_stands_in_the_place_of_an_image(tmp_path: Path, kind: str) -> None
         else:
             assert refused is None
             assert {info.location for info in more.pages()} >= {"disk"}
-        assert all(whole(pages_of) for pages_of in map(more.pin, more.pages()))
+        assert all(intact(pages_of) for pages_of in map(more.pin, more.pages()))
     assert (tmp_path / "elsewhere").read_text() == "kept"
 
 
-def test_a_folder_that_is_taken_away(tmp_path: Path) -> None:
-    """Somebody removes the store's folder while it is used: pages on disk are named as lost, the others are there."""
+def test_a_folder_that_is_removed(tmp_path: Path) -> None:
+    """If the store's folder is removed while it is used, reading a page on disk fails with its name; pages in memory stay."""
     import shutil
 
     with Store.open(LIMIT, directory=tmp_path) as store:
@@ -227,7 +227,7 @@ def test_a_folder_that_is_taken_away(tmp_path: Path) -> None:
         errors = []
         for info in pages.pages():
             try:
-                assert whole(pages.pin(info))
+                assert intact(pages.pin(info))
             except OSError as error:
                 errors.append(str(error))
         assert 0 < len(errors) < 20

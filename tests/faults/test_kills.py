@@ -1,4 +1,4 @@
-"""Processes that are killed at any moment of their work: what others have stays, what they had is given back."""
+"""Processes killed at random moments: other processes lose nothing, and the resources of the dead are released."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import children
 import pytest
 import served
-from children import whole
+from children import intact
 from served import Child, files_below, holders, segments, wait_until
 
 from craton.store import LocalitySet, Store
@@ -24,9 +24,9 @@ from craton.store import LocalitySet, Store
 LIMIT = 16 << 20
 STEPS = 60
 SEED = 20
-#: How many are killed, and how many of them at a time.
+#: The number of kills in a quick and in a long run, and how many processes run at a time.
 QUICK, LONG, TOGETHER = 10, 170, 3
-#: Servers killed while clients work, and stores killed while they are opened and closed.
+#: For a quick and a long run, the servers killed while clients work, and the stores killed while they are opened and closed.
 QUICK_SERVERS, LONG_SERVERS = (8, 2), (130, 30)
 
 kills = pytest.mark.parametrize("kills", [QUICK, pytest.param(LONG, marks=pytest.mark.slow)])
@@ -34,7 +34,7 @@ kills = pytest.mark.parametrize("kills", [QUICK, pytest.param(LONG, marks=pytest
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A client of a served store; when the test is over, nothing is left of what was made in it."""
+    """A client of a served store. After the test, check that the store and its folder are empty."""
     address = tmp_path / "runtime" / "store.sock"
     pages = tmp_path / "pages"
     pages.mkdir()
@@ -44,12 +44,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield client
         wait_until(lambda: client.counters()["clients"] == 1, "the dead are noticed")
         for number in client.describe().index:
-            with contextlib.suppress(KeyError):  # one without a name, whose last user has just gone
+            with contextlib.suppress(KeyError):  # an unnamed set whose last user has just ended
                 client._native.drop_set(number)
         wait_until(lambda: client.counters()["slab_used"] <= 64, "memory is given back")
         counters = client.counters()
         assert not counters[["page_memory", "page_disk", "reserved", "pages", "sets"]].any(), counters
-        # The store's folder and its lock.
+        # The store's folder and its lock file remain.
         wait_until(lambda: len(files_below(pages)) <= 2, "images and the folders of sets are removed")
         after = len(os.listdir(f"/proc/{server.pid}/fd"))
         assert after <= before + 40, f"the server had {before} descriptors, and has {after}"
@@ -58,19 +58,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def settled(store: Store) -> None:
-    """Wait until the dead hold nothing any more."""
+    """Wait until the pins and reservations of dead processes are released."""
     wait_until(lambda: store.counters()["clients"] == 1, "the dead are noticed")
     wait_until(lambda: store.counters()["reserved"] == 0, "reservations of the dead are given back")
     wait_until(lambda: not store.describe()["pins"].any(), "pins of the dead are given back")
 
 
 def consistent(store: Store) -> None:
-    """Wait until memory is what the pages take that are there, and no more than rounding beside them."""
+    """Wait until the memory in use equals that of the existing pages, apart from rounding."""
 
     def counted() -> bool:
         counters, sets = store.counters(), store.describe()
         assert counters["pages"] == sets["pages"].sum()
-        # Buffers are rounded up to 64 bytes: four for each page. Pages may be on their way between memory and disk.
+        # Each page has up to four buffers, which are rounded up to 64 bytes. Pages may be moving between memory and disk.
         most = counters["page_memory"] + 64 * (4 * counters["pages"] + 1)
         settled = counters["page_memory"] == sets["memory"].sum() and counters["page_disk"] == sets["disk"].sum()
         return bool(settled and counters["slab_used"] <= most)
@@ -78,23 +78,23 @@ def consistent(store: Store) -> None:
     wait_until(counted, "memory is what the pages take")
 
 
-def whole_if_there(pages: LocalitySet, number: int) -> bool | None:
-    """Whether a page is whole; None when it is not there."""
+def intact_or_missing(pages: LocalitySet, number: int) -> bool | None:
+    """Return whether a page is intact; None if it does not exist."""
     try:
-        return whole(pages.pin(number))
+        return intact(pages.pin(number))
     except KeyError:
         return None
 
 
 def check_writer(store: Store, child: Child, seed: int) -> tuple[int, int]:
-    """Look at every page that a dead writer left; how many it was told of, and how many of these had to be there."""
+    """Check every page that a dead writer left; return how many were acknowledged, and how many of these had to exist."""
     assert not child.all("wrong"), child.all("wrong")
     dropped = {said[1:] for said in child.all("dropping")}
     sealed = {said[1:3]: said[3] for said in child.all("sealed")}
     kept = 0
     for durability in children.DURABILITIES:
         name = children.name_of(seed, durability)
-        if name not in store:  # killed before it made it
+        if name not in store:  # killed before it created the set
             continue
         pages = store.get_set(name)
         there = {info.number: info for info in pages.pages()}
@@ -107,7 +107,7 @@ def check_writer(store: Store, child: Child, seed: int) -> tuple[int, int]:
             assert there[page].statistics == statistics
             kept += 1
         for info in there.values():
-            found = whole_if_there(pages, info.number)
+            found = intact_or_missing(pages, info.number)
             assert found or (found is None and durability == "discard"), f"page {info} of {name} is wrong or lost"
         pages.drop()
     return len(sealed), kept
@@ -126,13 +126,13 @@ def test_writers(store: Store, kills: int) -> None:
         settled(store)
         wait_until(lambda: store.describe()["name"].notna().all(), "sets without a name go with their users")
         for seed, writer in zip(seeds, writers, strict=True):
-            told, left = check_writer(store, writer, seed)
-            acknowledged, kept = acknowledged + told, kept + left
+            sealed, left = check_writer(store, writer, seed)
+            acknowledged, kept = acknowledged + sealed, kept + left
         settled(store)
         consistent(store)
     for pages in common[:2]:
         assert len(pages) == children.COMMON_PAGES
-    assert all(whole(page) for pages in common[:2] for page in pages.reader())
+    assert all(intact(page) for pages in common[:2] for page in pages.reader())
     assert store.counters()["written"] > 0
     print(
         f"\n{kills} writers killed; {acknowledged} pages acknowledged, {kept} of them had to be there; 0 lost, 0 wrong"
@@ -161,12 +161,12 @@ def test_readers(store: Store, kills: int) -> None:
         users = store.describe().set_index("name")["users"]
         assert (users[[f"common {name}" for name in children.DURABILITIES]] == 1).all(), users
     assert [len(pages) for pages in common[:2]] == [children.COMMON_PAGES] * 2
-    assert all(whole(page) for pages in common[:2] for page in pages.reader())
+    assert all(intact(page) for pages in common[:2] for page in pages.reader())
     print(f"\n{kills} readers killed; {read} pages read, 0 wrong")
 
 
 class Caller:
-    """A thread that calls a store until it says that it is gone."""
+    """A thread that calls a store until a call fails."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.call, self.calls, self.ended = call, 0, 0.0
@@ -185,7 +185,7 @@ class Caller:
 
 
 class Clients:
-    """Two clients of one server, three threads that call it, and pages that they have pinned."""
+    """Two clients of one server, three threads that call it, and the pages that they have pinned."""
 
     def __init__(self, address: str, seed: int) -> None:
         self.address, self.seed = address, seed
@@ -203,7 +203,7 @@ class Clients:
         def read() -> None:
             pages = self.second.get_set(chance.choice(["back", "through"]))
             page = pages.pin(chance.choice(pages.pages()))
-            assert whole(page)
+            assert intact(page)
             self.pinned = [*self.pinned[-2:], page]
 
         def look() -> None:
@@ -217,7 +217,7 @@ class Clients:
         self.callers = [Caller(write), Caller(read), Caller(look)]
 
     def check_after(self, killed: float) -> None:
-        """Every call has ended with an error that says where the store was; what was pinned is there still."""
+        """Check that every call failed with an error that names the store's address, and that pinned pages are still readable."""
         for caller in self.callers:
             caller.thread.join(served.PATIENCE)
             assert isinstance(caller.error, ConnectionError), repr(caller.error)
@@ -233,17 +233,17 @@ class Clients:
                 call()
             assert self.address in str(caught.value)
             assert time.monotonic() - begun < 2.0
-        assert all(whole(page) for page in self.pinned)
+        assert all(intact(page) for page in self.pinned)
 
 
 def kill_server(address: Path, pages: Path, seed: int, chance: random.Random) -> tuple[int, set[int]]:
-    """Kill a server while clients call it; how many pages it had acknowledged, and the inodes of its memory."""
+    """Kill a server while clients call it; return how many pages it had acknowledged, and the inodes of its memory."""
     with served.server(address, pages, LIMIT // 4) as server:
         clients = Clients(str(address), seed)
         moment = chance.randrange(STEPS)
         wait_until(lambda: clients.callers[0].calls >= moment, f"{moment} pages are written")
         time.sleep(chance.uniform(0, 0.01))
-        assert address.is_socket(), "who clears up after another server has taken this one's socket"
+        assert address.is_socket(), "a process that cleaned up after an earlier server has removed this server's socket"
         inodes = segments(server.pid)
         assert inodes
         assert not any(path.startswith("/dev/shm") for path in open_files(server.pid))
@@ -255,10 +255,10 @@ def kill_server(address: Path, pages: Path, seed: int, chance: random.Random) ->
 
 
 def open_files(pid: int) -> list[str]:
-    """What a process has open."""
+    """Return the targets of a process's open descriptors."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with contextlib.suppress(OSError):  # it was closed meanwhile
             found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
     return found
 

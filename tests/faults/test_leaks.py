@@ -1,4 +1,4 @@
-"""Descriptors, mappings and threads of a process stay as many, however often stores are opened and connected to."""
+"""Leaks: opening and connecting to stores many times leaves no descriptors, mappings or threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ times = pytest.mark.parametrize("times", [60, pytest.param(1000, marks=pytest.ma
 
 
 def flat(work: Callable[[int], None], times: int) -> None:
-    """Whether the last of many turns leave what the first few left."""
+    """Check that many repetitions leave no more resources than the first few."""
     for turn in range(20):
         work(turn)
     gc.collect()
@@ -28,7 +28,7 @@ def flat(work: Callable[[int], None], times: int) -> None:
     for turn in range(20, 20 + times):
         work(turn)
     gc.collect()
-    # Threads that were told to end may take a moment, and allocators keep some mappings.
+    # Threads may take a moment to end, and allocators keep some mappings.
     wait_until(lambda: resources()["threads"] <= before["threads"], "threads have ended")
     after = resources()
     assert after["descriptors"] <= before["descriptors"], (before, after)
@@ -81,7 +81,7 @@ def test_connections(tmp_path: Path, times: int) -> None:
         assert keeper.counters()["sets"] == 1
 
 
-def test_what_refuses_leaks_nothing(tmp_path: Path) -> None:
+def test_refused_calls_leak_nothing(tmp_path: Path) -> None:
     with Store.open(4 << 20, directory=tmp_path) as store:
         address = store.serve()
         pages = store.create_set("pages")
@@ -104,7 +104,7 @@ def test_what_refuses_leaks_nothing(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_leaves_the_store_alone(tmp_path: Path) -> None:
-    """It may drop what it inherited, and end, without harm to the store."""
+    """A forked process may close the store that it inherited, and end, without harm to the parent's store."""
     with Store.open(8 << 20, directory=tmp_path) as store:
         address = store.serve(str(tmp_path / "run" / "sock"))
         pages = store.create_set("pages", durability="write-through")

@@ -10,7 +10,7 @@ import children
 import numpy as np
 import pytest
 import served
-from children import packed, whole
+from children import intact, packed
 from served import Child, files_below, wait_until
 
 from craton.store import Store
@@ -40,7 +40,7 @@ def test_sets(store: Store, count: int) -> None:
     assert store.counters()[["sets", "pages"]].tolist() == [count, count]
     for number in random.Random(1).sample(range(count), min(count, 1000)):
         found = store.get_set(f"set {number}") if number % 3 else sets[number]
-        assert whole(found.pin(0))
+        assert intact(found.pin(0))
         (info,) = found.find([packed(number)])
         assert info is not None
         assert info.number == 0
@@ -97,7 +97,7 @@ def _values(page: object) -> np.ndarray:
 
 @pytest.mark.parametrize(("count", "each"), [(12, 5), pytest.param(64, 40, marks=pytest.mark.slow)])
 def test_clients(store: Store, count: int, each: int) -> None:
-    """All work at once; a third of them is killed in the middle."""
+    """All clients work concurrently; a third of them is killed meanwhile."""
     chance = random.Random(3)
     shared = store.create_set("shared")
     children.append(shared, children.batch_of(0, 0))
@@ -129,5 +129,5 @@ def test_clients(store: Store, count: int, each: int) -> None:
             acknowledged += 1
         if seed not in victims:
             assert len(client.all("sealed")) == 2 * each
-    assert all(whole(page) for pages in sets.values() for page in pages.reader())
+    assert all(intact(page) for pages in sets.values() for page in pages.reader())
     print(f"\n{count} clients, {len(victims)} killed; {acknowledged} pages acknowledged, 0 lost, 0 wrong")

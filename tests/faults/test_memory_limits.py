@@ -1,4 +1,4 @@
-"""Programs in a control group whose memory is a fraction of what they work on: they end, with the right rows."""
+"""Programs in a control group with less memory than their data: they complete, with correct results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_join_of_twice_the_limit(folder: Path) -> None:
+def test_a_join_larger_than_the_limit(folder: Path) -> None:
     program = textwrap.dedent(PROGRAM).format(limit=LIMIT)
     with ControlGroup(f"craton-test-{os.getpid()}", LIMIT) as group:
         done = subprocess.run(

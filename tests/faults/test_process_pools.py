@@ -1,4 +1,4 @@
-"""Many process pools after plans have run: each gives the right numbers, and none hangs."""
+"""Process pools that are started after plans have run: results are correct, and no pool hangs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if __name__ == "__main__":
                 got = list(pool.map(work, given))
         slowest = max(slowest, time.perf_counter() - began)
         assert np.allclose(got, wanted(work), rtol=1e-9, atol=0), (number, method, work.__name__, got)
-        if drawn.random() < 0.3:  # plans go on in the process itself
+        if drawn.random() < 0.3:  # the parent process runs plans too
             assert np.isclose(chosen["v"].sum(), plain[plain["v"] > 10]["v"].sum())
             craton.clear_memory()
     print(f"{TIMES} pools, slowest {slowest:.1f} s")

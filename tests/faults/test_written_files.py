@@ -1,4 +1,4 @@
-"""Writers of files that are killed: no half of a file is ever seen, and the next write removes what they left."""
+"""Killed writers of files: a partial file is never visible, and the next write removes their temporary files."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def hidden_in(folder: Path) -> list[str]:
 
 
 def write_beside(folder: Path) -> None:
-    hidden._looked.clear()  # looking again at once
+    hidden._looked.clear()  # so that the folder is searched again
     cp.DataFrame({"a": [1]}).to_parquet(folder / "beside.parquet")
 
 
 @pytest.mark.parametrize("kills", [10, pytest.param(30, marks=pytest.mark.slow)])
-def test_killed_writers_leave_nothing_for_long(tmp_path: Path, kills: int) -> None:
+def test_the_next_write_removes_files_of_killed_writers(tmp_path: Path, kills: int) -> None:
     chance = random.Random(4)
     left = 0
     for number in range(kills):
@@ -56,11 +56,11 @@ def test_killed_writers_leave_nothing_for_long(tmp_path: Path, kills: int) -> No
                 continue
             assert len(whole) == ROWS
             assert whole["v"].nunique() == 1
-    assert left, "none was killed while it wrote: the test shows nothing"
+    assert left, "no writer was killed while it wrote, so the test checked nothing"
 
 
-def test_living_writers_are_left_alone(tmp_path: Path) -> None:
-    """Another process's, and another thread's of this one."""
+def test_files_of_running_writers_are_kept(tmp_path: Path) -> None:
+    """Those of another process, and those of another thread."""
     writer = Child(children.writing_files, str(tmp_path), ROWS)
     writer.expect("started")
     while writer.process.is_alive() and not hidden_in(tmp_path):
@@ -68,7 +68,7 @@ def test_living_writers_are_left_alone(tmp_path: Path) -> None:
     for _ in range(200):
         write_beside(tmp_path)
     writer.expect("step")
-    assert writer.process.is_alive(), "no write of its failed"
+    assert writer.process.is_alive(), "a write of the other process failed"
     writer.kill()
     write_beside(tmp_path)
     assert hidden_in(tmp_path) == []
@@ -93,7 +93,7 @@ def test_living_writers_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before its lock", "before its files", "after its files", "while it is removed"])
-def test_each_step_that_a_writer_can_be_killed_at(tmp_path: Path, moment: str) -> None:
+def test_each_step_at_which_a_writer_can_be_killed(tmp_path: Path, moment: str) -> None:
     path = tmp_path / f"{hidden.PREFIX}{'0' * 32}-{hidden._machine()}"
     path.mkdir()
     if moment != "before its lock":
@@ -105,8 +105,8 @@ def test_each_step_that_a_writer_can_be_killed_at(tmp_path: Path, moment: str) -
     assert hidden_in(tmp_path) == []
 
 
-def test_what_may_be_another_machines(tmp_path: Path) -> None:
-    """Locks may say nothing about it: it goes when it has been untouched for a day. So does what bears no machine."""
+def test_temporary_files_of_other_machines(tmp_path: Path) -> None:
+    """Locks of other machines may be invisible, so their folders, and those of unknown machines, are removed after a day unused."""
     folders = [tmp_path / f"{hidden.PREFIX}{digit * 32}{end}" for digit, end in (("1", "-" + "0" * 12), ("2", ""))]
     for folder in folders:
         (folder / hidden.FILES).mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_what_may_be_another_machines(tmp_path: Path) -> None:
     assert hidden_in(tmp_path) == []
 
 
-def test_what_only_looks_like_it(tmp_path: Path) -> None:
+def test_similar_names_are_kept(tmp_path: Path) -> None:
     name = f"{hidden.PREFIX}{'3' * 32}-{hidden._machine()}"
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / hidden.FILES).mkdir(parents=True)
@@ -142,7 +142,7 @@ def test_what_only_looks_like_it(tmp_path: Path) -> None:
 
 
 def test_a_disk_without_room_for_the_hidden_folder(tmp_path: Path) -> None:
-    """The file that is there is not written over in place."""
+    """The existing file is not overwritten in place."""
     disk = tmp_path / "disk"
     disk.mkdir()
     with mounted(disk, "nr_inodes=6,mode=700"):

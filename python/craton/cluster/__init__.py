@@ -1,7 +1,7 @@
-"""Sessions and clusters: which processes run a program's tasks.
+"""Sessions and clusters: the processes that run a program's tasks.
 
-``craton.init("local", workers=4)`` begins a session, ``craton.shutdown()`` ends it; without one, everything runs in this
-process, and what sessions need is not even imported.
+``craton.init("local", workers=4)`` begins a session, ``craton.shutdown()`` ends it. Without a session everything runs in this
+process, and the modules that implement sessions are not imported.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""What the environment says of sessions, for those who do not import what sessions need."""
+"""The environment variable that selects a session; apart from `craton.cluster.sessions`, so that reading it imports nothing else."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-#: In the environment: the host to use unless the program says another, as :func:`craton.cluster.sessions.parse` reads it.
+#: The environment variable that names the cluster for programs that do not call ``craton.init``; parsed by
+#: :func:`craton.cluster.sessions.parse_cluster`.
 VARIABLE = "CRATON_CLUSTER"
 
 
-def wanted() -> bool:
-    """Whether this process may have a session: one was begun, or the environment asks for one."""
+def may_have_session() -> bool:
+    """Return whether this process may have a session: sessions are imported, or the environment names a cluster."""
     return "craton.cluster.sessions" in sys.modules or bool(os.environ.get(VARIABLE))

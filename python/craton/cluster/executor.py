@@ -1,7 +1,7 @@
-"""The threads of a worker, which run its tasks without asking anybody.
+"""The task executor of a worker: threads that choose and run its tasks without the event loop or the supervisor.
 
-A thread that has run a task takes note of its output, finds what can be run now, and goes on with that; the worker's
-event loop only carries what is to be told to others, many outputs in one message.
+A thread that finishes a task records the output, takes the next ready task and runs it. The worker's event loop only reports to
+the supervisor and to other workers, many outputs in one message.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from typing import Any
 
 import cloudpickle
 
-from craton.cluster.fetching import Near, Wanted
-from craton.cluster.jobs import Cancelled, Job, JobSink, Report, interrupt, packed_error, settle
-from craton.cluster.transfer import place_of
-from craton.schedule.memory_accounting import SMALL_NEED, Meter, Remainder, lent, projected
+from craton.cluster.fetching import LocalParts, RemoteRows
+from craton.cluster.transfer import version_of
+from craton.cluster.worker_tasks import Cancelled, Report, WorkerTask, WorkerTaskSink, interrupt, pickle_error, settle
+from craton.schedule.memory_accounting import SMALL_NEED, Meter, RetainedMemory, projected_memory, reserve_for_task
 from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
     SMALL_ROWS,
-    Chosen,
     OutputLost,
+    OutputPart,
+    OutputRows,
     PageInput,
     PageSink,
-    Piece,
-    Stored,
-    cut,
+    StoredOutput,
     inputs_of,
+    slice_rows,
 )
+from craton.schedule.task_queue import TaskQueue
 from craton.schedule.tasks import Read
-from craton.schedule.waiting import Waiting
 from craton.store import LocalitySet, Store
 
-# How a worker's process ends whose store is gone.
+# The exit status of a worker whose store is gone.
 _NO_STORE = 4
-# Where a worker has less memory than this, much goes to disk, and a page is of one part.
+# Bytes: a worker with less memory spills much, so only very small batches of different parts share a page; see `FRUGAL_BYTES`.
 _FRUGAL = 256 << 20
 
 
@@ -51,21 +51,19 @@ class TaskExecutor:
     Parameters
     ----------
     number, node
-        Of the band, and of its machine.
+        The numbers of the band and of its machine.
     threads
-        How many tasks of one thread run beside each other.
+        The number of threads; concurrent tasks use at most so many together.
     memory
-        Bytes that they may need together, as far as that is foreseen.
+        Bytes that the concurrent tasks may be projected to need together.
     store
-        Where outputs go.
-    bring
-        Given rows of outputs on other machines, returns where they are in `store`; None if the function that it is also given
-        says that nobody wants them any more.
-    expect
-        Given an order and rows of outputs on other machines, brings them when there is room, for a task of that order; says
-        whether there is room for more.
-    tell
-        Called, in any thread, when there is something to tell, or nothing to do.
+        The store that outputs are written to.
+    fetch
+        Fetches rows of outputs on other machines and returns where they are in `store`; see :meth:`Fetcher.fetch`.
+    prefetch
+        Prefetches such rows for a task of the given order; see :meth:`Fetcher.prefetch`.
+    notify
+        Called, in any thread, when there is something to report or a thread has nothing to do.
     """
 
     def __init__(
@@ -75,347 +73,348 @@ class TaskExecutor:
         threads: int,
         memory: int,
         store: Store,
-        bring: Callable[[Sequence[Wanted], Callable[[], bool]], dict[tuple[int, Hashable], Near] | None],
-        expect: Callable[[int, Sequence[Wanted]], bool],
-        tell: Callable[[], None],
+        fetch: Callable[[Sequence[RemoteRows], Callable[[], bool]], dict[tuple[int, Hashable], LocalParts] | None],
+        prefetch: Callable[[int, Sequence[RemoteRows]], bool],
+        notify: Callable[[], None],
     ) -> None:
         self.number, self.node, self.threads, self.memory = number, node, threads, memory
-        self._store, self._bring, self._expect, self._tell = store, bring, expect, tell
+        self._store, self._fetch, self._prefetch, self._notify = store, fetch, prefetch, notify
         self._changed = threading.Condition()
-        self._waiting = Waiting()
-        self._jobs: dict[int, Job] = {}
-        self._running: dict[int, Job] = {}
-        self._where: dict[int, Stored] = {}
-        self._far = False  # whether there are outputs on other machines
-        self._unseen: list[tuple[int, int]] = []  # tasks whose inputs there nobody has looked at, by order
+        self._queue = TaskQueue()
+        self._tasks: dict[int, WorkerTask] = {}
+        self._running: dict[int, WorkerTask] = {}
+        self._where: dict[int, StoredOutput] = {}
+        self._has_remote = False  # whether any known output is on another machine
+        # A heap of tasks, by order, whose remote inputs are not prefetched yet.
+        self._prefetch_queue: list[tuple[int, int]] = []
         self._sets: dict[int, LocalitySet] = {}
         self._cancelled: set[int] = set()
         self._free = threads
         self._used = 0
         self._full = False
-        self._told = Report()
-        self._quiet = True  # the loop does not know yet that there is something to tell
-        self._meter, self._remainder = Meter(), Remainder(store, memory)
+        self._report = Report()
+        self._loop_unaware = True  # the event loop has not been notified since it last took the report
+        self._meter, self._retained = Meter(), RetainedMemory(store, memory)
         self._small = (FRUGAL_BYTES, 1) if memory < _FRUGAL else (SMALL_BYTES, SMALL_ROWS)
         self.done = 0
         self._threads = [
-            threading.Thread(target=self._work, name=f"craton-task-{i}", daemon=True) for i in range(threads)
+            threading.Thread(target=self._run_tasks, name=f"craton-task-{i}", daemon=True) for i in range(threads)
         ]
         for thread in self._threads:
             thread.start()
 
-    # ---- what comes from others ----
+    # ---- requests of the supervisor and of other workers ----
 
-    def add(self, jobs: Sequence[Job], where: dict[int, Stored]) -> None:
-        """Take tasks, and what is known of the outputs that they read."""
+    def add(self, tasks: Sequence[WorkerTask], where: dict[int, StoredOutput]) -> None:
+        """Queue tasks, given the locations of those of their inputs that exist."""
         with self._changed:
             for key, stored in where.items():
-                self._note(key, stored)
-            for job in jobs:
-                if job.run in self._cancelled or job.key in self._jobs:
+                self._record_location(key, stored)
+            for task in tasks:
+                if task.run in self._cancelled or task.key in self._tasks:
                     continue
-                self._jobs[job.key] = job
-                self._waiting.add(job.key, job.order, job.needed(), self._where)
-                if self._far:
-                    heapq.heappush(self._unseen, (job.order, job.key))
-            self._look_ahead()
+                self._tasks[task.key] = task
+                self._queue.add(task.key, task.order, task.needed(), self._where)
+                if self._has_remote:
+                    heapq.heappush(self._prefetch_queue, (task.order, task.key))
+            self._prefetch_next()
             self._changed.notify_all()
 
-    def made(self, told: Iterable[tuple[int, int, Stored]]) -> None:
-        """Take note of outputs that others have made: run, key, and where."""
+    def made(self, locations: Iterable[tuple[int, int, StoredOutput]]) -> None:
+        """Record outputs of other workers, as run, key and location."""
         with self._changed:
-            for run, key, stored in told:
+            for run, key, stored in locations:
                 if run not in self._cancelled:
-                    self._note(key, stored)
+                    self._record_location(key, stored)
             self._changed.notify_all()
 
-    def _note(self, key: int, stored: Stored) -> None:
+    def _record_location(self, key: int, stored: StoredOutput) -> None:
         self._where[key] = stored
         if stored.node != self.node and stored.number:
-            self._far = True
-            if self._expect(0, ()):
-                for reader in self._waiting.readers(key):
-                    job = self._jobs.get(reader)
-                    if job is not None:
-                        self._expect_some(job, {key: stored})
-        self._waiting.made(key)
+            self._has_remote = True
+            if self._prefetch(0, ()):
+                for reader in self._queue.readers(key):
+                    task = self._tasks.get(reader)
+                    if task is not None:
+                        self._prefetch_inputs(task, {key: stored})
+        self._queue.mark_available(key)
 
-    def _look_ahead(self) -> None:
-        """Have brought what the next tasks will read, as long as there is room."""
-        while self._unseen and self._far and self._expect(0, ()):
-            job = self._jobs.get(heapq.heappop(self._unseen)[1])
-            if job is None or job.key in self._running:
+    def _prefetch_next(self) -> None:
+        """Prefetch the remote inputs of the next tasks, as long as there is room."""
+        while self._prefetch_queue and self._has_remote and self._prefetch(0, ()):
+            task = self._tasks.get(heapq.heappop(self._prefetch_queue)[1])
+            if task is None or task.key in self._running:
                 continue
-            made = {key: stored for key in job.needed() if (stored := self._where.get(key)) is not None}
-            if job.key in self._waiting.missing:
-                self._expect_some(job, made)
+            made = {key: stored for key in task.needed() if (stored := self._where.get(key)) is not None}
+            if task.key in self._queue.missing:
+                self._prefetch_inputs(task, made)
                 continue
             with contextlib.suppress(IndexError):  # the task raises it
-                wanted = self._elsewhere(self._chosen(job, made))
+                wanted = self._remote_rows(self._rows_read(task, made))
                 if wanted:
-                    self._expect(job.order, wanted)
+                    self._prefetch(task.order, wanted)
 
-    def _expect_some(self, job: Job, made: dict[int, Stored]) -> None:
-        """Have brought what a task will read of some outputs."""
+    def _prefetch_inputs(self, task: WorkerTask, made: dict[int, StoredOutput]) -> None:
+        """Prefetch the rows that a task will read of some outputs. Restricted row ranges need all outputs, and are left out."""
         wanted = [
-            Wanted(key, stored, part, stored.parts[part])
-            for tasks, parts, rows in job.reads
+            RemoteRows(key, stored, part, stored.parts[part])
+            for sources, parts, rows in task.reads
             if rows is None
-            for own in [tasks if len(made) == 1 else set(tasks)]
+            for own in [sources if len(made) == 1 else set(sources)]
             for key, stored in made.items()
-            if stored.node != self.node and (len(job.reads) == 1 or key in own)
+            if stored.node != self.node and (len(task.reads) == 1 or key in own)
             for part in parts
             if part < len(stored.parts) and stored.parts[part]
         ]
         if wanted:
-            self._expect(job.order, wanted)
+            self._prefetch(task.order, wanted)
 
-    def holds(self, run: int) -> tuple[list[int], list[int]]:
-        """Keys of the tasks of a run that are here, and of outputs that they wait for."""
+    def held_tasks(self, run: int) -> tuple[list[int], list[int]]:
+        """Return the keys of the tasks of a run that are here, and of the outputs that they wait for."""
         with self._changed:
-            jobs = [job for job in self._jobs.values() if job.run == run]
-            missing = {key for job in jobs for key in job.needed() if key not in self._where}
-            return [job.key for job in jobs], list(missing)
+            tasks = [task for task in self._tasks.values() if task.run == run]
+            missing = {key for task in tasks for key in task.needed() if key not in self._where}
+            return [task.key for task in tasks], list(missing)
 
     def forget(self, keys: Iterable[int]) -> None:
-        """Let go of outputs that nobody will read any more."""
+        """Drop references to outputs that were released."""
         gone = []
         with self._changed:
             for key in keys:
                 self._where.pop(key, None)
                 gone.append(self._sets.pop(key, None))
-        del gone  # the store is told, outside of the lock
+        del gone  # outside of the lock: this sends requests to the store
 
     def cancel(self, run: int) -> None:
-        """Drop the tasks of a run; tell the threads that run some of them to stop."""
+        """Drop the tasks of a run, and interrupt those that are running."""
         with self._changed:
             self._cancelled.add(run)
-            for job in [job for job in self._jobs.values() if job.run == run]:
-                self._waiting.remove(job.key)
-                if job.key in self._running:
-                    interrupt(job)
+            for task in [task for task in self._tasks.values() if task.run == run]:
+                self._queue.remove(task.key)
+                if task.key in self._running:
+                    interrupt(task)
                 else:
-                    del self._jobs[job.key]
+                    del self._tasks[task.key]
 
     def interrupt(self, run: int) -> bool:
-        """Tell the threads again that run tasks of a cancelled run; return whether there are any.
+        """Interrupt the running tasks of a cancelled run once more; return whether there are any.
 
-        What was raised in them may have met them where exceptions are ignored, or been caught.
+        An earlier interrupt may have been raised where Python ignores exceptions, or caught by the task.
         """
         with self._changed:
-            jobs = [job for job in self._running.values() if job.run == run]
-            for job in jobs:
-                interrupt(job)
-            return bool(jobs)
+            tasks = [task for task in self._running.values() if task.run == run]
+            for task in tasks:
+                interrupt(task)
+            return bool(tasks)
 
-    def give(self, number: int) -> tuple[list[Job], dict[int, Stored]]:
-        """Give ready tasks away: at most so many, those that would be run last; and where their inputs are."""
+    def give(self, number: int) -> tuple[list[WorkerTask], dict[int, StoredOutput]]:
+        """Remove at most `number` ready tasks of the lowest priority; return them and the known locations of their inputs."""
         with self._changed:
-            jobs = [self._jobs.pop(key) for key in self._waiting.take_last(number)]
-            return jobs, {key: self._where[key] for job in jobs for key in job.needed() if key in self._where}
+            tasks = [self._tasks.pop(key) for key in self._queue.take_last(number)]
+            return tasks, {key: self._where[key] for task in tasks for key in task.needed() if key in self._where}
 
     @property
     def surplus(self) -> int:
-        """How many ready tasks no thread is free for."""
-        return max(self._waiting.ready - self._free, 0)
+        """The number of ready tasks beyond the free threads."""
+        return max(self._queue.ready - self._free, 0)
 
     @property
     def idle(self) -> bool:
         """Whether a thread is free and no task is ready."""
-        return self._free > 0 and not self._waiting.ready
+        return self._free > 0 and not self._queue.ready
 
     @property
     def running(self) -> list[int]:
-        """Keys of the tasks that run now."""
+        """The keys of the running tasks."""
         return list(self._running)
 
     @property
     def used(self) -> int:
-        """Bytes that the running tasks are expected to need."""
+        """Bytes that the running tasks are projected to need."""
         return self._used
 
-    def take_told(self) -> Report:
-        """What is to be told, once."""
+    def take_report(self) -> Report:
+        """Return what is to be reported, and begin a new report."""
         with self._changed:
-            told, self._told = self._told, Report()
-            self._quiet = True
-            return told
+            report, self._report = self._report, Report()
+            self._loop_unaware = True
+            return report
 
     # ---- the threads ----
 
-    def _next(self) -> Job | None:
-        """Take the first ready task, if it may be begun now."""
+    def _next(self) -> WorkerTask | None:
+        """Take the first ready task, if memory and threads are free for it."""
         if self._full or not self._free:
             return None
-        key = self._waiting.take()
+        key = self._queue.take()
         if key is None:
             return None
-        job = self._jobs[key]
-        wanted = self.threads if job.alone else min(job.threads, self.threads)
+        task = self._tasks[key]
+        wanted = self.threads if task.alone else min(task.threads, self.threads)
         if wanted > self._free:
-            self._waiting.add(key, job.order, (), ())
+            self._queue.add(key, task.order, (), ())
             return None
         self._free -= wanted
-        job.taken = wanted
-        job.thread = threading.get_ident()
-        self._running[key] = job
-        self._look_ahead()
-        return job
+        task.taken = wanted
+        task.thread = threading.get_ident()
+        self._running[key] = task
+        self._prefetch_next()
+        return task
 
-    def _work(self) -> None:
+    def _run_tasks(self) -> None:
         while True:
             with self._changed:
-                while (job := self._next()) is None:
-                    if not self._waiting.ready:
-                        self._speak()  # somebody else may have tasks
+                while (task := self._next()) is None:
+                    if not self._queue.ready:
+                        self._notify_loop()  # so that the event loop can steal tasks from other workers
                     self._changed.wait()
             with contextlib.suppress(Cancelled):
-                self._do(job)
+                self._run_task(task)
 
-    def _speak(self) -> None:
-        """Wake the loop, if it does not know yet."""
-        if self._quiet:
-            self._quiet = False
-            self._tell()
+    def _notify_loop(self) -> None:
+        """Notify the event loop, unless it has been notified already."""
+        if self._loop_unaware:
+            self._loop_unaware = False
+            self._notify()
 
-    def _do(self, job: Job) -> None:
-        """Run a task to its end, whichever that is."""
+    def _run_task(self, task: WorkerTask) -> None:
+        """Run a task, and record its output or its failure."""
         reserved: Any = None
         sink: PageSink | None = None
-        stored: Stored | None = None
+        stored: StoredOutput | None = None
         error: BaseException | None = None
         value, seconds, memory = None, 0.0, 0
         again = False
-        where: dict[int, Stored] = {}
+        where: dict[int, StoredOutput] = {}
         try:
-            where = self._places(job)
-            inputs = self._inputs(job, where)
+            where = self._input_locations(task)
+            inputs = self._inputs(task, where)
             reads = sum(one.nbytes for one in inputs)
-            need = projected(job.memory, reads, job.nbytes)
-            again = not self._admitted(job, need)
-            if job.alone:
-                self._remainder.release()  # pages come first now
+            need = projected_memory(task.memory, reads, task.nbytes)
+            again = not self._admit(task, need)
+            if task.alone:
+                self._retained.release()  # the task failed for lack of memory before: give it all there is
             elif not again and need >= SMALL_NEED:
-                reserved = self._reserved(job, need, reads)
+                reserved = self._reserve(task, need, reads)
                 again = reserved is None
             if not again:
-                sink = JobSink(self._store, job.parts, self.node, job, self._small)
-                job.facts = time.time(), *_bytes_of(inputs, self._sets)
+                sink = WorkerTaskSink(self._store, task.parts, self.node, task, self._small)
+                task.measurements = time.time(), *_input_bytes(inputs, self._sets)
                 began = time.perf_counter()
                 measured = need > 0
                 if measured:
-                    self._remainder.begin()
+                    self._retained.begin()
                     self._meter.begin()
                 try:
-                    job.interruptible = True
-                    result = None if job.cancelled else job.work.run(inputs, sink)
+                    task.interruptible = True
+                    result = None if task.cancelled else task.work.run(inputs, sink)
                     value = None if result is None else cloudpickle.dumps(result, 5)
                     stored = sink.finish()
                 finally:
-                    job.interruptible = False
+                    task.interruptible = False
                     if measured:
                         memory = self._meter.end()
                 seconds = time.perf_counter() - began
                 del inputs
         except BaseException as raised:
             error = raised
-        settle(job)
+        settle(task)
         if isinstance(error, ConnectionError):
             self._check_store()
         if error is not None and sink is not None:
             sink.abandon()
         if reserved is not None:
             reserved.release()
-            self._settled()
+            self._settle_memory()
         lost = where.get(error.key) if isinstance(error, OutputLost) else None
-        self._finish(job, sink, stored, value, seconds, memory, error, again, lost)
+        self._finish(task, sink, stored, value, seconds, memory, error, again, lost)
         if error is not None:
             error.__traceback__ = None
             del error
-            gc.collect()  # what the task read is in its frames
+            gc.collect()  # frames of the traceback may keep the task's inputs pinned
 
-    def _places(self, job: Job) -> dict[int, Stored]:
-        """Where the outputs are that the task reads."""
-        where: dict[int, Stored] = {}
-        for key in job.needed():
+    def _input_locations(self, task: WorkerTask) -> dict[int, StoredOutput]:
+        """Return the locations of the outputs that the task reads."""
+        where: dict[int, StoredOutput] = {}
+        for key in task.needed():
             stored = self._where.get(key)
             if stored is None:
                 raise OutputLost(key)
             where[key] = stored
         return where
 
-    def _inputs(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
-        """What the task reads; what is on other machines is brought here."""
+    def _inputs(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[PageInput]:
+        """Return the task's inputs; fetch those that are on other machines."""
         if all(stored.node == self.node or not stored.number for stored in where.values()):
-            return inputs_of(self._store, [Read(*read) for read in job.reads], where)
-        return self._brought(job, where)
+            return inputs_of(self._store, [Read(*read) for read in task.reads], where)
+        return self._fetched_inputs(task, where)
 
-    def _chosen(self, job: Job, where: dict[int, Stored]) -> list[list[tuple[Chosen, Hashable]]]:
-        """For each read of the task, what it reads of which output, with a name for that."""
+    def _rows_read(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[list[tuple[OutputRows, Hashable]]]:
+        """Return, for each read of the task, the rows of each output that it reads, with a name that identifies these rows."""
         found = []
-        for tasks, parts, rows in job.reads:
-            pieces = [Piece(key, where[key], part) for key in tasks for part in parts]
-            chosen: list[Chosen] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
+        for sources, parts, rows in task.reads:
+            pieces = [OutputPart(key, where[key], part) for key in sources for part in parts]
+            chosen: list[OutputRows] = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
             names: list[Hashable] = [piece.part for piece in pieces]
             if rows is not None:
-                chosen = list(cut(chosen, *rows))
+                chosen = list(slice_rows(chosen, *rows))
                 names = [each[2] and (name, each[2][0], each[2][-1]) for name, each in zip(names, chosen, strict=True)]
             found.append(list(zip(chosen, names, strict=True)))
         return found
 
-    def _elsewhere(self, reads: Sequence[Sequence[tuple[Chosen, Hashable]]]) -> list[Wanted]:
+    def _remote_rows(self, reads: Sequence[Sequence[tuple[OutputRows, Hashable]]]) -> list[RemoteRows]:
         return [
-            Wanted(key, stored, name, stretches)
+            RemoteRows(key, stored, name, slices)
             for read in reads
-            for (key, stored, stretches), name in read
-            if stretches and stored.node != self.node
+            for (key, stored, slices), name in read
+            if slices and stored.node != self.node
         ]
 
-    def _brought(self, job: Job, where: dict[int, Stored]) -> list[PageInput]:
-        reads = self._chosen(job, where)
-        wanted = self._elsewhere(reads)
-        near = self._bring(wanted, lambda: job.cancelled) if wanted else {}
+    def _fetched_inputs(self, task: WorkerTask, where: dict[int, StoredOutput]) -> list[PageInput]:
+        reads = self._rows_read(task, where)
+        wanted = self._remote_rows(reads)
+        near = self._fetch(wanted, lambda: task.cancelled) if wanted else {}
         if near is None:
             raise Cancelled
         found = []
         for read in reads:
             pieces = []
-            for (key, stored, stretches), name in read:
-                if stretches and stored.node != self.node:
-                    pieces += [Piece(key, *each) for each in near[key, name]]
+            for (key, stored, slices), name in read:
+                if slices and stored.node != self.node:
+                    pieces += [OutputPart(key, *each) for each in near[key, name]]
                 elif isinstance(name, int):
-                    pieces.append(Piece(key, stored, name))
+                    pieces.append(OutputPart(key, stored, name))
                 else:
-                    pieces.append(Piece(key, stored._replace(parts=(stretches,)), 0))
+                    pieces.append(OutputPart(key, stored._replace(parts=(slices,)), 0))
             found.append(PageInput(self._store, pieces))
         return found
 
     def _check_store(self) -> None:
-        """End this process if its store is gone: it can do nothing without, and the supervisor makes good what is lost."""
+        """End this process if its store is gone. The worker cannot work without it; the supervisor recovers its tasks."""
         try:
             self._store._native.counters()
         except (ConnectionError, ValueError):
             print("the store of this worker's machine is gone", file=sys.stderr, flush=True)
             os._exit(_NO_STORE)
 
-    def _admitted(self, job: Job, need: int) -> bool:
-        """Whether the task may run beside those that run already."""
+    def _admit(self, task: WorkerTask, need: int) -> bool:
+        """Return whether the task's projected memory fits beside that of the running tasks, and account for it."""
         if not need:
             return True
         with self._changed:
             if len(self._running) > 1 and self._used + need > self.memory:
-                self._full = True  # until one of them ends
+                self._full = True  # until a running task ends
                 return False
             self._used += need
-            job.need = need
+            task.need = need
             return True
 
-    def _reserved(self, job: Job, need: int, reads: int) -> Any:
-        """Memory of the store's, as much as is needed; None if there is not and other tasks run, which will give some back.
+    def _reserve(self, task: WorkerTask, need: int, reads: int) -> Any:
+        """Reserve the memory that the task needs; return None if it is not free and other tasks are running, which will release some.
 
-        Half of the worker's share is left to pages at least, for those of all workers lie in the same memory.
+        At least half of the worker's share is left to pages, because the pages of all workers share the store's memory.
         """
-        need = min(need, self.memory // 2 - self._remainder.nbytes)
+        need = min(need, self.memory // 2 - self._retained.nbytes)
         try:
             return self._store.reserve(need)
         except MemoryError:
@@ -423,71 +422,73 @@ class TaskExecutor:
                 if len(self._running) > 1:
                     self._full = True
                     return None
-        return lent(self._store, need, reads)
+        return reserve_for_task(self._store, need, reads)
 
-    def _settled(self) -> None:
-        """See to what this process keeps after a task, if no other runs."""
+    def _settle_memory(self) -> None:
+        """Account for the memory that this process retains after a task, if no other task is running."""
         with self._changed:
             alone = len(self._running) == 1
         if alone:
-            # The store may be gone, as in `_check_store`.
+            # A closed store is handled in `_check_store`.
             with contextlib.suppress(ConnectionError, ValueError, MemoryError):
-                self._remainder.settle()
+                self._retained.settle()
 
     def _finish(
         self,
-        job: Job,
+        task: WorkerTask,
         sink: PageSink | None,
-        stored: Stored | None,
+        stored: StoredOutput | None,
         value: bytes | None,
         seconds: float,
         memory: int,
         error: BaseException | None,
         again: bool,
-        lost: Stored | None,
+        lost: StoredOutput | None,
     ) -> None:
         failure = None
-        if isinstance(error, MemoryError) and not job.alone and not job.cancelled:
-            job.alone = again = True  # it may fit when nothing else runs, and nothing is kept free
-        elif error is not None and not isinstance(error, OutputLost) and not job.cancelled:
-            failure = packed_error(error)
+        if isinstance(error, MemoryError) and not task.alone and not task.cancelled:
+            task.alone = again = True  # it may fit when no other task runs and no memory is reserved
+        elif error is not None and not isinstance(error, OutputLost) and not task.cancelled:
+            failure = pickle_error(error)
         with self._changed:
-            del self._running[job.key]
-            self._free += job.taken
-            self._used -= job.need
-            job.need = 0
+            del self._running[task.key]
+            self._free += task.taken
+            self._used -= task.need
+            task.need = 0
             self._full = again and bool(self._running)
-            if job.cancelled:
-                self._jobs.pop(job.key, None)
+            if task.cancelled:
+                self._tasks.pop(task.key, None)
                 if sink is not None and error is None:
                     sink.abandon()
             elif again:
-                self._waiting.add(job.key, job.order, (), ())
+                self._queue.add(task.key, task.order, (), ())
             elif stored is None:
-                del self._jobs[job.key]
+                del self._tasks[task.key]
                 if isinstance(error, OutputLost):
                     if self._where.get(error.key) == lost:
                         self._where.pop(error.key, None)
-                    self._told.lost.append((job.run, job.key, error.key, None if lost is None else place_of(lost)))
+                    self._report.lost.append(
+                        (task.run, task.key, error.key, None if lost is None else version_of(lost))
+                    )
                 elif failure is not None:
-                    self._told.failed.append((job.run, job.key, *failure))
-                self._speak()
+                    self._report.failed.append((task.run, task.key, *failure))
+                self._notify_loop()
             else:
-                del self._jobs[job.key]
+                del self._tasks[task.key]
                 self.done += 1
                 if sink is not None and sink.pages is not None:
-                    self._sets[job.key] = sink.pages
-                self._note(job.key, stored)
-                self._told.done.append((job.run, job.key, stored, value, seconds, memory, *job.facts))
-                for band in job.consumers:
-                    self._told.made.setdefault(band, []).append((job.run, job.key, stored))
-                self._speak()
+                    self._sets[task.key] = sink.pages
+                self._record_location(task.key, stored)
+                self._report.done.append((task.run, task.key, stored, value, seconds, memory, *task.measurements))
+                for band in task.consumers:
+                    self._report.made.setdefault(band, []).append((task.run, task.key, stored))
+                self._notify_loop()
             if self.threads > 1:
                 self._changed.notify_all()
 
 
-def _bytes_of(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:
-    """How many bytes inputs have, and how many of them other processes have made."""
+def _input_bytes(inputs: Sequence[PageInput], own: dict[int, LocalitySet]) -> tuple[int, int]:
+    """Return the bytes of the inputs, and how many of them other processes made."""
     read = foreign = 0
     for one in inputs:
         for key, nbytes in one.by_task():

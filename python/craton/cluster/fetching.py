@@ -1,7 +1,7 @@
-"""Brings parts of outputs from other machines into this one's store: in few messages, in bounded memory, and early.
+"""Fetches parts of outputs from other machines into this machine's store, batched, in bounded memory, and ahead of need.
 
-Those parts go first that a task needs now; then those that waiting tasks will read, in the order of the tasks, as long as
-what nobody has asked for is not too much. Many parts are asked for in one message.
+Parts that a task waits for are requested first. Then parts are prefetched for waiting tasks, in the order of the tasks, up to a
+limit of bytes that no task has requested yet. One message requests many parts.
 """
 
 from __future__ import annotations
@@ -15,164 +15,187 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import craton.actor as xo
-from craton.cluster.transfer import AT_ONCE, MANY, MESSAGE, Ask, Sent, messages, place_of, table_of
-from craton.schedule.pages import OutputLost, PageSink, Stored, Stretch
+from craton.cluster.transfer import (
+    MAX_REQUESTS,
+    MAX_SLICES,
+    MESSAGE_BYTES,
+    ReadRequest,
+    SentRows,
+    decode_table,
+    split_by_message,
+    version_of,
+)
+from craton.schedule.pages import OutputLost, PageSink, PageSlice, StoredOutput
 from craton.store import LocalitySet, Store
 
 if TYPE_CHECKING:
     from craton.cluster.sessions import Compression
 
-#: Bytes on their way to one worker: from one machine, where two large pages shall overlap, and from all; no more than what
-#: may be brought ahead, either. A single stretch may have more.
-FROM_ONE, FROM_ALL = 16 * MESSAGE, 32 * MESSAGE
-# What is asked for ahead waits until it has so many bytes, as long as another message is on its way.
-_LITTLE = 1 << 20
-# Seconds between looks whether what is waited for is wanted still.
-_LOOK = 0.05
+#: The most bytes in flight to one worker, from one machine and from all machines together; enough for two large pages of one
+#: machine to overlap. The limit of prefetched bytes applies as well. A single slice may be larger.
+MAX_IN_FLIGHT_PER_NODE, MAX_IN_FLIGHT = 16 * MESSAGE_BYTES, 32 * MESSAGE_BYTES
+# Prefetch requests are held back until they have so many bytes, as long as another message of the machine is in flight.
+_MIN_PREFETCH = 1 << 20
+# Seconds between checks for the cancellation of a task that waits for rows.
+_POLL = 0.05
 
 
-class Wanted(NamedTuple):
-    """Rows of an output that is elsewhere: the task's key, where it is, which stretches, and a name for these among the task's."""
+class RemoteRows(NamedTuple):
+    """Rows of an output on another machine: the task's key, the output's location, a name for the rows, and their page slices.
+
+    The name is unique among the rows that are fetched of the output, so that equal requests are sent once.
+    """
 
     key: int
-    stored: Stored
+    stored: StoredOutput
     name: Hashable
-    stretches: tuple[Stretch, ...]
+    slices: tuple[PageSlice, ...]
 
 
-#: Where rows are in this machine's store: parts of outputs, in order.
-Near = list[tuple[Stored, int]]
+#: The location of fetched rows in this machine's store: parts of outputs, in order.
+LocalParts = list[tuple[StoredOutput, int]]
 
 
 class _Part:
-    """Rows that are brought once."""
+    """Rows that are fetched once, whichever tasks read them."""
 
-    __slots__ = ("ahead", "asked", "chunks", "expected", "future", "gone", "held", "left", "places", "wanted")
+    __slots__ = (
+        "asked",
+        "chunks",
+        "expected",
+        "future",
+        "gone",
+        "held",
+        "left",
+        "places",
+        "prefetched_bytes",
+        "wanted",
+    )
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: RemoteRows) -> None:
         self.wanted = wanted
-        self.future: Future[Near] = Future()
-        self.chunks = [_Chunk(self, number, stretches) for number, stretches in enumerate(messages(wanted.stretches))]
+        self.future: Future[LocalParts] = Future()
+        self.chunks = [_Chunk(self, number, slices) for number, slices in enumerate(split_by_message(wanted.slices))]
         self.left = len(self.chunks)
         self.places: list[Any] = [None] * self.left
         self.held: list[LocalitySet | None] = []
-        self.asked = 2  # how urgently: 0 is at once, 1 ahead
-        self.expected = 0  # bytes that shall be brought ahead, as long as nobody has asked for them at once
-        self.ahead = 0  # bytes that were asked for ahead, and that nobody has read yet
+        self.asked = 2  # the most urgent request so far: 0 a task waits, 1 prefetch, 2 none
+        self.expected = 0  # bytes to be prefetched, until a task waits for them
+        self.prefetched_bytes = 0  # bytes that were prefetched, until a task waits for them
         self.gone = False
 
 
 class _Chunk:
-    """What one message asks for of a part, together with others."""
+    """The slices of a part that one message requests; the message may request chunks of other parts too."""
 
-    __slots__ = ("asked", "nbytes", "number", "part", "stretches")
+    __slots__ = ("asked", "nbytes", "number", "part", "slices")
 
-    def __init__(self, part: _Part, number: int, stretches: tuple[Stretch, ...]) -> None:
-        self.part, self.number, self.stretches = part, number, stretches
-        self.nbytes = sum(stretch[3] for stretch in stretches)
+    def __init__(self, part: _Part, number: int, slices: tuple[PageSlice, ...]) -> None:
+        self.part, self.number, self.slices = part, number, slices
+        self.nbytes = sum(slice_[3] for slice_ in slices)
         self.asked = False
 
 
 class _Source:
-    """A machine that parts are brought from: what waits, the most urgent first, and what is on its way."""
+    """A machine that parts are fetched from: its queue of chunks, the most urgent first, and what is in flight."""
 
     __slots__ = ("messages", "nbytes", "queue", "waiting")
 
     def __init__(self) -> None:
         self.queue: list[tuple[tuple[int, int], int, _Chunk]] = []
         self.messages = self.nbytes = 0
-        self.waiting = 0  # bytes of the queue
+        self.waiting = 0  # bytes that have not been requested
 
 
 class Fetcher:
-    """Brings parts that lie on other machines into this one's store, each once.
+    """Fetches parts from other machines into this machine's store, each once.
 
     Parameters
     ----------
     loop
-        In which messages are sent; :meth:`bring` is called in other threads.
+        The event loop that sends the messages; :meth:`fetch` is called in other threads.
     store, node
-        Of this machine.
+        This machine's store and number.
     ref
-        Returns a reference to a machine's node actor.
-    most_ahead
-        Bytes that are brought at most before somebody asks for them.
+        Returns a reference to the node actor of a machine.
+    prefetch_limit
+        The most bytes that are prefetched before a task waits for them.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any], most_ahead: int
+        self, loop: asyncio.AbstractEventLoop, store: Store, node: int, ref: Callable[[int], Any], prefetch_limit: int
     ) -> None:
-        self._loop, self._store, self._node, self._ref, self._most_ahead = loop, store, node, ref, most_ahead
+        self._loop, self._store, self._node, self._ref, self._prefetch_limit = loop, store, node, ref, prefetch_limit
         self._lock = threading.Lock()
         self._parts: dict[int, dict[Hashable, _Part]] = {}
         self._sources: dict[int, _Source] = {}
         self._numbers = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._flying = self._ahead = self._expected = 0
+        self._in_flight = self._ahead = self._expected = 0
         self._woken = False
         self.compression: Compression = "none"
-        self.moved = 0
-        """Bytes that were brought."""
-        self.early = 0
-        """Bytes of them that were on their way, or here, before somebody asked for them."""
-        self.most_flying = 0
-        """Bytes that were on their way together at the most."""
+        self.fetched = 0
+        """Bytes that were fetched."""
+        self.prefetched = 0
+        """Fetched bytes that had been requested before a task waited for them."""
+        self.most_in_flight = 0
+        """The largest number of bytes that were in flight together."""
 
-    def bring(
-        self, wanted: Sequence[Wanted], unwanted: Callable[[], bool] = lambda: False
-    ) -> dict[tuple[int, Hashable], Near] | None:
-        """Where rows are in this machine's store, by key and name.
+    def fetch(
+        self, wanted: Sequence[RemoteRows], unwanted: Callable[[], bool] = lambda: False
+    ) -> dict[tuple[int, Hashable], LocalParts] | None:
+        """Fetch rows; return their locations in this machine's store, by key and name.
 
         Parameters
         ----------
         wanted
-            Which rows.
+            The rows.
         unwanted
-            Says, now and then, whether nobody wants them any more; then the result is None.
+            Polled while waiting; if it returns True, the method stops waiting and returns None.
 
         Raises
         ------
         OutputLost
-            If they are gone, or their machine is.
+            If the rows are gone, or their machine is.
         """
         with self._lock:
-            parts = {(one.key, one.name): self._want(one, 0, 0) for one in wanted}
+            parts = {(one.key, one.name): self._enqueue(one, 0, 0) for one in wanted}
         self._wake()
         pending = {part.future for part in parts.values() if not part.future.done()}
         while pending:
-            done, pending = wait(pending, _LOOK, FIRST_EXCEPTION)
+            done, pending = wait(pending, _POLL, FIRST_EXCEPTION)
             for future in done:
                 future.result()
             if pending and unwanted():
                 return None
         return {which: part.future.result() for which, part in parts.items()}
 
-    def expect(self, order: int, wanted: Sequence[Wanted] = ()) -> bool:
-        """Bring rows before somebody asks for them, when there is room: those of less `order` first.
+    def prefetch(self, order: int, wanted: Sequence[RemoteRows] = ()) -> bool:
+        """Prefetch rows when there is room, those of lower `order` first.
 
         Returns
         -------
         bool
-            Whether there is room for more than what is expected now.
+            Whether more rows may be prefetched.
         """
         with self._lock:
             for one in wanted:
-                self._want(one, 1, order)
-            welcome = self._expected < self._most_ahead
+                self._enqueue(one, 1, order)
+            welcome = self._expected < self._prefetch_limit
         if wanted:
             self._wake()
         return welcome
 
     @property
     def held(self) -> int:
-        """How many outputs something was brought of, or is being brought."""
+        """The number of outputs of which rows were fetched or are being fetched."""
         return len(self._parts)
 
-    def _want(self, wanted: Wanted, urgency: int, order: int) -> _Part:
+    def _enqueue(self, wanted: RemoteRows, urgency: int, order: int) -> _Part:
         known = self._parts.setdefault(wanted.key, {})
         part = known.get(wanted.name)
-        if part is not None and not part.future.done() and place_of(part.wanted.stored) != place_of(wanted.stored):
-            self._fail(part, OutputLost(wanted.key))  # it was made again, elsewhere
+        if part is not None and not part.future.done() and version_of(part.wanted.stored) != version_of(wanted.stored):
+            self._fail(part, OutputLost(wanted.key))  # the output was recomputed, and is elsewhere now
             part = None
             known = self._parts.setdefault(wanted.key, {})
         if part is None:
@@ -185,8 +208,8 @@ class Fetcher:
                 part.expected = sum(chunk.nbytes for chunk in part.chunks)
                 self._expected += part.expected
             else:
-                self.early += part.ahead
-                self._no_longer_ahead(part)
+                self.prefetched += part.prefetched_bytes
+                self._end_prefetch(part)
             part.asked = urgency
             for chunk in part.chunks:
                 if not chunk.asked:
@@ -205,10 +228,10 @@ class Fetcher:
             self._woken = True
             self._loop.call_soon_threadsafe(self._send)
 
-    # ---- in the loop ----
+    # ---- in the event loop ----
 
     def _send(self) -> None:
-        """Ask for what may be asked for now."""
+        """Send all requests that the limits allow now."""
         self._woken = False
         with self._lock:
             sending = []
@@ -216,70 +239,74 @@ class Fetcher:
                 while chunks := self._next(source):
                     sending.append((node, source, chunks))
         for each in sending:
-            task = self._loop.create_task(self._fly(*each))
+            task = self._loop.create_task(self._request(*each))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def _next(self, source: _Source) -> list[_Chunk]:
-        """What the next message to a machine asks for."""
+        """Take the chunks that the next message to a machine requests; none if no message may be sent now."""
         chunks: list[_Chunk] = []
         nbytes = number = 0
-        while source.queue and source.messages < AT_ONCE:
+        while source.queue and source.messages < MAX_REQUESTS:
             (urgency, _), _, chunk = source.queue[0]
             if chunk.asked or chunk.part.gone:
                 heapq.heappop(source.queue)
                 continue
-            if chunks and (nbytes + chunk.nbytes > MESSAGE or number + len(chunk.stretches) > MANY):
+            if chunks and (nbytes + chunk.nbytes > MESSAGE_BYTES or number + len(chunk.slices) > MAX_SLICES):
                 break
-            if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(FROM_ONE, self._most_ahead):
+            if source.nbytes and source.nbytes + nbytes + chunk.nbytes > min(
+                MAX_IN_FLIGHT_PER_NODE, self._prefetch_limit
+            ):
                 break
-            if self._flying and self._flying + nbytes + chunk.nbytes > min(FROM_ALL, self._most_ahead):
+            if self._in_flight and self._in_flight + nbytes + chunk.nbytes > min(MAX_IN_FLIGHT, self._prefetch_limit):
                 break
             if urgency:
-                if chunk.nbytes > self._most_ahead:
-                    heapq.heappop(source.queue)  # it has to wait until somebody asks
+                if chunk.nbytes > self._prefetch_limit:
+                    heapq.heappop(source.queue)  # too large to prefetch: it is requested when a task waits for it
                     continue
-                if self._ahead + chunk.nbytes > self._most_ahead:
+                if self._ahead + chunk.nbytes > self._prefetch_limit:
                     break
-                if not chunks and source.messages and source.waiting < _LITTLE:
+                if not chunks and source.messages and source.waiting < _MIN_PREFETCH:
                     break
                 self._ahead += chunk.nbytes
-                chunk.part.ahead += chunk.nbytes
+                chunk.part.prefetched_bytes += chunk.nbytes
             heapq.heappop(source.queue)
             chunk.asked = True
             chunks.append(chunk)
             nbytes += chunk.nbytes
-            number += len(chunk.stretches)
+            number += len(chunk.slices)
         if chunks:
             source.waiting -= nbytes
             source.nbytes += nbytes
             source.messages += 1
-            self._flying += nbytes
-            self.most_flying = max(self.most_flying, self._flying)
+            self._in_flight += nbytes
+            self.most_in_flight = max(self.most_in_flight, self._in_flight)
         return chunks
 
-    async def _fly(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
-        """Send one message, and take note of what comes."""
-        asks = [
-            Ask(chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.stretches)
+    async def _request(self, node: int, source: _Source, chunks: list[_Chunk]) -> None:
+        """Send one message, write the answer to the store, and complete the parts that it completes."""
+        requests = [
+            ReadRequest(
+                chunk.part.wanted.key, chunk.part.wanted.stored.number, chunk.part.wanted.stored.store, chunk.slices
+            )
             for chunk in chunks
         ]
         error: BaseException | None = None
         places: list[Any] = [None] * len(chunks)
         held: LocalitySet | None = None
         try:
-            lost, sent = await self._ref(node).read(asks, self.compression)
+            lost, sent = await self._ref(node).read(requests, self.compression)
             if sent:
-                places, held = await asyncio.to_thread(self._kept, len(chunks), set(lost), sent)
+                places, held = await asyncio.to_thread(self._write_to_store, len(chunks), set(lost), sent)
         except (ConnectionError, xo.ActorNotExist):
-            pass  # its machine is gone, and all that was there
+            pass  # the machine is gone: all chunks are lost
         except BaseException as raised:
             error = raised
         with self._lock:
             nbytes = sum(chunk.nbytes for chunk in chunks)
             source.nbytes -= nbytes
             source.messages -= 1
-            self._flying -= nbytes
+            self._in_flight -= nbytes
             for chunk, place in zip(chunks, places, strict=True):
                 part = chunk.part
                 if place is None:
@@ -294,53 +321,55 @@ class Fetcher:
                     part.future.set_result(part.places)
         self._send()
 
-    def _kept(self, asks: int, lost: set[int], sent: list[Sent]) -> tuple[list[Any], LocalitySet | None]:
-        """Write what has come into the store; return for each ask where it is, None where it was lost."""
-        sink = PageSink(self._store, asks, self._node)
+    def _write_to_store(
+        self, requests: int, lost: set[int], sent: list[SentRows]
+    ) -> tuple[list[Any], LocalitySet | None]:
+        """Write received rows to the store; return the location for each request, None where the rows were lost."""
+        sink = PageSink(self._store, requests, self._node)
         try:
             for pieces, data in sent:
-                sink.write_joined(pieces, table_of(data))
-            stored = sink.finish()._replace(schema=None)  # outputs of different columns come together
+                sink.write_joined(pieces, decode_table(data))
+            stored = sink.finish()._replace(schema=None)  # the rows may be of outputs with different schemas
         except BaseException:
             sink.abandon()
             raise
-        self.moved += sum(part.nbytes for part in stored.sizes())
-        return [None if number in lost else (stored, number) for number in range(asks)], sink.pages
+        self.fetched += sum(part.nbytes for part in stored.sizes())
+        return [None if number in lost else (stored, number) for number in range(requests)], sink.pages
 
     def _fail(self, part: _Part, error: BaseException) -> None:
-        """Have those know who wait for a part; it may be asked for again, and is another then."""
+        """Fail all tasks that wait for a part. A later request for the same rows creates a new part."""
         known = self._parts.get(part.wanted.key)
         if known is not None and known.get(part.wanted.name) is part:
             del known[part.wanted.name]
             if not known:
                 del self._parts[part.wanted.key]
-        self._let_go(part)
+        self._discard(part)
         if not part.future.done():
             part.future.set_exception(error)
 
-    def _let_go(self, part: _Part) -> list[LocalitySet | None]:
-        """Have a part be none any more; return what was held for it."""
+    def _discard(self, part: _Part) -> list[LocalitySet | None]:
+        """Discard a part; return the locality sets that it kept alive."""
         part.gone = True
-        self._no_longer_ahead(part)
+        self._end_prefetch(part)
         self._source(part).waiting -= sum(chunk.nbytes for chunk in part.chunks if not chunk.asked)
         held, part.held, part.chunks = part.held, [], []
         return held
 
-    def _no_longer_ahead(self, part: _Part) -> None:
+    def _end_prefetch(self, part: _Part) -> None:
         self._expected -= part.expected
-        self._ahead -= part.ahead
-        part.expected = part.ahead = 0
+        self._ahead -= part.prefetched_bytes
+        part.expected = part.prefetched_bytes = 0
 
     def forget(self, keys: Iterable[int]) -> None:
-        """Let go of what was brought."""
+        """Discard the rows that were fetched of some outputs."""
         if not self._parts:
             return
         held: list[LocalitySet | None] = []
         with self._lock:
             for key in keys:
                 for part in self._parts.pop(key, {}).values():
-                    held += self._let_go(part)
+                    held += self._discard(part)
                     if not part.future.done():
                         part.future.set_exception(OutputLost(key))
-        del held  # the store is told, outside of the lock
+        del held  # outside of the lock: this sends requests to the store
         self._wake()

@@ -1,49 +1,49 @@
-"""What was made, where it is, and how it is made again if it is lost."""
+"""The lineage of outputs: where each output is, and which tasks recompute it if it is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from craton.schedule.pages import Stored
+from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Output, Task
 
 
-class Made:
-    """An output that somebody may read.
+class LineageEntry:
+    """An output of the session.
 
     Attributes
     ----------
     task : Task or None
-        What makes it again; None if it came from the driver.
+        The task that recomputes it; None if it came from the driver.
     output : Output
         Its sizes.
-    stored : Stored or None
-        Where it is; None if it is lost.
+    stored : StoredOutput or None
+        Its location; None if it is lost.
     released : bool
-        Whether it is kept only because others are made from it.
+        Whether the user released it, and it is kept only to recompute other outputs.
     """
 
     __slots__ = ("counted", "output", "released", "stored", "task")
 
-    def __init__(self, task: Task | None, output: Output, stored: Stored | None) -> None:
+    def __init__(self, task: Task | None, output: Output, stored: StoredOutput | None) -> None:
         self.task, self.output, self.stored = task, output, stored
         self.released = False
-        self.counted = False  # whether it is counted as a reader of what it is made from
+        self.counted = False  # whether it is counted as a reader of its task's inputs
 
 
 class Lineage:
     """The outputs of a session.
 
-    The driver's own machine, number 0, loses nothing while the driver lives: what lies there needs nothing to be made again.
+    Outputs on the driver's machine, number 0, cannot be lost while the driver lives, so their inputs need not be kept.
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, Made] = {}
-        # How many outputs that are lost, or can be, are made from each; they may be known before it is.
+        self._made: dict[int, LineageEntry] = {}
+        # For each output, how many outputs that are lost or may be lost are recomputed from it. Readers may be added before it is.
         self._readers: dict[int, int] = {}
 
-    def get(self, key: int) -> Made | None:
-        """The output of a task, if it is known and was not released."""
+    def get(self, key: int) -> LineageEntry | None:
+        """Return the output of a task, or None if it is unknown or released."""
         made = self._made.get(key)
         return None if made is None or made.released else made
 
@@ -53,23 +53,23 @@ class Lineage:
 
     @property
     def kept(self) -> Container[int]:
-        """Keys of all outputs that are known, those included that are kept only because others are made from them."""
+        """The keys of all known outputs, including released ones that are kept to recompute others."""
         return self._made.keys()
 
     def __len__(self) -> int:
         return sum(not made.released for made in self._made.values())
 
-    def add(self, task: Task | None, output: Output, stored: Stored) -> None:
-        """Take note of an output; also of one that was lost, when it is there again."""
+    def add(self, task: Task | None, output: Output, stored: StoredOutput) -> None:
+        """Record an output; an output that was lost is replaced."""
         made = self._made.get(output.key)
         if made is None:
-            made = self._made[output.key] = Made(task, output, stored)
+            made = self._made[output.key] = LineageEntry(task, output, stored)
         made.output, made.stored = output, stored
         if stored.node != 0:
             self._count(made)
 
-    def _count(self, made: Made) -> None:
-        """Have an output that is lost, or can be, keep what it is made from."""
+    def _count(self, made: LineageEntry) -> None:
+        """Keep the inputs of an output that is lost or may be lost."""
         counts = made.stored is None or made.stored.node != 0
         if counts and not made.counted:
             made.counted = True
@@ -77,9 +77,11 @@ class Lineage:
                 self._readers[key] = self._readers.get(key, 0) + 1
 
     def release(self, keys: Iterable[int]) -> list[tuple[int, int]]:
-        """Take note that nobody will read some outputs; return keys and machines of those whose pages are to be dropped."""
+        """Release outputs; return the keys and machines of those whose pages are to be dropped."""
         dropped: list[tuple[int, int]] = []
-        for key in sorted(keys, reverse=True):  # readers first: what they are made from may have to be kept for them
+        for key in sorted(
+            keys, reverse=True
+        ):  # readers first: an output is dropped only once nothing is recomputed from it
             made = self._made.get(key)
             if made is None or made.released:
                 continue
@@ -92,8 +94,8 @@ class Lineage:
                 self._count(made)
         return dropped
 
-    def _can_be_made(self, made: Made) -> bool:
-        """Whether what an output is made from is still known."""
+    def _can_be_made(self, made: LineageEntry) -> bool:
+        """Return whether an output can be recomputed: its task and the task's inputs are known."""
         return made.task is not None and all(key in self._made for key in reads_of(made.task))
 
     def _remove(self, key: int, dropped: list[tuple[int, int]]) -> None:
@@ -115,7 +117,7 @@ class Lineage:
                     removing.append(source)
 
     def lose(self, keys: Iterable[int]) -> None:
-        """Take note that the pages of some outputs are gone."""
+        """Record that the pages of some outputs are gone."""
         for key in keys:
             made = self._made.get(key)
             if made is not None and made.stored is not None:
@@ -123,16 +125,16 @@ class Lineage:
                 self._count(made)
 
     def of_node(self, node: int) -> list[int]:
-        """Keys of the outputs that lie on a machine."""
+        """Return the keys of the outputs on a machine."""
         return [key for key, made in self._made.items() if made.stored is not None and made.stored.node == node]
 
-    def again(self, keys: Iterable[int]) -> list[Task]:
-        """The tasks that make some lost outputs again, sources first.
+    def tasks_to_recompute(self, keys: Iterable[int]) -> list[Task]:
+        """Return the tasks that recompute lost outputs, in topological order.
 
         Raises
         ------
         KeyError
-            If one cannot be made again, because it was released, or because nothing is known of it.
+            If an output cannot be recomputed: it was released, it came from the driver, or its key is unknown.
         """
         order: dict[int, Task] = {}
         visiting = [(key, False) for key in keys]
@@ -142,7 +144,7 @@ class Lineage:
                 continue
             made = self._made.get(key)
             if made is None or (made.stored is None and made.task is None):
-                raise KeyError(f"the output of task {key} is lost, and how it was made is not known any more")
+                raise KeyError(f"the output of task {key} is lost, and the task that made it is not known any more")
             if made.stored is not None:
                 continue
             assert made.task is not None
@@ -155,5 +157,5 @@ class Lineage:
 
 
 def reads_of(task: Task | None) -> Iterable[int]:
-    """Keys of the outputs that a task reads."""
+    """Return the keys of the outputs that a task reads."""
     return () if task is None or not task.inputs else {key for read in task.inputs for key in read.tasks}

@@ -1,4 +1,4 @@
-"""Which workers there are: they are started, know each other, are watched, and are started again when they end."""
+"""The membership of a cluster: starts the workers, introduces them to each other, watches them, and restarts those that end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import craton.actor as xo
 from craton.actor.waiting import in_background
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Spec, Started
+from craton.cluster.hosts.base import Host, StartedWorker, WorkerSpec
 from craton.cluster.transfer import UID as NODE
 from craton.schedule.tasks import Band
 
@@ -21,48 +21,48 @@ if TYPE_CHECKING:
 
 __all__ = ["Membership", "OnChange", "WorkerState"]
 
-# How often in a row a worker is started that ends again before it serves.
-_STARTS = 5
-# Seconds before it is started once more: twice as many each time.
+# The number of consecutive failed restarts after which a worker is given up.
+_MAX_RESTARTS = 5
+# Seconds before the first retry of a restart; doubled for each further one.
 _PAUSE = 0.1
 
 
 class OnChange(Protocol):
-    """What is done when workers come and go."""
+    """Callbacks for changes of the membership."""
 
-    def joined(self, band: int) -> None:
-        """A worker serves."""
+    def worker_joined(self, band: int) -> None:
+        """Called when a worker has started, or started again."""
 
-    def lost(self, band: int, why: str) -> None:
-        """A worker has ended."""
+    def worker_lost(self, band: int, why: str) -> None:
+        """Called when a worker's process has ended."""
 
-    def restarted(self) -> None:
-        """A worker that had ended serves again."""
+    def worker_restarted(self) -> None:
+        """Called when a worker that had ended is available again."""
 
     def node_lost(self, node: int, bands: list[int]) -> None:
-        """A machine's store has ended, and with it the workers of these bands."""
+        """Called when a machine's store has ended; the workers of these bands end with it."""
 
     def none_left(self, why: str) -> None:
-        """The last worker has ended and cannot be started again."""
+        """Called when the last worker has ended and cannot be restarted."""
 
 
 @dataclass(slots=True)
 class WorkerState:
-    """A worker.
+    """The state of a worker.
 
     Parameters
     ----------
     started
-        Where it is, and what it has.
+        Its band and address.
     alive
-        Whether it serves, as far as is known.
+        Whether it is available, as far as is known.
     pid
-        Of its process.
+        Its process.
     ahead
-        Seconds that its clock is ahead of this process's, if it is on another machine.
+        Seconds that its clock is ahead of the driver's; 0 on the driver's machine.
     """
 
-    started: Started
+    started: StartedWorker
     alive: bool = True
     pid: int = 0
     ahead: float = 0.0
@@ -76,94 +76,96 @@ class Membership:
     pool
         An actor pool in the driver's process.
     host
-        What starts the workers.
+        Starts the workers.
     compression
-        Of what goes from machine to machine.
+        The compression of data that is sent between machines.
     on_change
-        What is told of changes.
+        Called when workers come and go.
 
     Attributes
     ----------
     members : list of WorkerState
-        One a band.
-    some_alive : asyncio.Event
-        Set while a worker lives, or when none ever will again.
+        The worker of each band.
+    available : asyncio.Event
+        Set while a worker is available, and when no worker will be available again.
     none_left : str
-        Why nothing can be run any more; empty as long as something can.
+        Why no worker will be available again; empty otherwise.
     stopping : bool
-        Whether all are being ended.
+        Whether :meth:`stop` was called.
     """
 
     def __init__(self, pool: Any, host: Host, compression: Compression, on_change: OnChange) -> None:
         self._pool, self.host, self._compression, self._on_change = pool, host, compression, on_change
         self._loop = asyncio.get_running_loop()
         self.members: list[WorkerState] = []
-        self.some_alive = asyncio.Event()
+        self.available = asyncio.Event()
         self.none_left = ""
         self.stopping = False
         self._gone_for_good = 0
-        self._watched = 1  # machines whose stores are watched, the driver's own included
+        self._watched = (
+            1  # the number of machines whose stores are watched, counting the driver's, which needs no watching
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def start(self, spec: Spec) -> None:
-        """Start the workers, and have them know each other.
+    async def start(self, spec: WorkerSpec) -> None:
+        """Start the workers, and send each of them the addresses of the others.
 
         Raises
         ------
         OSError, RuntimeError
-            If one cannot be started; then none is left.
+            If a worker cannot be started; then none is left running.
         """
         self.members = [WorkerState(started) for started in await self.host.start(spec)]
         await asyncio.gather(*[self._join(band) for band in range(len(self.members))])
         for band in range(len(self.members)):
             self.spawn(self._watch(band))
         self._watch_nodes()
-        self.some_alive.set()
+        self.available.set()
 
     async def stop(self) -> None:
-        """End all workers, and what was begun here."""
+        """End all workers, and cancel the background tasks."""
         self.stopping = True
         for task in list(self._tasks):
             task.cancel()
         await self.host.stop()
 
-    # ---- who there is ----
+    # ---- the workers ----
 
     @property
     def bands(self) -> tuple[Band, ...]:
-        """What there is to run on."""
+        """The bands, by number."""
         return tuple(member.started.band for member in self.members)
 
-    def living(self) -> list[int]:
-        """The bands whose workers live."""
+    def alive_bands(self) -> list[int]:
+        """Return the bands whose workers are available."""
         return [band for band, member in enumerate(self.members) if member.alive]
 
     def of_node(self, node: int) -> list[int]:
-        """The bands on a machine."""
+        """Return the bands on a machine."""
         return [band for band, member in enumerate(self.members) if member.started.band.node == node]
 
     def ref(self, band: int) -> Any:
-        """The actor of a worker."""
+        """Return a reference to a worker's actor."""
         return xo.create_actor_ref(self.members[band].started.address, worker.UID)
 
     def node_ref(self, node: int) -> Any:
-        """The actor that has a machine's store."""
+        """Return a reference to the node actor of a machine."""
         return xo.create_actor_ref(self.host.nodes[node].address, NODE)
 
-    # ---- speaking to them ----
+    # ---- messages ----
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something until all are stopped."""
+        """Run a coroutine in the background; :meth:`stop` cancels it."""
         in_background(self._loop, work, self._tasks)
 
     def tell(self, message: Coroutine[Any, Any, Any]) -> None:
-        """Send a message, and do not mind if its receiver has ended: that is noticed elsewhere."""
+        """Send a message in the background. If the receiver has ended, the message is dropped; :meth:`_watch` handles that."""
         in_background(self._loop, message, self._tasks, (ConnectionError, xo.ActorNotExist))
 
-    # ---- watching them ----
+    # ---- watching ----
 
-    def _peers(self) -> worker.Peers:
-        return worker.Peers(
+    def _cluster_members(self) -> worker.ClusterMembers:
+        return worker.ClusterMembers(
             self._pool.external_address,
             tuple(member.started.address if member.alive else None for member in self.members),
             tuple(node.address for node in self.host.nodes),
@@ -173,50 +175,50 @@ class Membership:
 
     async def _join(self, band: int) -> None:
         member, asked = self.members[band], time.time()
-        told = await self.ref(band).join(self._peers())
-        member.pid = told["pid"]
+        joined = await self.ref(band).join(self._cluster_members())
+        member.pid = joined["pid"]
         if member.started.band.node:
-            member.ahead = told["now"] - (asked + time.time()) / 2
-        self._on_change.joined(band)
+            member.ahead = joined["now"] - (asked + time.time()) / 2
+        self._on_change.worker_joined(band)
 
     async def _watch(self, band: int) -> None:
-        """Wait for the end of a worker, again and again, and start it again."""
+        """Wait until a worker ends and restart it, repeatedly."""
         member, failed = self.members[band], 0
-        while failed < _STARTS:
+        while failed < _MAX_RESTARTS:
             try:
                 await self.ref(band).watch()
-                why = "it was told to end"
+                why = "it was asked to end"
             except (ConnectionError, xo.ActorNotExist) as error:
                 why = str(error)
             if self.stopping:
                 return
             member.alive = False
             why = await self.host.ending(band) or why
-            if not self.living():
-                self.some_alive.clear()
-            self._on_change.lost(band, why)
+            if not self.alive_bands():
+                self.available.clear()
+            self._on_change.worker_lost(band, why)
             try:
                 member.started = await self.host.restart(band)
                 self._watch_nodes()
                 await self._join(band)
             except (ConnectionError, xo.ActorNotExist):
-                failed += 1  # it has ended again
+                failed += 1  # it ended before it could join
                 await asyncio.sleep(_PAUSE * 2**failed)
                 continue
             except (OSError, RuntimeError) as error:
-                why = f"{why}; it could not be started again: {error}"
+                why = f"{why}; it could not be restarted: {error}"
                 break
             failed = 0
             member.alive = True
-            self.some_alive.set()
-            for other in self.living():
+            self.available.set()
+            for other in self.alive_bands():
                 if other != band:
-                    self.tell(self.ref(other).join(self._peers()))
-            self._on_change.restarted()
+                    self.tell(self.ref(other).join(self._cluster_members()))
+            self._on_change.worker_restarted()
         self._gone_for_good += 1
         if self._gone_for_good == len(self.members):
-            self.none_left = f"no worker is left; the last one: {why}"
-            self.some_alive.set()
+            self.none_left = f"no worker is left; the last one ended: {why}"
+            self.available.set()
             self._on_change.none_left(self.none_left)
 
     def _watch_nodes(self) -> None:
@@ -225,7 +227,7 @@ class Membership:
         self._watched = len(self.host.nodes)
 
     async def _watch_node(self, node: int) -> None:
-        """Wait for the end of the process that has a machine's store, again and again; its workers end with it."""
+        """Wait until the process of a machine's store ends, end the machine's workers, and restart them, repeatedly."""
         while True:
             with contextlib.suppress(ConnectionError, xo.ActorNotExist):
                 await self.node_ref(node).watch()
@@ -237,10 +239,10 @@ class Membership:
             self._on_change.node_lost(node, bands)
             await asyncio.gather(*[self.host.end(band) for band in bands])
             if not bands:
-                return  # they have all gone to other machines
+                return  # all of its workers were moved to other machines
             try:
                 self.members[bands[0]].started = await self.host.restart(bands[0])
             except ConnectionError:
                 continue
             except (OSError, RuntimeError):
-                return  # whoever watches the worker says so
+                return  # `_watch` meets the same error and reports it

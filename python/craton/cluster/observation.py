@@ -1,4 +1,4 @@
-"""What is told of a cluster while it works: memory over time, and the state of each worker."""
+"""Observes the workers of a cluster: their memory over time, and the state of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Observation"]
 
 
 class Observation:
-    """Watches workers, as long as somebody listens.
+    """Collects memory samples of all workers while events have a subscriber, and the workers' state on request.
 
     Parameters
     ----------
@@ -29,16 +29,16 @@ class Observation:
         self.sampler = Sampler(asyncio.get_running_loop(), lambda samples: self.sampled(-1, samples))
 
     def begin(self) -> None:
-        """Have memory over time told, if somebody listens and it is not told yet."""
+        """Start sampling memory, if events have a subscriber and sampling is off."""
         if events.active and not self.sampler.on:
             self._observe(True)
 
     def stop(self) -> None:
-        """Tell no more."""
+        """Stop sampling in this process."""
         self.sampler.stop()
 
-    def joined(self, band: int) -> None:
-        """Have a new worker tell, too."""
+    def worker_joined(self, band: int) -> None:
+        """Start sampling on a new worker, if sampling is on."""
         if self.sampler.on:
             self._observe_band(band, True)
 
@@ -47,7 +47,7 @@ class Observation:
             self.sampler.start(default_store())
         else:
             self.sampler.stop()
-        for band in self._members.living():
+        for band in self._members.alive_bands():
             self._observe_band(band, on)
 
     def _observe_band(self, band: int, on: bool) -> None:
@@ -56,20 +56,20 @@ class Observation:
         self._members.tell(self._members.ref(band).observe.tell(on, node > 0 and band == first))
 
     def sampled(self, band: int, samples: list[Sample]) -> None:
-        """Tell of a band's memory over time; band -1 is the driver's process."""
+        """Emit the memory samples of a band; band -1 is the driver's process."""
         if events.active:
             ahead = self._members.members[band].ahead if band >= 0 else 0.0
-            told = [sample._replace(when=sample.when - ahead) for sample in samples] if ahead else samples
+            corrected = [sample._replace(when=sample.when - ahead) for sample in samples] if ahead else samples
             node = self._members.bands[band].node if band >= 0 else 0
-            events.emit("memory", worker=band, node=node, samples=told)
-        elif self.sampler.on:  # nobody watches any more
+            events.emit("memory", worker=band, node=node, samples=corrected)
+        elif self.sampler.on:  # the last subscriber is gone
             self._observe(False)
 
-    async def facts(self) -> list[dict[str, Any]]:
-        """What is to be known of each worker now."""
-        return list(await asyncio.gather(*[self._facts_of(band) for band in range(len(self._members.members))]))
+    async def describe_workers(self) -> list[dict[str, Any]]:
+        """Return the current state of each worker, as rows of :meth:`craton.cluster.sessions.Session.info`."""
+        return list(await asyncio.gather(*[self._describe_worker(band) for band in range(len(self._members.members))]))
 
-    async def _facts_of(self, band: int) -> dict[str, Any]:
+    async def _describe_worker(self, band: int) -> dict[str, Any]:
         member = self._members.members[band]
         place = member.started.band
         known: dict[str, Any] = {
@@ -83,5 +83,5 @@ class Observation:
         asked = {"memory_used": 0, "done": 0, "running": 0}
         with contextlib.suppress(ConnectionError, TimeoutError, xo.ActorNotExist):
             if member.alive:
-                asked = await asyncio.wait_for(self._members.ref(band).facts(), 1.0)
+                asked = await asyncio.wait_for(self._members.ref(band).status(), 1.0)
         return {**known, "alive": member.alive, **{name: asked[name] for name in ("memory_used", "done", "running")}}

@@ -1,4 +1,4 @@
-"""Which band runs which task of a run, and in which order: from tasks to graphs, and back."""
+"""The placement of a run's tasks: builds a task graph, assigns it to bands, and returns the band and the order of every task."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from typing import NamedTuple
 import numpy as np
 
 from craton.schedule import POLICIES, Graph, PolicyName, assign
-from craton.schedule.tasks import Band, Part, Task
+from craton.schedule.tasks import Band, PartSize, Task
 
 __all__ = ["POLICIES", "OutputLocation", "PolicyName", "place"]
 
-#: Bytes that reading takes as long as everything else of a small task.
+#: The fixed cost of a task, as the number of bytes that could be read in the same time.
 _OVERHEAD = 1 << 20
 
 
 class OutputLocation(NamedTuple):
-    """Where an output of an earlier run is."""
+    """The band and the machine of an output of an earlier run, and the sizes of its parts."""
 
     band: int
     node: int
-    parts: Sequence[Part]
+    parts: Sequence[PartSize]
 
     def nbytes(self, parts: Sequence[int]) -> int:
-        """Bytes of some of its parts."""
+        """Return the bytes of some of its parts."""
         return sum(self.parts[part].nbytes for part in parts if part < len(self.parts))
 
 
 def place(
     tasks: Sequence[Task], bands: Sequence[Band], policy: PolicyName, where: Callable[[int], OutputLocation | None]
 ) -> tuple[list[int], list[int]]:
-    """Say where tasks run.
+    """Assign tasks to bands.
 
     Parameters
     ----------
     tasks
-        What is to be run.
+        The tasks.
     bands
-        What they may run on.
+        The bands that may run them.
     policy
-        How that is chosen.
+        The assignment policy; see :func:`craton.schedule.assign`.
     where
-        Returns where the output of a task is that is not among `tasks`, None if it is not known.
+        Returns the location of an output of another run, or None if it is unknown.
 
     Returns
     -------
     tuple of list of int
-        For each task the number of its band, and its place in the order in which tasks are begun.
+        For each task the number of its band, and its position in the order in which tasks are started.
     """
     numbers = {task.key: number for number, task in enumerate(tasks)}
     producers, consumers, nbytes = [], [], []

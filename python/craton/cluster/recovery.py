@@ -1,4 +1,4 @@
-"""What is lost is made good: tasks of workers that end, outputs whose pages are gone, runs that stand still."""
+"""Recovery from failures: reassigns the tasks of workers that end, recomputes lost outputs, and resumes stalled runs."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from craton.cluster.lineage import Lineage, reads_of
 from craton.cluster.membership import Membership
 from craton.cluster.placing import OutputLocation, PolicyName, place
 from craton.cluster.runs import Run
-from craton.schedule.pages import Stored
+from craton.schedule.pages import StoredOutput
 from craton.schedule.tasks import Task, TaskLost
 
-__all__ = ["Recovery", "heard"]
+__all__ = ["Recovery", "ignore_result"]
 
-# Seconds between looks whether runs stand still, and for workers to say what they have of them.
-_STILL, _SAYS = 4.0, 2.0
+# Seconds between checks for stalled runs, and the timeout of the workers' answers about them.
+_STALL_CHECK, _ANSWER = 4.0, 2.0
 
 
 class Recovery:
-    """Gives tasks to bands that live, at first and again.
+    """Assigns tasks to available bands, when a run begins and after failures.
 
     Parameters
     ----------
     membership
         The workers.
     lineage
-        What was made, and of what.
+        The outputs and the tasks that made them.
     policy
-        Which band runs which task.
+        The assignment policy.
 
     Attributes
     ----------
     runs : dict
-        Those that go on, by number.
+        The current runs, by number.
     running : dict
-        What each band has said last that it runs.
+        For each band, the keys of the tasks that it last reported as running.
     """
 
     def __init__(self, membership: Membership, lineage: Lineage, policy: PolicyName) -> None:
@@ -44,18 +44,18 @@ class Recovery:
         self.runs: dict[int, Run] = {}
         self.running: dict[int, list[int]] = {}
 
-    # ---- giving tasks out ----
+    # ---- assignment ----
 
     def begin(self, run: Run, tasks: Sequence[Task]) -> None:
-        """Give the tasks of a new run to bands, with what makes those of their inputs that are lost."""
-        run.assign(tasks, *self._placed(tasks, self._members.living()))
+        """Assign the tasks of a new run to bands, together with the tasks that recompute lost inputs."""
+        run.assign(tasks, *self._place(tasks, self._members.alive_bands()))
         if any(self.where(key) is None for task in tasks for key in reads_of(task) if key not in run.tasks):
-            self.again(run, list(run.tasks))
+            self.reassign(run, list(run.tasks))
         else:
             run.send(tasks, self.where, self._send, later=False)
 
-    def again(self, run: Run, keys: Sequence[int]) -> None:
-        """Give tasks to bands that live, and with them what makes their inputs that are lost."""
+    def reassign(self, run: Run, keys: Sequence[int]) -> None:
+        """Assign tasks of a run to available bands again, together with the tasks that recompute lost inputs."""
         if not keys or run.ended.done():
             return
         wanted = set(keys)
@@ -66,22 +66,22 @@ class Recovery:
             if source not in run.bands and self.where(source) is None
         }
         try:
-            sources = [task for task in self._lineage.again(lost) if task.key not in run.bands]
+            sources = [task for task in self._lineage.tasks_to_recompute(lost) if task.key not in run.bands]
         except KeyError as error:
             run.fail(TaskLost(str(error.args[0])))
             return
         tasks = [*sources, *[run.tasks[key] for key in run.tasks if key in wanted]]
         for task in sources:
             run.tasks.setdefault(task.key, task)
-        living = self._members.living()
+        living = self._members.alive_bands()
         if not living:
             run.assign(tasks, [-1] * len(tasks), range(len(tasks)))
             return
-        bands, orders = self._placed(tasks, living)
+        bands, orders = self._place(tasks, living)
         run.assign(tasks, bands, orders)
         run.send(tasks, self.where, self._send, later=True)
 
-    def _placed(self, tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], list[int]]:
+    def _place(self, tasks: Sequence[Task], living: Sequence[int]) -> tuple[list[int], list[int]]:
         bands = self._members.bands
         return place(tasks, [bands[number] for number in living], self._policy, self._location)
 
@@ -92,104 +92,106 @@ class Recovery:
         return OutputLocation(made.output.band, made.stored.node, made.output.parts)
 
     def where(self, key: int) -> Any:
-        """Where the output of a task is; None if it is nowhere."""
+        """Return the location of a task's output, as a tuple; None if it is lost or does not exist."""
         made = self._lineage._made.get(key)
         return None if made is None or made.stored is None else tuple(made.stored)
 
     def _send(self, band: int, *message: Any) -> None:
         self._members.tell(self._members.ref(band).start.tell(*message))
 
-    # ---- what is lost ----
+    # ---- failures ----
 
-    def lost(self, band: int, why: str) -> None:
-        """Make good the end of a worker."""
+    def recover_worker(self, band: int, why: str) -> None:
+        """Recover from the end of a worker: assign its tasks to other bands, and forward its last outputs."""
         said, self.running[band] = self.running.get(band, []), []
         for run in list(self.runs.values()):
             keys = run.of_band(band)
             if not keys:
                 continue
             running = [key for key in said if key in run.bands]
-            run.suspect(running or self._first_ready(run, keys, band), why)
-            self.again(run, keys)
-        for run in list(self.runs.values()):  # it may not have told others what it has told here
+            run.count_death(running or self._probably_running(run, keys, band), why)
+            self.reassign(run, keys)
+        for run in list(
+            self.runs.values()
+        ):  # it may have reported outputs here, but not yet to the bands that read them
             for other, made in run.made_by(band).items():
-                self._tell_where(run, other, made)
+                self._send_locations(run, other, made)
 
-    def restarted(self) -> None:
-        """Give out what no band had, as one lives again."""
+    def reassign_waiting(self) -> None:
+        """Assign the tasks that waited for an available band."""
         for run in list(self.runs.values()):
-            self.again(run, run.of_band(-1))
+            self.reassign(run, run.of_band(-1))
 
-    def without(self, bands: Iterable[int]) -> None:
-        """Give the tasks of bands to others: their workers are ended, and the tasks are not to blame."""
+    def reassign_bands(self, bands: Iterable[int]) -> None:
+        """Assign the tasks of bands that were ended on purpose to others; this does not count as a failure of the tasks."""
         for band in bands:
             self.running[band] = []
             for run in list(self.runs.values()):
-                self.again(run, run.of_band(band))
+                self.reassign(run, run.of_band(band))
 
-    def gone(self, keys: Sequence[int]) -> None:
-        """Take note of outputs whose pages are gone; those that a run wants are made again."""
+    def lose_outputs(self, keys: Sequence[int]) -> None:
+        """Record that the pages of outputs are gone, and recompute those that belong to a current run."""
         self._lineage.lose(keys)
         for run in list(self.runs.values()):
-            self.again(run, [key for key in keys if key in run.tasks and key not in run.bands])
+            self.reassign(run, [key for key in keys if key in run.tasks and key not in run.bands])
 
-    def _tell_where(self, run: Run, band: int, keys: Iterable[int]) -> None:
-        """Tell a band where outputs are."""
-        made = [(run.number, key, Stored(*stored)) for key in keys if (stored := self.where(key)) is not None]
+    def _send_locations(self, run: Run, band: int, keys: Iterable[int]) -> None:
+        """Send the locations of outputs to a band."""
+        made = [(run.number, key, StoredOutput(*stored)) for key in keys if (stored := self.where(key)) is not None]
         if made and band >= 0:
             self._members.tell(self._members.ref(band).made.tell(made))
 
-    def _first_ready(self, run: Run, keys: list[int], band: int) -> list[int]:
-        """What a band ran, most likely, if it died before it could say so."""
+    def _probably_running(self, run: Run, keys: list[int], band: int) -> list[int]:
+        """Guess which tasks a band was running when it died without a report: the first tasks that were ready."""
         ready = [key for key in keys if not any(source in run.bands for source in reads_of(run.tasks[key]))]
         ready.sort(key=lambda key: run.orders[key])
         return ready[: self._members.bands[band].threads]
 
-    # ---- what stands still ----
+    # ---- stalled runs ----
 
-    async def look_after(self) -> None:
-        """Have runs go on that stand still: a message may have been lost with the process that sent it, or was sent it."""
+    async def watch_runs(self) -> None:
+        """Check periodically for stalled runs, and resume them. A run stalls if a message is lost when its sender or receiver dies."""
         seen: dict[int, int] = {}
         while True:
-            await asyncio.sleep(_STILL)
+            await asyncio.sleep(_STALL_CHECK)
             for run in list(self.runs.values()):
                 if seen.get(run.number) == run.changes and not run.ended.done():
-                    await self._look_into(run)
+                    await self._resume(run)
                 else:
-                    run.lost_sight.clear()
+                    run.missing_before.clear()
             seen = {run.number: run.changes for run in self.runs.values()}
 
-    async def _look_into(self, run: Run) -> None:
-        """Ask the workers what they have of a run; make good what nobody has, and what they wait for in vain."""
+    async def _resume(self, run: Run) -> None:
+        """ReadRequest the workers which tasks of a run they have; reassign tasks that no worker has and recompute inputs that are lost."""
         before = run.changes
-        loop, living = asyncio.get_running_loop(), self._members.living()
-        asked = [loop.create_task(self._members.ref(band).holds(run.number)) for band in living]
+        loop, living = asyncio.get_running_loop(), self._members.alive_bands()
+        asked = [loop.create_task(self._members.ref(band).held_tasks(run.number)) for band in living]
         if not asked:
             return
-        await asyncio.wait(asked, timeout=_SAYS)
+        await asyncio.wait(asked, timeout=_ANSWER)
         held: dict[int, set[int]] = {
             band: set() for band, member in enumerate(self._members.members) if not member.alive
         }
         missing: dict[int, list[int]] = {}
         for band, one in zip(living, asked, strict=True):
             if not one.done():
-                one.add_done_callback(heard)
+                one.add_done_callback(ignore_result)
             elif one.exception() is None:
                 keys, missing[band] = one.result()
                 held[band] = set(keys)
         if run.changes != before or run.ended.done():
             return
-        again = run.out_of_sight(held)
+        again = run.missing_tasks(held)
         for band, keys in missing.items():
             there = [key for key in keys if key not in run.bands]
-            self._tell_where(run, band, there)
+            self._send_locations(run, band, there)
             gone = {key for key in there if self.where(key) is None}
             again += [key for key in held[band] if key in run.bands and not gone.isdisjoint(reads_of(run.tasks[key]))]
         if again:
-            self.again(run, list(dict.fromkeys(again)))
+            self.reassign(run, list(dict.fromkeys(again)))
 
 
-def heard(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for an answer any more; an error would be said to have been overlooked."""
+def ignore_result(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task that is no longer awaited, so that asyncio does not log it as never retrieved."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""A run, as the supervisor sees it: which band has which task, what is done, and what is tried again."""
+"""The supervisor's state of a run: the band of each task, the outputs so far, and how often tasks were tried."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import cloudpickle
 
 from craton.cluster.lineage import reads_of
-from craton.cluster.worker import distinct
-from craton.schedule.tasks import Output, Task, TaskLost, Underway
+from craton.cluster.worker import distinct_works
+from craton.schedule.tasks import Output, RunProgress, Task, TaskLost
 
-#: How often a task is tried whose worker dies under it.
+#: A run fails when a task was running at so many deaths of its worker.
 TRIES = 3
 
-#: Sends tasks to a band: the run's number, pickled works, rows of tasks, where inputs are, all bands that get some.
+#: Sends tasks to a band: the band, the run's number, pickled works, tasks as rows, locations of inputs, all bands that get tasks.
 Send = Callable[[int, int, bytes, list[tuple[Any, ...]], dict[int, Any], list[int]], None]
 
 
@@ -27,18 +27,18 @@ class Run:
     number
         Its number.
     tasks
-        What is to be run.
+        Its tasks.
 
     Attributes
     ----------
     ended : asyncio.Future
-        Done when the run is; its exception is what ended it.
+        Done when the run has ended; its exception is that of a failed run.
     outputs : dict
-        What was made.
+        The outputs of the tasks that are done.
     bands : dict
-        The band of each task that is not done; -1 for one that has none.
+        The band of each task that is not done; -1 if no band is available.
     moving : dict
-        The band that has given a task to the one that has it now, as long as that has not said that it has come.
+        For each stolen task whose arrival is not confirmed, the band that gave it away.
     """
 
     def __init__(self, number: int, tasks: Sequence[Task]) -> None:
@@ -49,25 +49,25 @@ class Run:
         self.bands: dict[int, int] = {}
         self.orders: dict[int, int] = {}
         self.moving: dict[int, int] = {}
-        self.changes = 0  # of bands: a run that stands still has none
-        self.lost_sight: set[int] = set()
+        self.changes = 0  # changes of `bands` so far: a run without changes between two checks is stalled
+        self.missing_before: set[int] = set()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._subscribers: dict[int, set[int]] = {}  # bands that must be told of an output by the supervisor
+        self._subscribers: dict[int, set[int]] = {}  # bands that get an output's location from the supervisor
         self._tried: dict[int, int] = {}
 
     @property
     def left(self) -> int:
-        """How many tasks are not done."""
+        """The number of tasks that are not done."""
         return len(self.bands)
 
     @property
-    def underway(self) -> Underway:
-        """How far it is."""
+    def progress(self) -> RunProgress:
+        """Its progress."""
         tasks = len(self.wanted)
-        return Underway(self.tasks[self.wanted[0]].stage, min(len(self.outputs), tasks), tasks)
+        return RunProgress(self.tasks[self.wanted[0]].stage, min(len(self.outputs), tasks), tasks)
 
     def assign(self, tasks: Sequence[Task], bands: Sequence[int], orders: Sequence[int]) -> None:
-        """Give tasks to bands."""
+        """Record the band of each task, and its position in the order of the run."""
         for task, band, order in zip(tasks, bands, orders, strict=True):
             self.tasks.setdefault(task.key, task)
             self.bands[task.key] = band
@@ -77,18 +77,19 @@ class Run:
             self.outputs.pop(task.key, None)
 
     def send(self, tasks: Sequence[Task], where: Callable[[int], Any], send: Send, later: bool) -> None:
-        """Send tasks to their bands, one message each.
+        """Send tasks to their bands, one message to each band.
 
         Parameters
         ----------
         tasks
-            All of them, or those that are tried again.
+            All tasks of the run, or those that are retried.
         where
-            Returns where an output is, None if it is not made.
+            Returns the location of an output, None if it does not exist.
         send
             Sends a message.
         later
-            Whether other tasks of the run were sent before, so that those who make what these read do not know of their bands.
+            Whether tasks of the run were sent before. Then the bands that make the inputs may not know the readers' bands, and the
+            supervisor forwards the locations.
         """
         consumers: dict[int, set[int]] = {}
         for task in self.tasks.values() if later else tasks:
@@ -102,12 +103,12 @@ class Run:
         by_band.pop(-1, None)
         base = self.number << 32
         for band, some in by_band.items():
-            works, numbers = distinct([task.work for task in some])
+            works, numbers = distinct_works([task.work for task in some])
             rows = []
             known: dict[int, Any] = {}
             for task, number in zip(some, numbers, strict=True):
-                told = consumers.get(task.key)
-                others = () if told is None else tuple(other for other in told if other != band)
+                readers = consumers.get(task.key)
+                others = () if readers is None else tuple(other for other in readers if other != band)
                 rows.append((
                     number, task.key, base + self.orders[task.key],
                     tuple([(read.tasks, read.parts, read.rows) for read in task.inputs]),
@@ -123,7 +124,7 @@ class Run:
             send(band, self.number, cloudpickle.dumps(works, 5), rows, known, list(by_band))
 
     def done(self, output: Output) -> Iterable[int]:
-        """Take note of an output; return the bands that the supervisor must tell of it."""
+        """Record an output; return the bands that the supervisor must send its location to."""
         self.bands.pop(output.key, None)
         self.moving.pop(output.key, None)
         self.changes += 1
@@ -133,17 +134,17 @@ class Run:
         return self._subscribers.pop(output.key, ())
 
     def fail(self, error: BaseException) -> None:
-        """End the run."""
+        """End the run with an exception."""
         if not self.ended.done():
             self.ended.set_exception(error)
 
     def of_band(self, band: int) -> list[int]:
-        """Keys of a band's tasks that are not done, those included that it has given away and that may not have come."""
+        """Return the keys of a band's unfinished tasks, including tasks stolen from it whose arrival is not confirmed."""
         moving = [key for key, giver in self.moving.items() if giver == band and self.bands.get(key) != band]
         return [key for key, its in self.bands.items() if its == band] + moving
 
     def made_by(self, band: int) -> dict[int, list[int]]:
-        """Keys of the outputs that a band has made and that others wait for, by the bands that do."""
+        """Return, for each band, the keys of the outputs made by `band` that its unfinished tasks read."""
         found: dict[int, set[int]] = {}
         for key, other in self.bands.items():
             for source in reads_of(self.tasks[key]):
@@ -152,20 +153,20 @@ class Run:
                     found.setdefault(other, set()).add(source)
         return {other: list(keys) for other, keys in found.items()}
 
-    def out_of_sight(self, held: dict[int, set[int]]) -> list[int]:
-        """Keys of tasks that their bands do not have, now and when this was asked before.
+    def missing_tasks(self, held: dict[int, set[int]]) -> list[int]:
+        """Return the keys of tasks that were missing from their bands in this check and in the previous one.
 
         Parameters
         ----------
         held
-            For each band that lives and has answered, the keys of the run's tasks that it has; nothing for one that is gone.
+            The keys of the run's tasks that each band has: for bands that answered, and an empty set for bands that are gone.
         """
         found = {key for key, band in self.bands.items() if band in held and key not in held[band]}
-        again, self.lost_sight = found & self.lost_sight, found
+        again, self.missing_before = found & self.missing_before, found
         return list(again)
 
-    def suspect(self, keys: Iterable[int], why: str) -> None:
-        """Count a death against tasks that were running then; end the run if one of them has been tried often enough."""
+    def count_death(self, keys: Iterable[int], why: str) -> None:
+        """Count the death of a worker against the tasks that it was running; end the run if one of them reaches `TRIES`."""
         for key in keys:
             tried = self._tried[key] = self._tried.get(key, 0) + 1
             if tried >= TRIES:
@@ -173,7 +174,7 @@ class Run:
                 self.fail(
                     TaskLost(
                         f"task {key}{f' ({stage})' if stage else ''} was running each of the {tried} times that its "
-                        f"worker died; the last time, {why}"
+                        f"worker died and is not retried; the last worker: {why}"
                     )
                 )
                 return

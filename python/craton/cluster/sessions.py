@@ -1,7 +1,7 @@
-"""Sessions: what a program's tasks run on, from ``craton.init`` to ``craton.shutdown``.
+"""Sessions: a program's connection to the workers that run its tasks, from ``craton.init`` to ``craton.shutdown``.
 
-The supervisor of a cluster has an event loop in a thread of its own. The program's threads have coroutines run there by
-:meth:`Session.call`, where Ctrl-C reaches them.
+The supervisor of a cluster runs in an event loop in a dedicated thread. The program's threads submit coroutines to that loop with
+:meth:`Session.call`, which Ctrl-C interrupts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from craton.config import parse_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from craton.cluster.hosts.base import Host, Spec
+    from craton.cluster.hosts.base import Host, WorkerSpec
     from craton.cluster.supervisor import Supervisor
     from craton.schedule.tasks import Runner
 
@@ -31,51 +31,58 @@ _T = TypeVar("_T")
 
 HostName = Literal["embedded", "local", "ray", "dask"]
 HOSTS = ("embedded", "local", "ray", "dask")
-#: How what goes from machine to machine is compressed.
+#: The compression of data that is sent between machines.
 Compression = Literal["none", "lz4"]
 COMPRESSIONS = ("none", "lz4")
 
-# Seconds that a call has to end that was interrupted, and a session that is shut down.
+# Seconds that an interrupted call, and a session that is shut down, may take to end.
 _INTERRUPTED, _SHUTDOWN = 0.9, 10.0
 
 
 class Session:
-    """A session; made by :func:`init`, and ended by :func:`shutdown` or at the end of a ``with`` block.
+    """A session, created by :func:`init`, and ended by :func:`shutdown` or at the end of a ``with`` block.
 
     Attributes
     ----------
     host : str
         ``"embedded"``, ``"local"``, ``"ray"`` or ``"dask"``.
     runner : Runner
-        Runs tasks; its methods are to be called within :meth:`call`.
+        Runs tasks. Call its methods only in coroutines that are passed to :meth:`call`.
     """
 
     def __init__(self, host: str, given: dict[str, Any]) -> None:
-        self.host, self._given = host, given
+        self.host, self._arguments = host, given
         self.runner: Runner
         self._closed = False
         self._pid = os.getpid()
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine to its end, from any thread, and return its result. Ctrl-C cancels it."""
+        """Run a coroutine and return its result; may be called in any thread. Ctrl-C cancels the coroutine."""
         raise NotImplementedError
 
     def info(self) -> pd.DataFrame:
-        """The workers, a row each: worker, node, address, pid, threads, memory limit and use in bytes, tasks done and running."""
+        """Return a frame with a row for each worker.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The index ``worker``, and the columns ``node`` (the machine's name), ``address``, ``pid``, ``threads``, ``memory_limit``
+            and ``memory_used`` (bytes), ``done`` and ``running`` (numbers of tasks), and ``alive``.
+        """
         import pandas as pd
 
-        return pd.DataFrame(self._facts(), columns=_COLUMNS).set_index("worker")
+        return pd.DataFrame(self._describe_workers(), columns=_COLUMNS).set_index("worker")
 
-    def _facts(self) -> list[dict[str, Any]]:
+    def _describe_workers(self) -> list[dict[str, Any]]:
         raise NotImplementedError
 
     def shutdown(self) -> None:
-        """End the session: what runs is cancelled, workers end, outputs are dropped. Ending it twice is no error."""
+        """End the session: cancel running tasks, end the workers and drop all outputs. Further calls do nothing."""
         raise NotImplementedError
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """Whether the session has ended; also true in a forked process."""
         return self._closed or self._pid != os.getpid()
 
     def __enter__(self) -> Session:
@@ -100,7 +107,7 @@ class Session:
 
     @property
     def where(self) -> str:
-        """What tasks run on, in some words."""
+        """A short description of the host and its workers, for display."""
         return f"{self.host}: {self._size()}"
 
     def _repr_html_(self) -> str:
@@ -120,7 +127,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def run_here(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine in this thread, also where an event loop runs in it already, as in a notebook."""
+    """Run a coroutine in this thread, even if an event loop is running in it already, as in a notebook."""
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     loop = asyncio.new_event_loop()
@@ -144,7 +151,7 @@ def _cancel_all(loop: asyncio.AbstractEventLoop, timeout: float | None = None) -
 
 
 class EmbeddedSession(Session):
-    """A session that needs no other process: tasks run in the thread that asks for them."""
+    """A session without other processes: tasks run in the thread that calls :meth:`call`."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         from craton.schedule.inline import InlineRunner
@@ -156,7 +163,7 @@ class EmbeddedSession(Session):
         """Run a coroutine in this thread."""
         return run_here(coroutine)
 
-    def _facts(self) -> list[dict[str, Any]]:
+    def _describe_workers(self) -> list[dict[str, Any]]:
         from craton.config import options
         from craton.schedule.memory_accounting import own_memory
 
@@ -182,16 +189,16 @@ class EmbeddedSession(Session):
 
 
 class ClusterSession(Session):
-    """A session whose tasks run on the workers of a host."""
+    """A session whose tasks run on the workers that a host starts."""
 
     runner: Supervisor
 
     def __init__(self, host: str, given: dict[str, Any]) -> None:
-        from craton.cluster.hosts.base import Spec
+        from craton.cluster.hosts.base import WorkerSpec
 
         super().__init__(host, given)
-        spec = Spec(given["workers"], given["threads"], given["memory_limit"])
-        self._host = self._made()
+        spec = WorkerSpec(given["workers"], given["threads"], given["memory_limit"])
+        self._host = self._make_host()
         reached_at = self._host.open(spec)
         self._loop = asyncio.new_event_loop()
         self._calls: set[asyncio.Task[Any]] = set()
@@ -207,21 +214,21 @@ class ClusterSession(Session):
     def _run(self) -> None:
         import signal
 
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it is for the program's threads
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C interrupts the program's threads only
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        # What was asked for while the loop came to its end is refused: nobody waits for it for ever.
+        # Calls that came while the loop was stopping are cancelled, so that their callers do not wait for ever.
         _cancel_all(self._loop, timeout=1)
 
-    async def _start(self, spec: Spec, reached_at: str) -> Supervisor:
+    async def _start(self, spec: WorkerSpec, reached_at: str) -> Supervisor:
         import craton.actor as xo
         from craton.cluster.supervisor import Supervisor
 
         pool = await xo.create_actor_pool(reached_at, n_process=0, auto_recover="actor")
-        pool.use_key(secrets.token_hex(32).encode())  # workers share it, and refuse everybody else
+        pool.use_key(secrets.token_hex(32).encode())  # the workers get it too, and refuse connections without it
         self._host.pool = pool
         try:
-            supervisor = Supervisor(pool, self._host, self._given["policy"], self._given["compression"])
+            supervisor = Supervisor(pool, self._host, self._arguments["policy"], self._arguments["compression"])
         except BaseException:
             await pool.stop()
             raise
@@ -232,8 +239,8 @@ class ClusterSession(Session):
             raise
         return supervisor
 
-    def _made(self) -> Host:
-        options = self._given["options"]
+    def _make_host(self) -> Host:
+        options = self._arguments["options"]
         if self.host == "local":
             from craton.cluster.hosts.local import LocalHost
 
@@ -242,14 +249,14 @@ class ClusterSession(Session):
             if self.host == "ray":
                 from craton.cluster.hosts.ray import RayHost
 
-                return RayHost(self._given["address"], **options)
+                return RayHost(self._arguments["address"], **options)
             from craton.cluster.hosts.dask import DaskHost
 
-            return DaskHost(self._given["address"], **options)
+            return DaskHost(self._arguments["address"], **options)
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                f"the host {self.host!r} needs {error.name}: pip install 'craton[{self.host}]'; 'local' and 'embedded' need "
-                f"nothing",
+                f"the host {self.host!r} needs {error.name}: pip install 'craton[{self.host}]'; the hosts 'local' and 'embedded' "
+                f"need no other package",
                 name=error.name,
             ) from None
 
@@ -259,12 +266,14 @@ class ClusterSession(Session):
         Raises
         ------
         RuntimeError
-            If the session has ended, or this is its loop's own thread.
+            If the session has ended, or the caller is the supervisor's thread.
         """
         if self.closed or threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError(
-                "the session has ended" if self.closed else "call() waits, and the supervisor's own thread must not"
+                "the session has ended"
+                if self.closed
+                else "call() would block the supervisor's thread; await there instead"
             )
         result: concurrent.futures.Future[_T] = concurrent.futures.Future()
         started: list[asyncio.Task[_T]] = []
@@ -294,8 +303,8 @@ class ClusterSession(Session):
                     result.exception(_INTERRUPTED)
             raise
 
-    def _facts(self) -> list[dict[str, Any]]:
-        return self.call(self.runner.facts())
+    def _describe_workers(self) -> list[dict[str, Any]]:
+        return self.call(self.runner.describe_workers())
 
     def shutdown(self) -> None:
         """End the session; see :meth:`Session.shutdown`."""
@@ -321,13 +330,13 @@ class ClusterSession(Session):
             self._loop.close()
 
 
-def arguments(**given: Any) -> dict[str, Any]:
-    """What a session is made with: what is given, and what is usual; see :func:`init`."""
-    usual: dict[str, Any] = {
+def complete_arguments(**given: Any) -> dict[str, Any]:
+    """Complete the arguments of a session with the defaults of :func:`init`."""
+    defaults: dict[str, Any] = {
         "workers": None, "threads": None, "memory_limit": None, "address": None, "policy": "ncs", "compression": "none",
         "options": {},
     }  # fmt: skip
-    return usual | given
+    return defaults | given
 
 
 # ---- the session of the process ----
@@ -347,39 +356,41 @@ def init(
     compression: Compression = "none",
     **more: Any,
 ) -> Session:
-    """Begin a session: from now on this process's tasks run there.
+    """Begin a session: this process's tasks run on its workers until it ends.
 
     Parameters
     ----------
     host
-        ``"embedded"``: in this process. ``"local"``: in processes of this machine. ``"ray"``, ``"dask"``: on a cluster.
+        Where tasks run: ``"embedded"`` in this process, ``"local"`` in processes of this machine, ``"ray"`` or ``"dask"`` on a
+        cluster.
     workers
-        How many; by default as many as there is room for.
+        The number of workers; by default as many as the host has room for.
     threads
-        Threads of each; by default the cores divided by the workers.
+        Threads of each worker; by default the number of cores divided by the number of workers.
     memory_limit
-        Bytes that the workers of one machine and its store may use together, as a number or as in ``"2GiB"``.
+        Bytes that the workers of one machine and its store may use together, as a number or as text such as ``"2GiB"``.
     address
-        Of the Ray or Dask cluster, or Dask's client or cluster itself; ``None`` to start one on this machine.
+        The address of the Ray or Dask cluster, or a Dask client or cluster object; ``None`` starts a cluster on this machine.
     policy
-        How tasks are assigned to workers: ``"ncs"``, or one that it is compared with, ``"bfs"``, ``"round-robin"`` or
+        How tasks are assigned to workers: ``"ncs"``, or for comparison ``"algorithm-1"``, ``"bfs"``, ``"round-robin"`` or
         ``"random"``.
     compression
-        Of what goes from machine to machine: ``"none"``, or ``"lz4"`` where the network is slower than the processors.
+        The compression of data that is sent between machines: ``"none"``, or ``"lz4"`` for networks that are slower than the
+        compression.
     **more
         Options of the host.
 
     Returns
     -------
     Session
-        The one that there is already, if it was begun with the same arguments.
+        The new session, or the current one if it was begun with the same arguments.
 
     Raises
     ------
     ValueError
-        If there is no such host, policy or compression, or a number is less than 1.
+        If the host, policy or compression is unknown, or a number is less than 1.
     RuntimeError
-        If there is another session.
+        If there is a session with other arguments, or the workers cannot be started.
 
     Examples
     --------
@@ -390,29 +401,31 @@ def init(
     """
     global _current
     if host not in HOSTS:
-        raise ValueError(f"host is one of {', '.join(map(repr, HOSTS))}, not {host!r}")
+        raise ValueError(f"host must be one of {', '.join(map(repr, HOSTS))}, not {host!r}")
     from craton.cluster.placing import POLICIES
 
     if policy not in POLICIES:
-        raise ValueError(f"policy is one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
+        raise ValueError(f"policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}")
     if compression not in COMPRESSIONS:
-        raise ValueError(f"compression is one of {', '.join(map(repr, COMPRESSIONS))}, not {compression!r}")
+        raise ValueError(f"compression must be one of {', '.join(map(repr, COMPRESSIONS))}, not {compression!r}")
     numbers: tuple[tuple[str, Any], ...] = (("workers", workers), ("threads", threads))
     for name, number in numbers:
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise ValueError(f"{name} is a whole number, 1 or more, not {number!r}")
+            raise ValueError(f"{name} must be an integer of at least 1, not {number!r}")
     limit = parse_bytes(memory_limit) if isinstance(memory_limit, str) else memory_limit
-    given = arguments(
+    given = complete_arguments(
         workers=workers, threads=threads, memory_limit=limit, address=address, policy=policy, compression=compression,
         options=more,
     )  # fmt: skip
     with _lock:
         if _current is not None and not _current.closed:
-            if (_current.host, _current._given) == (host, given):
+            if (_current.host, _current._arguments) == (host, given):
                 return _current
-            raise RuntimeError(f"there is a session already, {_current!r}; craton.shutdown() ends it")
+            raise RuntimeError(
+                f"there is a session with other arguments, {_current!r}; end it first with craton.shutdown()"
+            )
         _current = EmbeddedSession(given) if host == "embedded" else ClusterSession(host, given)
-        # After what the session has registered to be done at the end, hence before it.
+        # Registered last, so that it runs before the exit handlers that the session has registered.
         atexit.unregister(_end)
         atexit.register(_end)
         return _current
@@ -428,19 +441,19 @@ def shutdown() -> None:
 
 
 def current() -> Session | None:
-    """The session of this process; the one that the environment asks for is begun now if there is none.
+    """Return the session of this process, or None. If there is none and ``CRATON_CLUSTER`` names a cluster, begin one.
 
     Raises
     ------
     ValueError
-        If the environment asks for what there is not.
+        If the value of ``CRATON_CLUSTER`` is invalid.
     """
     session = _current
     if session is not None and not session.closed:
         return session
     wanted = os.environ.get(VARIABLE)
     if not wanted or wanted == "embedded" or (session is not None and session._pid != os.getpid()):
-        return None  # also in a fork: each would begin one of its own
+        return None  # a forked process of one that had a session does not begin another
     with _lock:
         if _current is None or _current.closed:
             return begin(wanted)
@@ -448,13 +461,13 @@ def current() -> Session | None:
 
 
 def begin(text: str) -> Session:
-    """Begin the session that a text asks for; see :func:`parse`."""
-    host, arguments = parse(text)
+    """Begin a session from the text form of its arguments; see :func:`parse_cluster`."""
+    host, arguments = parse_cluster(text)
     return init(host, **arguments)
 
 
-def parse(text: str) -> tuple[HostName, dict[str, Any]]:
-    """What `text` asks for, as the environment and the command line say it.
+def parse_cluster(text: str) -> tuple[HostName, dict[str, Any]]:
+    """Parse the text form of a session's arguments, as in ``CRATON_CLUSTER`` and on the command line.
 
     Parameters
     ----------
@@ -465,13 +478,13 @@ def parse(text: str) -> tuple[HostName, dict[str, Any]]:
     Raises
     ------
     ValueError
-        If it asks for what there is not.
+        If the text has none of these forms.
 
     Examples
     --------
-    >>> parse("local:4")
+    >>> parse_cluster("local:4")
     ('local', {'workers': 4})
-    >>> parse("ray://head:10001")
+    >>> parse_cluster("ray://head:10001")
     ('ray', {'address': 'ray://head:10001'})
     """
     host, _, rest = text.partition(":")
@@ -484,12 +497,12 @@ def parse(text: str) -> tuple[HostName, dict[str, Any]]:
     if host == "dask":
         return "dask", {"address": f"tcp:{rest}" if rest.startswith("//") else rest or None}
     raise ValueError(
-        f"{text!r} names no cluster; say embedded, local, local:4, ray, ray://host:10001, dask or dask:tcp://host:8786"
+        f"{text!r} names no cluster; expected embedded, local, local:4, ray, ray://host:10001, dask or dask:tcp://host:8786"
     )
 
 
 def info() -> pd.DataFrame:
-    """The workers of this process's session; see :meth:`Session.info`.
+    """Return a frame of the workers of this process's session; see :meth:`Session.info`.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""The supervisor: it gives each worker its part of a run in one message, keeps what was made, and makes good what is lost.
+"""The supervisor: sends each worker its tasks of a run in one message, keeps track of outputs, and recovers from failures.
 
-It lives in the driver's process, in an event loop of its own, and is in the way of no page and of no single task.
+It runs in the driver's process, in a dedicated event loop. Pages are not sent through it, and single tasks do not wait for it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import craton.actor as xo
 from craton import events
 from craton.actor.errors import RemoteTraceback
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Spec
+from craton.cluster.hosts.base import Host, WorkerSpec
 from craton.cluster.lineage import Lineage
 from craton.cluster.membership import Membership
 from craton.cluster.observation import Observation
 from craton.cluster.placing import PolicyName
-from craton.cluster.recovery import Recovery, heard
+from craton.cluster.recovery import Recovery, ignore_result
 from craton.cluster.runs import Run
 from craton.cluster.transfer import UID as NODE
-from craton.cluster.transfer import NodeActor, Place, fetch, place_of
-from craton.schedule.inline import in_order
-from craton.schedule.pages import OutputLost, PageInput, PageSink, Piece, Stored
-from craton.schedule.tasks import Band, Output, Task, TaskLost, Traffic, Underway, new_key
-from craton.schedule.telemetry import Sample, tell_of
+from craton.cluster.transfer import NodeActor, OutputVersion, fetch, version_of
+from craton.schedule.inline import topological_order
+from craton.schedule.pages import OutputLost, OutputPart, PageInput, PageSink, StoredOutput
+from craton.schedule.tasks import Band, Output, RunProgress, Task, TaskLost, Traffic, new_key
+from craton.schedule.telemetry import Sample, emit_tasks
 from craton.store import default_store
 
 if TYPE_CHECKING:
@@ -38,39 +38,43 @@ if TYPE_CHECKING:
 
 #: The name of the supervisor's actor in its pool.
 UID = "craton-supervisor"
-# Seconds until workers let go of what is released: many outputs go in one message.
-_LAZY = 0.05
-# Seconds that workers have to say whether a run's tasks have stopped.
-_STOPS = worker.PATIENCE + 0.3
+# Seconds for which released outputs are collected, to tell workers about them in one message.
+_FORGET_DELAY = 0.05
+# Seconds to wait for a worker's answer whether the tasks of a cancelled run have stopped.
+_CANCEL_TIMEOUT = worker.PATIENCE + 0.3
 
 
 class SupervisorActor(xo.StatelessActor):
-    """What workers speak to."""
+    """The actor through which workers report to the supervisor."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         super().__init__()
         self._supervisor = supervisor
 
     def done(
-        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
+        self,
+        band: int,
+        rows: list[tuple[Any, ...]],
+        lost: list[tuple[int, int, int, OutputVersion | None]],
+        running: list[int],
     ) -> None:
-        """Take note of outputs, of tasks whose inputs are gone, and of what a band runs now."""
+        """Record a band's new outputs, its tasks whose inputs are lost, and the keys of the tasks that it is running."""
         self._supervisor.done(band, rows, lost, running)
 
     def sampled(self, band: int, samples: list[Sample]) -> None:
-        """Take note of a band's memory over time."""
+        """Record memory samples of a band."""
         self._supervisor.observation.sampled(band, samples)
 
     def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
-        """Take note of tasks that raised an exception."""
+        """Record tasks that raised an exception."""
         self._supervisor.failed(band, failures)
 
     def moved(self, giver: int, taker: int, tasks: list[tuple[int, int]]) -> None:
-        """Take note of tasks, by run and key, that a band has given to another."""
+        """Record tasks, by run and key, that one band sent to another one."""
         self._supervisor.moved(giver, taker, tasks)
 
     def taken(self, taker: int, tasks: list[tuple[int, int]]) -> None:
-        """Take note of tasks, by run and key, that have come to the band that they were given to."""
+        """Record that tasks, by run and key, have arrived at the band that they were sent to."""
         self._supervisor.taken(taker, tasks)
 
 
@@ -82,11 +86,11 @@ class Supervisor:
     pool
         An actor pool in the driver's process.
     host
-        What starts the workers.
+        Starts the workers.
     policy
-        Which band runs which task: ``"ncs"`` by nearest common successors; the others are there to be compared with.
+        The assignment policy; see :func:`craton.schedule.assign`.
     compression
-        Of what goes from machine to machine.
+        The compression of data that is sent between machines.
     """
 
     def __init__(self, pool: Any, host: Host, policy: PolicyName = "ncs", compression: Compression = "none") -> None:
@@ -102,74 +106,80 @@ class Supervisor:
         self._numbers = itertools.count(1)
         self._forgotten: list[int] = []
 
-    async def start(self, spec: Spec) -> None:
-        """Start the workers, and have them know each other.
+    async def start(self, spec: WorkerSpec) -> None:
+        """Start the workers; see :meth:`Membership.start`.
 
         Raises
         ------
         OSError, RuntimeError
-            If one cannot be started; then none is left.
+            If a worker cannot be started; then none is left running.
         """
         await self._members.start(spec)
-        self._members.spawn(self._recovery.look_after())
+        self._members.spawn(self._recovery.watch_runs())
 
     async def stop(self) -> None:
-        """Cancel what runs, end the workers, and drop all outputs."""
+        """Cancel all runs, end the workers, and drop all outputs."""
         self.observation.stop()
         for run in list(self._runs.values()):
             run.fail(asyncio.CancelledError())
-        await self._members.stop()  # says that all are being ended before a run that failed goes on
+        await self._members.stop()  # sets `stopping` before the failed runs resume and try to cancel their tasks
         self._node.drop_all()
         await self._pool.stop()
 
     @property
     def bands(self) -> tuple[Band, ...]:
-        """What there is to run on."""
+        """The bands; see :attr:`craton.schedule.tasks.Runner.bands`."""
         return self._members.bands
 
-    # ---- workers that come and go; see OnChange ----
+    # ---- changes of the membership; see OnChange ----
 
-    def joined(self, band: int) -> None:
-        """A worker serves."""
-        self.observation.joined(band)
+    def worker_joined(self, band: int) -> None:
+        """See :meth:`OnChange.worker_joined`."""
+        self.observation.worker_joined(band)
 
-    def lost(self, band: int, why: str) -> None:
-        """A worker has ended."""
-        self._recovery.lost(band, why)
+    def worker_lost(self, band: int, why: str) -> None:
+        """See :meth:`OnChange.worker_lost`."""
+        self._recovery.recover_worker(band, why)
 
-    def restarted(self) -> None:
-        """A worker that had ended serves again."""
-        self._recovery.restarted()
+    def worker_restarted(self) -> None:
+        """See :meth:`OnChange.worker_restarted`."""
+        self._recovery.reassign_waiting()
 
     def node_lost(self, node: int, bands: list[int]) -> None:
-        """A machine's store has ended, and with it the workers of these bands."""
-        self._recovery.gone(self._lineage.of_node(node))
-        self._recovery.without(bands)
+        """See :meth:`OnChange.node_lost`."""
+        self._recovery.lose_outputs(self._lineage.of_node(node))
+        self._recovery.reassign_bands(bands)
 
     def none_left(self, why: str) -> None:
-        """The last worker has ended and cannot be started again."""
+        """See :meth:`OnChange.none_left`."""
         for run in list(self._runs.values()):
             run.fail(TaskLost(why))
 
-    # ---- what workers say ----
+    # ---- reports of workers ----
 
     def done(
-        self, band: int, rows: list[tuple[Any, ...]], lost: list[tuple[int, int, int, Place | None]], running: list[int]
+        self,
+        band: int,
+        rows: list[tuple[Any, ...]],
+        lost: list[tuple[int, int, int, OutputVersion | None]],
+        running: list[int],
     ) -> None:
         """See :meth:`SupervisorActor.done`."""
         self._recovery.running[band] = running
-        forward: dict[int, list[tuple[int, int, Stored]]] = {}
+        forward: dict[int, list[tuple[int, int, StoredOutput]]] = {}
         elsewhere: dict[int, list[tuple[int, int, bytes]]] = {}
         for number, key, stored, value, seconds, memory, started, read, foreign in rows:
             run = self._runs.get(number)
             if run is None or key not in run.bands:
-                self._surplus(key, stored)
+                self._drop_surplus(key, stored)
                 continue
             if stored.number:
                 if stored.node:
                     elsewhere.setdefault(stored.node, []).append((key, stored.number, stored.store))
-                elif self._node.hold([(key, stored.number, stored.store)]):  # its worker has died meanwhile
-                    self._recovery.again(run, [key])
+                elif self._node.hold(
+                    [(key, stored.number, stored.store)]
+                ):  # the set is gone: the worker has died meanwhile
+                    self._recovery.reassign(run, [key])
                     continue
             try:
                 found = None if value is None else pickle.loads(value)
@@ -182,19 +192,21 @@ class Supervisor:
             for other in run.done(output):
                 forward.setdefault(other, []).append((number, key, stored))
         for node, outputs in elsewhere.items():
-            self._members.spawn(self._held(node, outputs))
+            self._members.spawn(self._hold_on_node(node, outputs))
         for other, made in forward.items():
             self._members.tell(self._members.ref(other).made.tell(made))
         for number, key, source, was in lost:
             run = self._runs.get(number)
             if run is not None and key in run.bands:
                 stored = self._recovery.where(source)
-                if stored is not None and was == place_of(Stored(*stored)):  # and not made again meanwhile
-                    self._recovery.gone([source])
-                self._recovery.again(run, [key])
+                if stored is not None and was == version_of(
+                    StoredOutput(*stored)
+                ):  # it has not been recomputed meanwhile
+                    self._recovery.lose_outputs([source])
+                self._recovery.reassign(run, [key])
 
-    def _surplus(self, key: int, stored: Stored) -> None:
-        """Drop what was made twice, or by a run that has ended."""
+    def _drop_surplus(self, key: int, stored: StoredOutput) -> None:
+        """Drop an output that was made twice, or by a run that has ended."""
         made = self._lineage.get(key)
         if not stored.number or (made is not None and made.stored == stored):
             return
@@ -204,19 +216,19 @@ class Supervisor:
         if made is None:
             self._forget([key])
 
-    async def _held(self, node: int, outputs: list[tuple[int, int, bytes]]) -> None:
+    async def _hold_on_node(self, node: int, outputs: list[tuple[int, int, bytes]]) -> None:
         ref = self._members.node_ref(node)
         try:
             gone = await ref.hold(outputs)
         except (ConnectionError, xo.ActorNotExist):
             gone = [key for key, _, _ in outputs]
-        self._recovery.gone(gone)
+        self._recovery.lose_outputs(gone)
 
     def _gone(self, keys: Sequence[int]) -> None:
-        """Take note of outputs whose pages are gone; those that a run wants are made again."""
+        """Record that the pages of outputs are gone, and recompute those that belong to a current run."""
         self._lineage.lose(keys)
         for run in list(self._runs.values()):
-            self._recovery.again(run, [key for key in keys if key in run.tasks and key not in run.bands])
+            self._recovery.reassign(run, [key for key in keys if key in run.tasks and key not in run.bands])
 
     def failed(self, band: int, failures: list[tuple[int, int, bytes, str]]) -> None:
         """See :meth:`SupervisorActor.failed`."""
@@ -226,9 +238,9 @@ class Supervisor:
                 continue
             try:
                 error = pickle.loads(packed)
-            except Exception as not_here:  # its class cannot be imported by the driver
+            except Exception as not_here:  # for example, the driver cannot import its class
                 error = RuntimeError(
-                    f"a task raised what cannot be unpickled here ({not_here}); {text.splitlines()[-1]}"
+                    f"a task raised an exception that cannot be unpickled in this process ({not_here}): {text.splitlines()[-1]}"
                 )
             error.__cause__ = RemoteTraceback(
                 f"task {key} ({run.tasks[key].stage or 'no stage'}) in band {band}:\n{text}"
@@ -245,7 +257,7 @@ class Supervisor:
             run.moving[key] = giver
             run.changes += 1
             if not self._members.members[taker].alive:
-                self._recovery.again(run, [key])
+                self._recovery.reassign(run, [key])
 
     def taken(self, taker: int, tasks: list[tuple[int, int]]) -> None:
         """See :meth:`SupervisorActor.taken`."""
@@ -261,13 +273,13 @@ class Supervisor:
         return await self._run(tasks, self._lineage)
 
     async def _run(self, tasks: Sequence[Task], made: Container[int] | Lineage) -> list[Output]:
-        """Run tasks that may read what was made."""
-        tasks_in_order = in_order(tasks, made)
+        """Run tasks that may read the outputs in `made`."""
+        tasks_in_order = topological_order(tasks, made)
         if not tasks:
             return []
         run = Run(next(self._numbers), tasks_in_order)
         run.wanted = [task.key for task in tasks]
-        await self._members.some_alive.wait()
+        await self._members.available.wait()
         if self._members.none_left:
             raise TaskLost(self._members.none_left)
         self._runs[run.number] = run
@@ -284,33 +296,35 @@ class Supervisor:
         finally:
             self._runs.pop(run.number, None)
             if events.active:
-                tell_of(tasks, run.outputs)
+                emit_tasks(tasks, run.outputs)
 
     async def _cancel(self, run: Run) -> None:
-        """Stop a run everywhere; a worker whose tasks do not stop is started again."""
+        """Cancel a run on all workers; a worker whose tasks do not stop is killed, and restarted."""
         if self._members.stopping:
             return
 
         async def stopped(band: int) -> None:
             asked = self._loop.create_task(self._members.ref(band).cancel(run.number))
-            await asyncio.wait({asked}, timeout=_STOPS)
+            await asyncio.wait({asked}, timeout=_CANCEL_TIMEOUT)
             if not asked.done():
-                asked.add_done_callback(heard)  # something keeps even its loop from running
+                asked.add_done_callback(
+                    ignore_result
+                )  # a task blocks the worker's event loop, for example by holding the GIL
             elif asked.exception() is not None or asked.result():
                 return
             if self._members.members[band].alive:
                 self._members.members[band].alive = False
-                self._recovery.without([band])
+                self._recovery.reassign_bands([band])
                 await self.host.end(band)
 
-        stopping = [self._loop.create_task(stopped(band)) for band in self._members.living()]
+        stopping = [self._loop.create_task(stopped(band)) for band in self._members.alive_bands()]
         if stopping:
             await asyncio.wait(stopping)
 
     async def put(self, data: Any) -> Output:
         """Make a table an output; see :meth:`craton.schedule.tasks.Runner.put`."""
 
-        def kept() -> tuple[Stored, PageSink]:
+        def kept() -> tuple[StoredOutput, PageSink]:
             sink = PageSink(default_store(), 1)
             sink.write(0, data)
             return sink.finish(), sink
@@ -325,7 +339,7 @@ class Supervisor:
         return output
 
     async def fetch(self, key: int, part: int = 0) -> pa.Table:
-        """The rows of a part; see :meth:`craton.schedule.tasks.Runner.fetch`."""
+        """Return the rows of a part; see :meth:`craton.schedule.tasks.Runner.fetch`."""
         while True:
             made = self._lineage.get(key)
             if made is None:
@@ -337,15 +351,15 @@ class Supervisor:
                 if stored.node:
                     ref = self._members.node_ref(stored.node)
                     return await fetch(ref, key, stored, part, self._compression)
-                return await asyncio.to_thread(PageInput(default_store(), [Piece(key, stored, part)]).table)
+                return await asyncio.to_thread(PageInput(default_store(), [OutputPart(key, stored, part)]).table)
             except (OutputLost, ConnectionError, xo.ActorNotExist):
-                if made.stored is stored:  # and not made again meanwhile
+                if made.stored is stored:  # it has not been recomputed meanwhile
                     self._lineage.lose([key])
-                    await self._remake(key)
+                    await self._recompute(key)
 
-    async def _remake(self, key: int) -> None:
+    async def _recompute(self, key: int) -> None:
         try:
-            tasks = self._lineage.again([key])
+            tasks = self._lineage.tasks_to_recompute([key])
         except KeyError as error:
             raise TaskLost(str(error.args[0])) from None
         await self._run(tasks, self._lineage.kept)
@@ -365,23 +379,23 @@ class Supervisor:
 
     def _forget(self, keys: list[int]) -> None:
         if keys and not self._forgotten:
-            self._loop.call_later(_LAZY, self._have_forgotten)
+            self._loop.call_later(_FORGET_DELAY, self._send_forgotten)
         self._forgotten += keys
 
-    def _have_forgotten(self) -> None:
+    def _send_forgotten(self) -> None:
         keys, self._forgotten = self._forgotten, []
         if not self._members.stopping:
-            for band in self._members.living():
+            for band in self._members.alive_bands():
                 self._members.tell(self._members.ref(band).forget.tell(keys))
 
-    # ---- for people ----
+    # ---- display ----
 
-    def underway(self) -> list[Underway]:
-        """The runs that go on; see :meth:`craton.schedule.tasks.Runner.underway`."""
-        return [run.underway for run in list(self._runs.values())]
+    def progress(self) -> list[RunProgress]:
+        """Return the progress of the current runs; see :meth:`craton.schedule.tasks.Runner.progress`."""
+        return [run.progress for run in list(self._runs.values())]
 
     async def traffic(self) -> Traffic:
-        """What has been moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
+        """Return the bytes moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
         own = self._node.traffic()
         away = [self._members.node_ref(node.number) for node in self.host.nodes[1:]]
         if not away:
@@ -389,6 +403,6 @@ class Supervisor:
         found = await asyncio.gather(*[ref.traffic() for ref in away], return_exceptions=True)
         return Traffic(*map(sum, zip(own, *(one for one in found if isinstance(one, Traffic)), strict=True)))
 
-    async def facts(self) -> list[dict[str, Any]]:
-        """What is to be known of each worker now."""
-        return await self.observation.facts()
+    async def describe_workers(self) -> list[dict[str, Any]]:
+        """Return the current state of each worker, as rows of :meth:`craton.cluster.sessions.Session.info`."""
+        return await self.observation.describe_workers()

@@ -1,8 +1,8 @@
-"""Outputs where they lie, and how they go to other machines.
+"""The node actor of each machine: holds the machine's outputs, and sends rows of them to other machines.
 
-Each machine has a node actor in the process of its store. It holds the outputs that lie there, so that the death of a
-worker takes none of them, and sends stretches of them to whoever asks: small ones of many outputs joined to one table, large
-ones over the store's memory, not copied on the way. Who asks for what, and when, is :mod:`craton.cluster.fetching`'s.
+The actor runs in the process of the machine's store, so outputs survive the death of the worker that made them. It sends page
+slices on request: small slices of many outputs are joined to one table, large ones are sent from the store's memory without a
+copy. :mod:`craton.cluster.fetching` decides what a worker requests and when.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import craton.actor as xo
 from craton.schedule.pages import (
     SMALL_BYTES,
     OutputLost,
-    Stored,
-    Stretch,
+    PageSlice,
+    StoredOutput,
     identify,
     identity_of,
-    read_stretches,
+    read_slices,
 )
 from craton.schedule.tasks import Traffic
 from craton.schedule.telemetry import store_traffic
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 #: The name of a node's actor in its pool.
 UID = "craton-node"
 
-#: Bytes that one message asks for, about; a single stretch, which is a page at the most, may have more.
-MESSAGE = 8 << 20
-# Stretches that one message asks for at most.
-MANY = 4096
-# Messages on their way from one machine.
-AT_ONCE = 4
-# Bytes of pages that a node keeps in memory for what is copied out of them into one table.
+#: The most bytes that one message requests, unless it requests a single slice that is larger. A slice is at most a page.
+MESSAGE_BYTES = 8 << 20
+# The most slices that one message requests.
+MAX_SLICES = 4096
+# The most concurrent requests to one machine.
+MAX_REQUESTS = 4
+# Bytes of pages: small slices of so many pinned pages are joined before more pages are read.
 _PINNED = 64 << 20
-# Pages that are read together.
+# The number of pages that are read together.
 _PAGES = 8
 
 
-class Ask(NamedTuple):
-    """What is wanted of an output: the task's key, the numbers of set and store, and which stretches."""
+class ReadRequest(NamedTuple):
+    """A request for rows of an output: the task's key, the number of the set, the store's identity, and the page slices."""
 
     key: int
     number: int
     store: bytes
-    stretches: tuple[Stretch, ...]
+    slices: tuple[PageSlice, ...]
 
 
-#: Some rows as they travel: how many belong to which of the asks, and all of them, as a table or compressed.
-Sent = tuple[list[tuple[int, int]], Any]
+#: Rows as they are sent: pairs of the position of a request and the number of its rows; and all rows as a table, or compressed.
+SentRows = tuple[list[tuple[int, int]], Any]
 
 
 class NodeActor(xo.StatelessActor):
@@ -69,7 +69,7 @@ class NodeActor(xo.StatelessActor):
     node
         The number of the machine.
     address
-        Where its store is to be served, by default where it likes.
+        The address at which the store is served; by default the store chooses one.
     """
 
     def __init__(self, node: int, address: str | None = None) -> None:
@@ -77,7 +77,7 @@ class NodeActor(xo.StatelessActor):
         self.node, self._address = node, address
         self._held: dict[int, LocalitySet] = {}
         self.sent = 0
-        """Bytes of parts that were sent."""
+        """Bytes of outputs that were sent to other machines."""
 
     async def __post_create__(self) -> None:
         store = default_store()
@@ -87,18 +87,18 @@ class NodeActor(xo.StatelessActor):
             store.serve(self._address)
 
     async def watch(self) -> None:
-        """Return never: who calls this learns when the process ends."""
+        """Never return. The caller's connection breaks when this process ends."""
         await asyncio.Event().wait()
 
     def traffic(self) -> Traffic:
-        """What this machine's store has moved to and from disk, and what was sent from here."""
+        """Return the bytes that this machine's store moved to and from disk, and those that were sent from here."""
         return store_traffic(default_store(), self.sent)
 
     def hold(self, outputs: Sequence[tuple[int, int, bytes]]) -> list[int]:
-        """Hold outputs, given as key, set and store; return the keys of those that are gone already."""
+        """Keep outputs alive, given as key, set number and store identity; return the keys of those that are gone already."""
         store, gone = default_store(), []
         for key, number, identity in outputs:
-            if identity != identity_of(store):  # an earlier one's
+            if identity != identity_of(store):  # written to the store that this one replaced
                 gone.append(key)
                 continue
             try:
@@ -110,7 +110,7 @@ class NodeActor(xo.StatelessActor):
         return gone
 
     def drop(self, keys: Iterable[int]) -> None:
-        """Drop outputs, for everybody."""
+        """Drop outputs from the store, whoever else refers to them."""
         for key in keys:
             pages = self._held.pop(key, None)
             if pages is not None:
@@ -121,18 +121,22 @@ class NodeActor(xo.StatelessActor):
         """Drop all outputs."""
         self.drop(list(self._held))
 
-    async def read(self, asks: Sequence[Ask], compression: Compression = "none") -> tuple[list[int], list[Sent]]:
-        """Which of the asks cannot be answered, because the output is gone; and the rows of the others.
+    async def read(
+        self, requests: Sequence[ReadRequest], compression: Compression = "none"
+    ) -> tuple[list[int], list[SentRows]]:
+        """Read rows of outputs; return the positions of requests whose output is gone, and the rows of the others.
 
-        The rows of one ask come in their order.
+        The rows of one request keep their order.
         """
-        lost, sent = await asyncio.to_thread(read, default_store(), asks, compression)
+        lost, sent = await asyncio.to_thread(read, default_store(), requests, compression)
         gone = set(lost)
-        self.sent += sum(s[3] for number, ask in enumerate(asks) if number not in gone for s in ask.stretches)
+        self.sent += sum(s[3] for number, request in enumerate(requests) if number not in gone for s in request.slices)
         return lost, sent
 
 
-def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -> tuple[list[int], list[Sent]]:
+def read(
+    store: Store, requests: Sequence[ReadRequest], compression: Compression = "none"
+) -> tuple[list[int], list[SentRows]]:
     """See :meth:`NodeActor.read`."""
     lost: list[int] = []
     found: list[tuple[list[tuple[int, int]], pa.Table]] = []
@@ -141,27 +145,27 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
 
     def join() -> None:
         nonlocal pinned
-        found.extend(_joined(small))
+        found.extend(_join_small(small))
         small.clear()
         pinned = 0
 
-    by_set = sorted(range(len(asks)), key=lambda number: asks[number].number)
-    for _, group in itertools.groupby(by_set, lambda number: (asks[number].number, asks[number].store)):
+    by_set = sorted(range(len(requests)), key=lambda number: requests[number].number)
+    for _, group in itertools.groupby(by_set, lambda number: (requests[number].number, requests[number].store)):
         together = list(group)
-        stretches = [(number, stretch) for number in together for stretch in asks[number].stretches]
-        key, where, identity, _ = asks[together[0]]
+        slices = [(number, slice_) for number in together for slice_ in requests[number].slices]
+        key, where, identity, _ = requests[together[0]]
         try:
-            for run in _few_pages(stretches):
-                tables = read_stretches(store, key, where, identity, [stretch for _, stretch in run])
+            for run in _split_by_pages(slices):
+                tables = read_slices(store, key, where, identity, [slice_ for _, slice_ in run])
                 for table, (number, (_, _, rows, nbytes)) in zip(tables, run, strict=True):
                     if nbytes < SMALL_BYTES:
                         small.append((number, table))
                         continue
                     if small and small[-1][0] == number:
-                        join()  # what comes before in the same part, comes before
+                        join()  # rows of one request keep their order
                     found.append(([(number, rows)], table))
                 if small:
-                    pages = {stretch[0]: table for (_, stretch), table in zip(run, tables, strict=True)}
+                    pages = {slice_[0]: table for (_, slice_), table in zip(run, tables, strict=True)}
                     pinned += sum(table.get_total_buffer_size() for table in pages.values())
                     if pinned >= _PINNED:
                         join()
@@ -171,11 +175,11 @@ def read(store: Store, asks: Sequence[Ask], compression: Compression = "none") -
     return lost, [(pieces, table if compression == "none" else _compressed(table)) for pieces, table in found]
 
 
-def _few_pages(stretches: Sequence[tuple[int, Stretch]]) -> Iterable[list[tuple[int, Stretch]]]:
-    """Stretches in runs that lie in few pages."""
-    run: list[tuple[int, Stretch]] = []
+def _split_by_pages(slices: Sequence[tuple[int, PageSlice]]) -> Iterable[list[tuple[int, PageSlice]]]:
+    """Split slices into consecutive groups that read at most `_PAGES` pages."""
+    run: list[tuple[int, PageSlice]] = []
     pages: set[int] = set()
-    for each in stretches:
+    for each in slices:
         page = each[1][0]
         if page not in pages and len(pages) == _PAGES:
             yield run
@@ -186,14 +190,14 @@ def _few_pages(stretches: Sequence[tuple[int, Stretch]]) -> Iterable[list[tuple[
         yield run
 
 
-def _joined(small: Sequence[tuple[int, pa.Table]]) -> Iterable[tuple[list[tuple[int, int]], pa.Table]]:
-    """Small tables, those of one schema that follow each other as one that has memory of its own."""
+def _join_small(small: Sequence[tuple[int, pa.Table]]) -> Iterable[tuple[list[tuple[int, int]], pa.Table]]:
+    """Join consecutive small tables with equal schemas, each group in newly allocated memory."""
     for _, group in itertools.groupby(small, lambda one: one[1].schema):
         together = list(group)
         pieces = [(number, table.num_rows) for number, table in together]
         try:
             batch = one_batch(pa.concat_tables([table for _, table in together]))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that cannot be joined
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # Arrow cannot concatenate these types
             yield from (([piece], table) for piece, (_, table) in zip(pieces, together, strict=True))
             continue
         yield pieces, pa.Table.from_batches([batch])
@@ -206,54 +210,54 @@ def _compressed(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def table_of(data: Any) -> pa.Table:
-    """What was sent, as a table."""
+def decode_table(data: Any) -> pa.Table:
+    """Decode received rows to a table."""
     return data if isinstance(data, pa.Table) else pa.ipc.open_stream(data).read_all()
 
 
-def messages(stretches: Sequence[Stretch]) -> list[tuple[Stretch, ...]]:
-    """Stretches in runs that one message asks for."""
-    found: list[tuple[Stretch, ...]] = []
+def split_by_message(slices: Sequence[PageSlice]) -> list[tuple[PageSlice, ...]]:
+    """Split slices into consecutive groups, one for each message."""
+    found: list[tuple[PageSlice, ...]] = []
     begin = nbytes = 0
-    for end, stretch in enumerate(stretches):
-        if end > begin and (nbytes + stretch[3] > MESSAGE or end - begin >= MANY):
-            found.append(tuple(stretches[begin:end]))
+    for end, slice_ in enumerate(slices):
+        if end > begin and (nbytes + slice_[3] > MESSAGE_BYTES or end - begin >= MAX_SLICES):
+            found.append(tuple(slices[begin:end]))
             begin, nbytes = end, 0
-        nbytes += stretch[3]
-    if begin < len(stretches):
-        found.append(tuple(stretches[begin:]))
+        nbytes += slice_[3]
+    if begin < len(slices):
+        found.append(tuple(slices[begin:]))
     return found
 
 
-async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Compression) -> pa.Table:
-    """A part of an output that is elsewhere, in this process's own memory.
+async def fetch(node: Any, key: int, stored: StoredOutput, part: int, compression: Compression) -> pa.Table:
+    """Fetch a part of an output on another machine into this process's private memory.
 
     Parameters
     ----------
     node
-        A reference to the node's actor there.
+        A reference to the machine's node actor.
     key, stored, part
-        Which part of which output.
+        The task's key, the output's location, and the number of the part.
     compression
-        Of what travels.
+        The compression of the transfer.
 
     Raises
     ------
     OutputLost
-        If it is gone.
+        If the output is gone.
     ConnectionError
-        If the machine is.
+        If the machine is gone.
     """
-    turns = asyncio.Semaphore(AT_ONCE)
+    turns = asyncio.Semaphore(MAX_REQUESTS)
 
-    async def some(stretches: tuple[Stretch, ...]) -> list[pa.Table]:
+    async def some(slices: tuple[PageSlice, ...]) -> list[pa.Table]:
         async with turns:
-            lost, found = await node.read([Ask(key, stored.number, stored.store, stretches)], compression)
+            lost, found = await node.read([ReadRequest(key, stored.number, stored.store, slices)], compression)
         if lost:
             raise OutputLost(key)
-        return [table_of(data) for _, data in found]
+        return [decode_table(data) for _, data in found]
 
-    runs = await asyncio.gather(*[some(stretches) for stretches in messages(stored.parts[part])])
+    runs = await asyncio.gather(*[some(slices) for slices in split_by_message(stored.parts[part])])
     tables = [table for run in runs for table in run]
     if tables:
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
@@ -262,10 +266,10 @@ async def fetch(node: Any, key: int, stored: Stored, part: int, compression: Com
     return pa.table({})
 
 
-#: What tells an output from the same one made again: the numbers of machine and set, and which store it is.
-Place = tuple[int, int, bytes]
+#: What distinguishes an output from a recomputed one: the numbers of machine and set, and the store's identity.
+OutputVersion = tuple[int, int, bytes]
 
 
-def place_of(stored: Stored) -> Place:
-    """See :data:`Place`."""
+def version_of(stored: StoredOutput) -> OutputVersion:
+    """See :data:`OutputVersion`."""
     return stored.node, stored.number, stored.store

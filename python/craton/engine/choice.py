@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from craton.cluster.environment import wanted
+from craton.cluster.environment import may_have_session
 from craton.engine.bounded import bounded_engine
 from craton.plan.operators import Operator
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def present_engine() -> TiledEngine | None:
     """The engine that was set, or the session's; None where plans run as a whole in this process."""
-    if "craton.engine.tiled" not in sys.modules and not wanted():
+    if "craton.engine.tiled" not in sys.modules and not may_have_session():
         return None
     from craton.engine.tiled import current_engine
 

@@ -66,9 +66,9 @@ def elsewhere(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
             _started = None
             raise
     if kind == "raised":
-        from craton.remote.surfaces import raised
+        from craton.remote.side_output import unpack_exception
 
-        raise raised(answer)
+        raise unpack_exception(answer)
     result: T = answer
     return result
 
@@ -155,7 +155,7 @@ def serve() -> None:
 
 
 def _answer(request: bytes) -> bytes:
-    from craton.remote.surfaces import failure_of
+    from craton.remote.side_output import pack_exception
 
     try:
         values, folder, function, args, kwargs = pickle.loads(request)
@@ -164,7 +164,7 @@ def _answer(request: bytes) -> bytes:
             setattr(options, name, value)
         return _pickled(("returned", function(*args, **kwargs)))
     except BaseException as error:
-        return _pickled(("raised", failure_of(error)))
+        return _pickled(("raised", pack_exception(error)))
 
 
 def _end_with(owner: int) -> None:

@@ -117,7 +117,7 @@ class TiledEngine:
     def _underway(self) -> str:
         """What is being done, in some words; called in a thread of its own."""
         done = sum(len(tiling.stages) for tiling in list(self.last))
-        runs = [f"{run.stage or 'tasks'} {run.done}/{run.tasks} tiles" for run in self.runner.underway()]
+        runs = [f"{run.stage or 'tasks'} {run.done}/{run.tasks} tiles" for run in self.runner.progress()]
         stages = f"{done} stage{'s' * (done != 1)} done"
         return " · ".join([*runs[:3], *[f"{len(runs) - 3} more"] * (len(runs) > 3), stages, self.where])
 

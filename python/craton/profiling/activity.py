@@ -1,4 +1,4 @@
-"""What the workers of a session did while a profile was recorded: their tasks, and their memory over time."""
+"""The part of a profile that describes the workers of a session: their tasks, and samples of their memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """A task that was done; its numbers are those of :class:`craton.schedule.tasks.Output`."""
+class TaskRecord:
+    """A completed task; see :class:`craton.schedule.tasks.Output` for its numbers."""
 
     stage: str
     worker: int
@@ -30,8 +30,8 @@ class Ran:
     foreign: int
 
     @classmethod
-    def of(cls, stage: str, output: Output) -> Ran:
-        """What is kept of an output."""
+    def of(cls, stage: str, output: Output) -> TaskRecord:
+        """Create a record from a task's output."""
         return cls(
             stage or "tasks", output.band, output.started, output.seconds, output.rows, output.nbytes, output.memory,
             output.read, output.foreign,
@@ -39,8 +39,8 @@ class Ran:
 
 
 @dataclass(slots=True)
-class Stage:
-    """The tasks of one name, added up."""
+class StageTotals:
+    """Totals of the tasks of one stage."""
 
     name: str
     tasks: int = 0
@@ -51,12 +51,12 @@ class Stage:
     foreign: int = 0
 
 
-#: What :func:`stage_cells` returns.
+#: The column names of :func:`stage_row`.
 STAGES = ("stage", "tasks", "seconds", "longest", "rows", "bytes", "other workers")
 
 
-def stage_cells(stage: Stage) -> tuple[str, ...]:
-    """A stage as the cells of a line."""
+def stage_row(stage: StageTotals) -> tuple[str, ...]:
+    """Format a stage as a row of a table."""
     return (
         stage.name, str(stage.tasks), f"{stage.seconds:.4f}", f"{stage.longest:.4f}", f"{stage.rows:,}",
         readable(stage.nbytes), readable(stage.foreign),
@@ -64,18 +64,18 @@ def stage_cells(stage: Stage) -> tuple[str, ...]:
 
 
 class Activity:
-    """A recording. Events come in threads of the engine's; what is recorded may be read at any time."""
+    """Records tasks and memory samples. Thread-safe: events come from the engine's threads, in any order with reads."""
 
     def __init__(self) -> None:
         self._lock = forks.lock()
-        self._ran: list[Ran] = []
+        self._ran: list[TaskRecord] = []
         self._samples: dict[int, list[Sample]] = {}
         self._nodes: dict[int, int] = {}
 
-    def take(self, kind: str, fields: dict[str, Any]) -> None:
-        """Note an event, if it is one of these."""
+    def record(self, kind: str, fields: dict[str, Any]) -> None:
+        """Record an event if it is about tasks or memory."""
         if kind == "tasks":
-            ran = [Ran.of(stage, output) for stage, output in fields["tasks"]]
+            ran = [TaskRecord.of(stage, output) for stage, output in fields["tasks"]]
             with self._lock:
                 self._ran += ran
         elif kind == "memory":
@@ -84,26 +84,26 @@ class Activity:
                 self._nodes[fields["worker"]] = fields["node"]
 
     @property
-    def ran(self) -> list[Ran]:
-        """The tasks, in the order in which they began."""
+    def ran(self) -> list[TaskRecord]:
+        """The tasks, ordered by their start."""
         with self._lock:
             return sorted(self._ran, key=lambda task: task.started)
 
     @property
     def samples(self) -> dict[int, list[Sample]]:
-        """The samples of each worker, and of the driver as -1."""
+        """The samples of each worker; the driver is worker -1."""
         with self._lock:
             return {worker: list(samples) for worker, samples in sorted(self._samples.items())}
 
     def node(self, worker: int) -> int:
-        """The machine of a worker of which there are samples."""
+        """Return the machine of a worker that has samples."""
         return self._nodes[worker]
 
-    def stages(self) -> list[Stage]:
-        """The stages, in the order in which they began."""
-        found: dict[str, Stage] = {}
+    def stages(self) -> list[StageTotals]:
+        """Return the totals of the stages, ordered by their start."""
+        found: dict[str, StageTotals] = {}
         for task in self.ran:
-            stage = found.setdefault(task.stage, Stage(task.stage))
+            stage = found.setdefault(task.stage, StageTotals(task.stage))
             stage.tasks += 1
             stage.seconds += task.seconds
             stage.longest = max(stage.longest, task.seconds)
@@ -113,7 +113,7 @@ class Activity:
         return list(found.values())
 
     def tasks(self, epoch: float) -> pd.DataFrame:
-        """The tasks as a frame, with times from ``epoch`` on."""
+        """Return the tasks as a frame, with start times relative to ``epoch``."""
         ran = self.ran
         kinds = {"stage": "str", "started": "float64", "seconds": "float64"}
         columns = {
@@ -124,8 +124,8 @@ class Activity:
         return pd.DataFrame(columns)
 
     def memory(self, epoch: float) -> pd.DataFrame:
-        """The samples as a frame, with times from ``epoch`` on."""
-        rows = [(process(worker), self.node(worker), one) for worker, some in self.samples.items() for one in some]
+        """Return the samples as a frame, with times relative to ``epoch``."""
+        rows = [(process_name(worker), self.node(worker), one) for worker, some in self.samples.items() for one in some]
         pages = [one.pages if one.pages >= 0 else None for *_, one in rows]
         disk = [one.disk if one.disk >= 0 else None for *_, one in rows]
         return pd.DataFrame(
@@ -140,6 +140,6 @@ class Activity:
         )
 
 
-def process(worker: int) -> str:
-    """What a worker is called."""
+def process_name(worker: int) -> str:
+    """Return the display name of a worker's process; -1 is the driver."""
     return "driver" if worker < 0 else f"worker {worker}"

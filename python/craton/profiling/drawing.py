@@ -1,4 +1,4 @@
-"""Drawings of what workers did: their tasks, and their memory over time. Needs Matplotlib, and no display."""
+"""Charts of the workers' tasks and memory over time. They need Matplotlib, but no display."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from typing import Any
 
 from craton.command import readable
 from craton.pandas.explain import Drawing
-from craton.profiling.activity import Activity, Ran, process
-from craton.profiling.page import around
+from craton.profiling.activity import Activity, TaskRecord, process_name
+from craton.profiling.page import html_document
 
-#: When plans began, and the lines that had them run.
+#: For each plan that ran, its start and the line of the program that triggered it.
 Runs = Sequence[tuple[float, str]]
 
-#: Stages that have a name in the drawing, and tasks that tell of themselves in SVG.
-_NAMED, _TOLD = 20, 5000
-#: What two places in the program that are written have between them at least, as a share of the width.
-_APART = 0.12
-_DOTS = 130
+#: The most stages in the legend, and the most tasks for which the SVG has tooltips.
+_MAX_LEGEND, _MAX_TOOLTIPS = 20, 5000
+#: The least distance between two labels of program lines, as a fraction of the width.
+_LABEL_GAP = 0.12
+#: Dots per inch of PNG files.
+_DPI = 130
 
 
 class Picture:
-    """A figure, and what its parts tell of themselves when they are pointed at."""
+    """A figure, and the tooltips of its bars."""
 
-    def __init__(self, figure: Any, told: Sequence[str] = ()) -> None:
-        self._figure, self._told = figure, told
+    def __init__(self, figure: Any, tooltips: Sequence[str] = ()) -> None:
+        self._figure, self._tooltips = figure, tooltips
 
     def png(self) -> bytes:
-        """As PNG."""
+        """Render as PNG."""
         data = io.BytesIO()
-        self._figure.savefig(data, format="png", dpi=_DOTS, metadata={"Software": "Craton"})
+        self._figure.savefig(data, format="png", dpi=_DPI, metadata={"Software": "Craton"})
         return data.getvalue()
 
     def svg(self) -> str:
-        """As SVG, its texts as texts."""
+        """Render as SVG, with text as text elements."""
         import matplotlib as mpl
 
         data = io.StringIO()
@@ -45,30 +46,32 @@ class Picture:
             self._figure.savefig(data, format="svg", metadata={"Date": None})
         text = data.getvalue()
         text = text[text.index("<svg") :]
-        return re.sub(r'<g id="task-(\d+)">', lambda m: f"{m[0]}<title>{escape(self._told[int(m[1])])}</title>", text)
+        return re.sub(
+            r'<g id="task-(\d+)">', lambda m: f"{m[0]}<title>{escape(self._tooltips[int(m[1])])}</title>", text
+        )
 
 
-def written(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
-    """A picture as what notebooks show; and as a file, if one is named.
+def render(picture: Picture, path: str | os.PathLike[str] | None) -> Drawing:
+    """Return a picture in the form that notebooks display; also write it to a file if `path` is given.
 
     Raises
     ------
     ValueError
-        If files of that kind are not written.
+        If the path does not end with ``.png``, ``.svg`` or ``.html``.
     """
     svg = picture.svg()
     if path is not None:
         kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".png", ".svg", ".html"):
-            raise ValueError(f"a drawing is written as .png, .svg or .html, and not as {os.fspath(path)!r}")
-        data = picture.png() if kind == ".png" else (around("Craton", svg) if kind == ".html" else svg).encode()
+            raise ValueError(f"cannot write {os.fspath(path)!r}: the file name must end with .png, .svg or .html")
+        data = picture.png() if kind == ".png" else (html_document("Craton", svg) if kind == ".html" else svg).encode()
         with open(path, "wb") as file:
             file.write(data)
     return Drawing(svg)
 
 
 def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
-    """A row a worker, a bar a task, a colour a stage.
+    """Draw the tasks: each worker as a row, each task as a bar, each stage in one colour.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
     ran = activity.ran
     if not ran:
         raise ValueError(
-            "no worker ran a task while this was recorded; craton.init('local') begins a session with workers"
+            "the profile has no tasks of workers; begin a session with workers first, for example craton.init('local')"
         )
     lanes = _lanes(ran)
     workers = sorted({task.worker for task in ran})
@@ -92,14 +95,14 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
         top += depth[worker] + 0.4
     stages = activity.stages()
     colours = {stage.name: _colour(number) for number, stage in enumerate(stages)}
-    figure, axes = _figure(1.9 + 0.34 * top + 0.2 * (min(len(stages), _NAMED) // 4 + 1))
-    told: list[str] = []
-    if len(ran) <= _TOLD:
+    figure, axes = _figure(1.9 + 0.34 * top + 0.2 * (min(len(stages), _MAX_LEGEND) // 4 + 1))
+    tooltips: list[str] = []
+    if len(ran) <= _MAX_TOOLTIPS:
         for number, (task, lane) in enumerate(zip(ran, lanes, strict=True)):
             start, line = task.started - epoch, tops[task.worker] + lane + 0.5
             (bar,) = axes.barh(line, task.seconds, 0.86, start, color=colours[task.stage])
             bar.set_gid(f"task-{number}")
-            told.append(_told(task))
+            tooltips.append(_tooltip(task))
     else:
         bars: dict[str, list[Any]] = {}
         for task, lane in zip(ran, lanes, strict=True):
@@ -110,21 +113,21 @@ def tasks(activity: Activity, epoch: float, runs: Runs) -> Picture:
         for stage_name, some in bars.items():
             axes.add_collection(_polygons(some, colours[stage_name]))
         axes.autoscale_view()
-    axes.set_yticks([tops[w] + depth[w] / 2 for w in workers], [process(worker) for worker in workers])
+    axes.set_yticks([tops[w] + depth[w] / 2 for w in workers], [process_name(worker) for worker in workers])
     axes.set_ylim(top - 0.2, -0.2)
     axes.tick_params(axis="y", length=0)
-    shown = stages[:_NAMED]
-    names = [_cut(stage.name) for stage in shown]
-    if len(stages) > _NAMED:
-        names[-1] += f", and {len(stages) - _NAMED} more"
+    shown = stages[:_MAX_LEGEND]
+    names = [_shorten(stage.name) for stage in shown]
+    if len(stages) > _MAX_LEGEND:
+        names[-1] += f", and {len(stages) - _MAX_LEGEND} more"
     busy = sum(task.seconds for task in ran)
     _finish(figure, axes, runs, f"Tasks: {len(ran):,} in {len(stages):,} stages, {busy:.2f} s in all")
     _legend(figure, [_patch(colours[stage.name]) for stage in shown], names)
-    return Picture(figure, told)
+    return Picture(figure, tooltips)
 
 
 def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
-    """A line a process, and below two for each machine's store.
+    """Draw memory: the private memory of each process above, and the pages of each machine's store below.
 
     Raises
     ------
@@ -134,7 +137,7 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
     samples = activity.samples
     if not samples:
         raise ValueError(
-            "no memory was sampled: while this was recorded, no session with workers ran a task for long enough"
+            "the profile has no memory samples: no session with workers ran tasks for long enough to be sampled"
         )
     figure, (above, below) = _figure(6.0, 2)
     most = max(one.own for some in samples.values() for one in some)
@@ -142,7 +145,7 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
     for worker, some in samples.items():
         style: dict[str, Any] = {"color": "0.45", "linestyle": "--"} if worker < 0 else {"color": _colour(worker)}
         times = [one.when - epoch for one in some]
-        above.plot(times, [one.own / size for one in some], label=process(worker), linewidth=1.3, **style)
+        above.plot(times, [one.own / size for one in some], label=process_name(worker), linewidth=1.3, **style)
     above.set_ylabel(f"own memory, {unit}")
     _finish(figure, above, runs, f"Memory: at most {readable(most)} in one process", last=False)
     stores = {
@@ -169,22 +172,22 @@ def memory(activity: Activity, epoch: float, runs: Runs) -> Picture:
     return Picture(figure)
 
 
-def _lanes(ran: Sequence[Ran]) -> list[int]:
-    """Which of the lines of its worker each task is drawn in, so that none covers another."""
+def _lanes(ran: Sequence[TaskRecord]) -> list[int]:
+    """Return for each task the line, within its worker's row, that it is drawn in, so that bars do not overlap."""
     ends: dict[int, list[float]] = {}
     lanes = []
     for task in ran:
         busy = ends.setdefault(task.worker, [])
-        # Clocks are read beside each other: what follows another task may seem to begin a little before its end.
+        # Start and duration come from different clocks, so a task may seem to start slightly before the previous one ends.
         lane = next((i for i, end in enumerate(busy) if end <= task.started + 0.001), len(busy))
         busy[lane : lane + 1] = [task.started + task.seconds]
         lanes.append(lane)
     return lanes
 
 
-def _told(task: Ran) -> str:
+def _tooltip(task: TaskRecord) -> str:
     return (
-        f"{task.stage}\n{process(task.worker)}, {task.seconds:.4f} s\n{task.rows:,} rows, {readable(task.nbytes)}"
+        f"{task.stage}\n{process_name(task.worker)}, {task.seconds:.4f} s\n{task.rows:,} rows, {readable(task.nbytes)}"
         f"\nread {readable(task.read)}, {readable(task.foreign)} of it made by others"
     )
 
@@ -201,12 +204,12 @@ def _figure(height: float, count: int = 1) -> tuple[Any, Any]:
 
 
 def _finish(figure: Any, axes: Any, runs: Runs, title: str, *, last: bool = True, places: bool = True) -> None:
-    """What both drawings have: when plans began to run, a grid, and no frame."""
+    """Add what both charts have in common: lines where plans began to run, the title, a grid, and no frame."""
     first, last_one = axes.get_xlim()
     written_at = float("-inf")
     for start, place in sorted(runs):
         axes.axvline(start, color="0.6", linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
-        if places and start - written_at >= _APART * (last_one - first):
+        if places and start - written_at >= _LABEL_GAP * (last_one - first):
             written_at = start
             axes.annotate(
                 place, (start, 1), xycoords=("data", "axes fraction"), xytext=(2, 1), textcoords="offset points",
@@ -242,17 +245,17 @@ def _patch(colour: Any) -> Any:
 
 
 def _colour(number: int, first: int = 0) -> Any:
-    """Colours that are told apart: twenty, and from the next on the same again."""
+    """Return one of twenty distinct colours; they repeat after that."""
     import matplotlib as mpl
 
     shade = (number + first) % 20
     return mpl.colormaps["tab20"](shade * 2 % 20 + shade // 10)
 
 
-def _cut(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= 32 else f"{name[:31]}…"
 
 
 def _unit(most: int) -> tuple[str, int]:
-    """The unit in which numbers up to this are written."""
+    """Return the unit, and its bytes, for an axis whose largest value is `most` bytes."""
     return ("GiB", 1 << 30) if most >= 2 << 30 else ("MiB", 1 << 20)

@@ -1,4 +1,4 @@
-"""A profile as an HTML page that needs no other file."""
+"""A profile as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from craton.profiling.activity import STAGES, stage_cells
+from craton.profiling.activity import STAGES, stage_row
 
 if TYPE_CHECKING:
     from craton.pandas.explain import Drawing
@@ -14,17 +14,21 @@ if TYPE_CHECKING:
 
 
 def page(report: Profile) -> str:
-    """The page of a profile: the summary; and of a session with workers its stages, tasks and memory."""
+    """Return the page of a profile: the summary, and in a session with workers its tasks, memory and stages."""
     first = str(report).partition("\n")[0]
-    parts = [f"<p>{escape(first.partition(': ')[2])}</p>", *_drawn(report.plot_tasks), *_drawn(report.plot_memory)]
+    parts = [
+        f"<p>{escape(first.partition(': ')[2])}</p>",
+        *_chart_or_nothing(report.plot_tasks),
+        *_chart_or_nothing(report.plot_memory),
+    ]
     if stages := report._activity.stages():
-        parts.append(_table("Stages", STAGES, [stage_cells(stage) for stage in stages]))
+        parts.append(_table("Stages", STAGES, [stage_row(stage) for stage in stages]))
     summary = report.summary().to_html(index=False, na_rep="", float_format="{:.4f}".format, border=0)
-    return around("Craton profile", "\n".join([*parts, "<h2>Calls</h2>", summary]))
+    return html_document("Craton profile", "\n".join([*parts, "<h2>Calls</h2>", summary]))
 
 
-def _drawn(plot: Callable[[], Drawing]) -> list[str]:
-    """A drawing, if there is anything to draw."""
+def _chart_or_nothing(plot: Callable[[], Drawing]) -> list[str]:
+    """Return a chart as a list of one, or an empty list if there is nothing to draw."""
     try:
         return [str(plot())]
     except ValueError:
@@ -39,8 +43,8 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     return f"<h2>{escape(title)}</h2>\n<table>\n<thead>{line(head, 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
-def around(title: str, body: str) -> str:
-    """A page with this body."""
+def html_document(title: str, body: str) -> str:
+    """Return an HTML page with this title and body."""
     return PAGE.format(title=escape(title), body=body)
 
 

@@ -1,4 +1,4 @@
-"""What is recorded of calls, and how it adds up."""
+"""The `Profile`: records calls and plan runs, and summarises them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pandas as pd
 from craton import events, forks
 from craton.callers import user_location
 from craton.command import aligned
-from craton.profiling.activity import STAGES, Activity, stage_cells
+from craton.profiling.activity import STAGES, Activity, stage_row
 
 if TYPE_CHECKING:
     from craton.pandas.explain import Drawing
@@ -24,10 +24,9 @@ RUN = "(run)"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One event, and where in the user's program it came from.
+    """A recorded call or plan run, and the line of the user's program that caused it.
 
-    ``nested`` says that the call was made from within another one that is recorded too, so that its time is
-    part of the other's.
+    ``nested`` is true for a call that was made by another recorded call, whose time includes it.
     """
 
     name: str
@@ -42,12 +41,12 @@ class Call:
 
     @property
     def place(self) -> str:
-        """``file:line`` with the file's name only, or "" where no line of the user's is known."""
+        """``file:line``, without the file's directory; "" if no line of the user's program is known."""
         return "" if self.file is None else f"{os.path.basename(self.file)}:{self.line}"
 
 
 class Profile:
-    """A recording of the engine's events; see the module's description.
+    """A recording of the engine's events; see :mod:`craton.profiling`.
 
     Examples
     --------
@@ -67,12 +66,12 @@ class Profile:
         self._clocks: tuple[float, float] | None = None
         self._activity = Activity()
         self.seconds = 0.0
-        """How long the recording lasted."""
+        """How long the recording has lasted, not counting pauses."""
 
     # Recording ------------------------------------------------------------------------------------------
 
     def start(self) -> Profile:
-        """Begin, or go on, recording."""
+        """Start or resume recording."""
         self._started = perf_counter()
         if self._clocks is None:
             self._clocks = self._started, time()
@@ -80,7 +79,7 @@ class Profile:
         return self
 
     def stop(self) -> None:
-        """Stop recording; what was recorded stays."""
+        """Stop recording, and keep what was recorded."""
         if self._started:
             self.seconds += perf_counter() - self._started
             self._started = 0.0
@@ -101,7 +100,7 @@ class Profile:
         elif kind == "run":
             name, native, reason = RUN, True, None
         else:
-            self._activity.take(kind, fields)
+            self._activity.record(kind, fields)
             return
         seconds = float(fields["seconds"])
         file, line = user_location(2) or (None, None)
@@ -109,8 +108,8 @@ class Profile:
         call = Call(name, native, reason, seconds, fields.get("rows"), file, line, nested=False, thread=thread)
         begun = fields.get("started", now - seconds)
         with self._lock:
-            # Events come when a call ends, so the events of what it did came just before its own: the last
-            # ones of this thread that ended after it began.
+            # A call's event is emitted when the call ends, after those of the calls that it made. So the calls of this
+            # thread that ended after this one began are nested in it.
             outermost = self._outermost.setdefault(thread, [])
             while outermost and self._calls[outermost[-1]][0] > begun:
                 position = outermost.pop()
@@ -123,12 +122,12 @@ class Profile:
 
     @property
     def records(self) -> list[Call]:
-        """Every event recorded, in the order in which they ended."""
+        """All recorded calls and runs, in the order in which they ended."""
         with self._lock:
             return [call for _, call in self._calls]
 
     def calls(self) -> pd.DataFrame:
-        """Every event as a row: method, native, reason, seconds, rows, file, line, nested."""
+        """Return all recorded calls and runs as a frame: method, native, reason, seconds, rows, file, line, nested."""
         records = self.records
         return pd.DataFrame(
             {
@@ -144,13 +143,13 @@ class Profile:
         )
 
     def summary(self) -> pd.DataFrame:
-        """The calls that were not nested, added up by place, method and kind, the slowest first.
+        """Return totals of the calls that were not nested, by place, method and reason; the slowest first.
 
         Returns
         -------
         pandas.DataFrame
             Columns ``place`` ("file:line"), ``method``, ``native``, ``reason``, ``calls``, ``seconds`` and
-            ``rows`` (the sum over the calls for which it is known, missing where it never is).
+            ``rows`` (the sum over the calls for which it is known; missing if it is known for none).
         """
         totals: dict[tuple[str, str, bool, str | None], list[Any]] = {}
         for call in self.records:
@@ -175,61 +174,61 @@ class Profile:
         )
 
     def tasks(self) -> pd.DataFrame:
-        """Every task that workers ran as a row, in the order in which they began.
+        """Return all tasks that workers ran, ordered by their start.
 
         Returns
         -------
         pandas.DataFrame
             ``stage``, ``worker``, ``started`` (seconds since the recording began), ``seconds``, ``rows`` and ``nbytes`` (of
-            what it wrote), ``memory`` (bytes that it had at the most beyond its inputs; 0 where that was not measured),
-            ``read`` (bytes of its inputs) and ``foreign`` (of these, what other processes had made).
+            its output), ``memory`` (peak bytes, not counting the inputs; 0 if it was not measured), ``read`` (bytes of its
+            inputs) and ``foreign`` (the part of ``read`` that other processes had made).
         """
         return self._activity.tasks(self._epoch)
 
     def memory(self) -> pd.DataFrame:
-        """The memory of the session's processes over time, sampled 20 times in a second.
+        """Return the memory of the session's processes over time, sampled 20 times per second.
 
         Returns
         -------
         pandas.DataFrame
-            ``process`` ("driver" or "worker 0"), ``machine`` (its number), ``seconds`` since the recording began, ``own``
-            (bytes that the process shares with nobody), and of its machine's store ``pages`` and ``disk`` (bytes of pages in
-            memory, and on disk; missing in all processes of a machine but one).
+            ``process`` ("driver", "worker 0" and so on), ``machine`` (its number), ``seconds`` since the recording began,
+            ``own`` (bytes of the process's private memory), and of its machine's store ``pages`` and ``disk`` (bytes of pages
+            in memory, and on disk; missing in all but one process of each machine).
         """
         return self._activity.memory(self._epoch)
 
     def plot_tasks(self, path: str | os.PathLike[str] | None = None) -> Drawing:
-        """Draw which worker ran which task when: a row a worker, a bar a task, a colour a stage.
+        """Draw the workers' tasks over time: each worker as a row, each task as a bar, each stage in one colour.
 
         Parameters
         ----------
         path
-            A file to write: ``.png``, ``.svg`` or ``.html``.
+            A file to write; its name ends with ``.png``, ``.svg`` or ``.html``.
 
         Returns
         -------
         Drawing
-            The drawing as SVG, which a notebook shows as a picture.
+            The chart as SVG, which notebooks display.
 
         Raises
         ------
         ValueError
-            If no worker ran a task while this was recorded, or files of that kind are not written.
+            If the profile has no tasks of workers, or the file name has another ending.
         ModuleNotFoundError
             If Matplotlib is missing.
         """
         from craton.profiling import drawing
 
-        return drawing.written(drawing.tasks(self._activity, self._epoch, self._runs()), path)
+        return drawing.render(drawing.tasks(self._activity, self._epoch, self._runs()), path)
 
     def plot_memory(self, path: str | os.PathLike[str] | None = None) -> Drawing:
-        """Draw the memory of the session's processes, and of their machines' stores, over time; as :meth:`plot_tasks`."""
+        """Draw the memory of the session's processes and of their machines' stores over time; see :meth:`plot_tasks`."""
         from craton.profiling import drawing
 
-        return drawing.written(drawing.memory(self._activity, self._epoch, self._runs()), path)
+        return drawing.render(drawing.memory(self._activity, self._epoch, self._runs()), path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole profile as an HTML page that needs no other file: the summary, stages and drawings."""
+        """Write the profile as a self-contained HTML page, with the summary, the stages and the charts."""
         from craton.profiling.page import page
 
         with open(path, "w", encoding="utf-8") as file:
@@ -241,7 +240,7 @@ class Profile:
         return 0.0 if self._clocks is None else self._clocks[1]
 
     def _runs(self) -> list[tuple[float, str]]:
-        """When each plan began to run, in seconds since the recording began, and the line that had it run."""
+        """For each plan that ran, its start in seconds since the recording began, and the line that triggered it."""
         if self._clocks is None:
             return []
         with self._lock:
@@ -251,7 +250,7 @@ class Profile:
 
     @property
     def native_share(self) -> float:
-        """The share of the user's calls that needed no fallback; 1.0 where there were none."""
+        """The fraction of the user's calls that ran natively; 1.0 if there were no calls."""
         calls = [call for call in self.records if not call.nested and call.name != RUN]
         return sum(call.native for call in calls) / len(calls) if calls else 1.0
 
@@ -266,7 +265,7 @@ class Profile:
 
 
 def profile() -> Profile:
-    """A new recording, to be used as a context manager.
+    """Return a new profile, to be used as a context manager.
 
     Examples
     --------
@@ -305,5 +304,5 @@ def _as_text(report: Profile) -> str:
         rule = tuple("-" * max(map(len, column)) for column in zip(header, *cells, strict=True))
         lines += aligned([header, rule, *cells], left=(3, 4, 5), gap="  ")
     if stages := report._activity.stages():
-        lines += ["", *aligned([STAGES, *map(stage_cells, stages)], left=(0,), gap="  ")]
+        lines += ["", *aligned([STAGES, *map(stage_row, stages)], left=(0,), gap="  ")]
     return "\n".join(lines)

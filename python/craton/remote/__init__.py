@@ -1,11 +1,11 @@
-"""Python functions in worker processes: what ``apply``, ``map`` and their like run on, and what users call themselves.
+"""Python functions in worker processes: the parallel execution of ``apply`` and ``map``, ``craton.map`` and ``craton.remote.spawn``.
 
-``craton.map(fn, items)`` calls a function for each of some items; ``craton.remote.spawn(fn, …)`` makes one call and returns
-a :class:`Future`. Both use the workers of the session, or of a hidden local one that is started when it is first needed.
+``craton.map(fn, items)`` calls a function for each item. ``craton.remote.spawn(fn, …)`` makes one call and returns a
+:class:`Future`. Both use the workers of the session, or of a hidden local session that is started when it is first needed.
 
-A function is called by workers as if it were called here: its exceptions arrive with their class and their traceback, what
-it prints and warns of is said here in order, closures and local classes travel by value. What cannot be called elsewhere
-unnoticed is called here (:mod:`craton.remote.captured`).
+Functions behave as if they were called in this process: exceptions keep their class and traceback, printed text and warnings
+appear here in order, and closures and local classes are pickled by value. A function for which a call in another process would
+make a difference is called here (:mod:`craton.remote.captured`).
 """
 
 from __future__ import annotations

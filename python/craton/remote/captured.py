@@ -1,13 +1,13 @@
-"""Whether calling a function elsewhere, and in another order, would be noticed.
+"""Detects functions with state, whose calls must be made in this process and in order.
 
-A function that only looks at its argument may be called anywhere. One that keeps something between its calls may not: a
-counter, a list of what was seen, a random generator. Two things tell:
+A function that only reads its argument may be called in any process. One that keeps state between its calls may not: a counter,
+a list of earlier arguments, a random generator. Two checks detect that:
 
-- *its code*: it stores into a global or enclosing variable, into a captured object, or calls a method of one that is known
-  for changing its object; or it reads from the keyboard;
-- *its state*: what it captures, pickled, is another thing after some calls than before. This is asked here after the first
-  calls, and in workers after each piece, so that a function whose hundredth call is the first to change something is found
-  as well; its rows are then run here, one after another.
+- *its code*: it assigns a global or enclosing variable, stores into a captured object, calls a method of one that is known to
+  mutate its object, or reads from the keyboard;
+- *its state*: a digest of the pickled captured objects differs after some calls. It is compared in this process after the first
+  calls, and in workers after each piece, so that a function whose hundredth call is the first to change something is found as
+  well; the calls of that piece are then made in this process, in order.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import pandas as pd
 from craton.callers import is_user
 from craton.refusals import Reason, Refusal
 from craton.remote.functions import Function
-from craton.remote.modules import Held, held_by, importable, members_named
+from craton.remote.modules import HeldAttribute, class_attributes, importable, module_attributes
 
-__all__ = ["State", "held_elsewhere", "refusal"]
+__all__ = ["State", "attributes_read", "refusal"]
 
-_CHANGING = frozenset(
+_MUTATING_METHODS = frozenset(
     [
         *(
             "add",
@@ -75,20 +75,20 @@ _CHANGING = frozenset(
         *("symmetric_difference_update", "writelines", "__setitem__", "__delitem__", "__setattr__", "__next__"),
     ]
 )
-_CHANGING_FRAMES = frozenset(["insert", "pop", "update", "__setitem__", "__delitem__"])
-_ASKING = {"input", "breakpoint"}
+_MUTATING_FRAME_METHODS = frozenset(["insert", "pop", "update", "__setitem__", "__delitem__"])
+_READING_INPUT = {"input", "breakpoint"}
 _STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "DELETE_ATTR", "STORE_SLICE"}
 _GLOBAL_STORES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
 _METHODS = {"LOAD_METHOD", "LOAD_ATTR"}
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range, np.generic, np.dtype, types.ModuleType)
-#: Bytes of large memory that are looked at; of more, only where it is.
-_LOOKED_AT = 64 << 20
+#: The most bytes of large buffers whose content is hashed; of further buffers only the size is.
+_HASHED_BYTES = 64 << 20
 
 
 def refusal(function: Function) -> Reason | None:
-    """Why a function must be called here, one row after another, as far as its code tells; None if it does not."""
+    """Return the reason why a function's code requires calls in this process, in order; None if there is none."""
     for found in _functions(function):
-        reason = _of_code(found.__code__, found)
+        reason = _code_refusal(found.__code__, found)
         if reason is not None:
             return reason
     return None
@@ -98,7 +98,7 @@ def refusal(function: Function) -> Reason | None:
 
 
 def _functions(function: Function) -> Iterator[types.FunctionType]:
-    """The user's functions that are reached from a function by name, the first ones first."""
+    """Yield the user's functions that a function reaches by name, starting with the function itself."""
     waiting: list[Any] = [function.call, *function.args, *function.kwargs.values()]
     seen: set[int] = set()
     while waiting:
@@ -114,43 +114,43 @@ def _functions(function: Function) -> Iterator[types.FunctionType]:
             if not is_user(one.__globals__):
                 continue
             yield one
-            waiting += [value for _, value in _named(one)]
-            waiting += [value for _, _, value in _of_modules(one)]
+            waiting += [value for _, value in _captured_names(one)]
+            waiting += [value for _, _, value in _module_values(one)]
         elif isinstance(one, type):
-            if _is_users(one):
+            if _is_user_class(one):
                 waiting += [value for value in vars(one).values() if isinstance(value, types.FunctionType)]
-        elif not isinstance(one, _PLAIN) and _is_users(type(one)):
+        elif not isinstance(one, _PLAIN) and _is_user_class(type(one)):
             waiting.append(type(one))
 
 
-def _is_users(kind: type) -> bool:
+def _is_user_class(kind: type) -> bool:
     module = sys.modules.get(kind.__module__)
     return is_user(vars(module)) if module is not None else True
 
 
-def _named(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function captures: its cells and the globals that its code names, with their names."""
+def _captured_names(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values that a function captures: closure cells, and globals that its code names."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # the cell is empty
             continue
     for name in _names(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
 
 
-def _of_modules(function: types.FunctionType) -> list[tuple[types.ModuleType, str, Any]]:
-    """What a function names of the user's modules."""
-    return list(members_named(_names(function.__code__), dict(_named(function))))
+def _module_values(function: types.FunctionType) -> list[tuple[types.ModuleType, str, Any]]:
+    """Return the attributes of the user's modules that a function's code names."""
+    return list(module_attributes(_names(function.__code__), dict(_captured_names(function))))
 
 
-def held_elsewhere(function: Function) -> list[Held]:
-    """What a function reads of modules and classes that are pickled by their names."""
+def attributes_read(function: Function) -> list[HeldAttribute]:
+    """Return the attributes that a function reads from modules and classes that are pickled by name."""
     found: dict[tuple[str, str, str], Any] = {}
     for one in _functions(function):
-        values = [(module.__name__, name, value) for module, name, value in _of_modules(one)]
-        named = dict(_named(one))
+        values = [(module.__name__, name, value) for module, name, value in _module_values(one)]
+        named = dict(_captured_names(one))
         if importable(one):
             values += [(one.__module__, name, named[name]) for name in _names(one.__code__) if name in named]
         for module, name, value in values:
@@ -159,8 +159,8 @@ def held_elsewhere(function: Function) -> list[Held]:
         for kind in {
             value for value in [*named.values(), *(value for _, _, value in values)] if isinstance(value, type)
         }:
-            if _is_users(kind) and importable(kind):
-                found |= {(kind.__module__, kind.__qualname__, name): value for name, value in held_by(kind)}
+            if _is_user_class(kind) and importable(kind):
+                found |= {(kind.__module__, kind.__qualname__, name): value for name, value in class_attributes(kind)}
     return [(*key, value) for key, value in found.items()]
 
 
@@ -172,8 +172,8 @@ def _names(code: types.CodeType) -> list[str]:
     return list(found)
 
 
-def _of_code(code: types.CodeType, function: types.FunctionType) -> Reason | None:
-    captured = dict(_named(function))
+def _code_refusal(code: types.CodeType, function: types.FunctionType) -> Reason | None:
+    captured = dict(_captured_names(function))
     name = function.__qualname__
     instructions = [one for one in dis.get_instructions(code) if one.opname not in ("CACHE", "EXTENDED_ARG")]
     aliases: dict[str, str] = {}
@@ -182,25 +182,25 @@ def _of_code(code: types.CodeType, function: types.FunctionType) -> Reason | Non
             return Reason(Refusal.FUNCTION_ASSIGNS_GLOBAL, f"{one.argval} in {name}")
         if one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval in function.__code__.co_freevars:
             return Reason(Refusal.FUNCTION_ASSIGNS_OUTER, f"{one.argval} in {name}")
-        asks = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval in _ASKING
+        asks = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and one.argval in _READING_INPUT
         if asks and one.argval not in captured:
             return Reason(Refusal.FUNCTION_ASKS, name)
         if one.opname == "STORE_FAST" and at and (source := _source(instructions[at - 1], captured)) is not None:
             aliases[one.argval] = source
-        if one.opname in _METHODS and at and one.argval in _CHANGING:
+        if one.opname in _METHODS and at and one.argval in _MUTATING_METHODS:
             owner = _owner(instructions, at, captured, aliases)
             if owner is not None:
                 return Reason(Refusal.FUNCTION_CHANGES, f"{owner}.{one.argval} in {name}")
-        if one.opname in _STORES and (owner := _stored_into(instructions, at, captured, aliases)) is not None:
+        if one.opname in _STORES and (owner := _store_target(instructions, at, captured, aliases)) is not None:
             return Reason(Refusal.FUNCTION_CHANGES, f"{owner} in {name}")
     for inner in code.co_consts:
-        if isinstance(inner, types.CodeType) and (reason := _of_code(inner, function)) is not None:
+        if isinstance(inner, types.CodeType) and (reason := _code_refusal(inner, function)) is not None:
             return reason
     return None
 
 
 def _source(one: dis.Instruction, captured: dict[str, Any]) -> str | None:
-    """The captured variable that an instruction loads, if that holds something that can change."""
+    """Return the captured variable that an instruction loads, if its value is mutable; else None."""
     if one.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME") and one.argval in captured:
         value = captured[one.argval]
         if not isinstance(value, (*_PLAIN, tuple, frozenset, types.BuiltinFunctionType)):
@@ -211,42 +211,47 @@ def _source(one: dis.Instruction, captured: dict[str, Any]) -> str | None:
 def _owner(
     instructions: list[dis.Instruction], at: int, captured: dict[str, Any], aliases: dict[str, str]
 ) -> str | None:
-    """The captured variable whose object, or a part of it, is on top of the stack before an instruction."""
-    first = _start(instructions, at)
+    """Return the captured variable whose object, or an attribute or item of it, is on top of the stack before an instruction."""
+    first = _expression_start(instructions, at)
     if first is None:
         return None
     one = instructions[first]
     if one.opname.startswith("LOAD_FAST"):
         return aliases.get(one.argval) if isinstance(one.argval, str) else None
     source = _source(one, captured)
-    # What a call returned is something else than what was called; a part of it is not.
+    # The result of a call is a new object; an attribute or item is part of the captured one.
     if source is None or any(other.opname.startswith("CALL") for other in instructions[first:at]):
         return None
     value = captured[source]
     if at == first + 1 and isinstance(value, (types.FunctionType, type)):
         return None
-    if isinstance(value, (pd.DataFrame, pd.Series, pd.Index)) and instructions[at].argval not in _CHANGING_FRAMES:
+    if (
+        isinstance(value, (pd.DataFrame, pd.Series, pd.Index))
+        and instructions[at].argval not in _MUTATING_FRAME_METHODS
+    ):
         return None
     return source
 
 
-def _stored_into(
+def _store_target(
     instructions: list[dis.Instruction], at: int, captured: dict[str, Any], aliases: dict[str, str]
 ) -> str | None:
-    """The captured variable that a storing instruction stores into."""
+    """Return the captured variable whose object an instruction stores into; None if it is not captured or not known."""
     end: int | None = at
     subscript = instructions[at].opname.endswith("SUBSCR")
-    if at and instructions[at - 1].opname == "SWAP":  # an augmented assignment: what is stored into was copied before
+    if (
+        at and instructions[at - 1].opname == "SWAP"
+    ):  # an augmented assignment: the container was copied on the stack before
         copies = [number for number in range(at) if instructions[number].opname == "COPY"]
         end = copies[-2 if subscript else -1] if len(copies) > subscript else None
     if subscript and end is not None:
-        end = _start(instructions, end)  # above the container is the key
+        end = _expression_start(instructions, end)  # the key is above the container on the stack
     elif instructions[at].opname == "STORE_SLICE":
-        end = _start(instructions, at)
-        end = None if end is None else _start(instructions, end)
+        end = _expression_start(instructions, at)
+        end = None if end is None else _expression_start(instructions, end)
     if end is None:
         return None
-    first = _start(instructions, end)
+    first = _expression_start(instructions, end)
     if first is None:
         return None
     if any(one.opname.startswith("CALL") for one in instructions[first:end]):
@@ -259,8 +264,8 @@ def _stored_into(
     return None
 
 
-def _start(instructions: list[dis.Instruction], end: int) -> int | None:
-    """Where the expression begins whose value is on top of the stack before an instruction; None if that is not plain."""
+def _expression_start(instructions: list[dis.Instruction], end: int) -> int | None:
+    """Return where the expression begins whose value is on top of the stack before an instruction; None if it branches."""
     wanted, at = 1, end
     while at > 0:
         at -= 1
@@ -283,7 +288,7 @@ def _start(instructions: list[dis.Instruction], end: int) -> int | None:
 
 
 class State:
-    """What a function keeps, as something to compare.
+    """The state of a function: everything that it captures, and the global random generators.
 
     Parameters
     ----------
@@ -295,15 +300,15 @@ class State:
         self._function = function
 
     def digest(self) -> bytes:
-        """A hash of what the function captures, and of the states of the global random generators.
+        """Return a hash of the state, to compare with an earlier one.
 
         Raises
         ------
         Exception
-            Whatever pickling meets.
+            Any exception of pickling.
         """
         mark = hashlib.blake2b(digest_size=16)
-        left = _LOOKED_AT
+        left = _HASHED_BYTES
 
         def out_of_band(buffer: Any) -> bool:
             nonlocal left
@@ -316,7 +321,7 @@ class State:
 
         stream = io.BytesIO()
         pickler = cloudpickle.Pickler(stream, protocol=5, buffer_callback=out_of_band)
-        pickler.dump((self._function.call, self._function.args, self._function.kwargs, self._others()))
+        pickler.dump((self._function.call, self._function.args, self._function.kwargs, self._values_by_name()))
         mark.update(stream.getbuffer())
         mark.update(repr(hash(random.getstate())).encode())
         name, keys, *rest = np.random.get_state(legacy=True)
@@ -324,16 +329,19 @@ class State:
         mark.update(repr((name, rest)).encode())
         return mark.digest()
 
-    def _others(self) -> list[Any]:
-        """What is not pickled with the function: globals of modules that go by name, and attributes of classes."""
+    def _values_by_name(self) -> list[Any]:
+        """Return captured values that pickling the function leaves out: globals of modules pickled by name, and class attributes."""
         found: list[Any] = []
         for function in _functions(self._function):
-            values = [*(value for _, value in _named(function)), *(value for _, _, value in _of_modules(function))]
+            values = [
+                *(value for _, value in _captured_names(function)),
+                *(value for _, _, value in _module_values(function)),
+            ]
             for value in values:
                 if isinstance(value, (*_PLAIN, types.FunctionType, types.BuiltinFunctionType)):
                     continue
                 if not isinstance(value, type):
                     found.append(value)
-                elif _is_users(value):
-                    found.append([held for _, held in held_by(value)])
+                elif _is_user_class(value):
+                    found.append([held for _, held in class_attributes(value)])
         return found

@@ -1,8 +1,8 @@
-"""A function with what it is called with, as it travels to workers.
+"""A function and its fixed arguments, and how they are sent to workers.
 
-It is pickled by value where others could not import it: functions and classes of ``__main__``, of notebooks, local ones. The
-pickle is made when the first rows were run already, so that what the function keeps, such as a table that it has built,
-travels too. A worker unpickles a function once a job, not once a piece.
+Functions and classes that workers cannot import are pickled by value: those of ``__main__`` and of notebooks, and local ones. The
+function is pickled after the first calls, so that objects which it has built by then, such as lookup tables, are sent as well. A
+worker unpickles a function once for each job, not for each piece.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ import numpy as np
 import pyarrow as pa
 
 from craton import forks
-from craton.remote.modules import Held, process, put_back
+from craton.remote.modules import HeldAttribute, process_identity, set_attributes
 from craton.serialize import decode, deserialize, encode, serialize
 
-__all__ = ["Function", "Payload", "Surroundings", "from_table", "loaded", "to_table"]
+__all__ = ["CallerSettings", "Function", "Payload", "from_table", "load_function", "to_table"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """What is called: a function of one argument, and the other arguments.
+    """A user's function and its fixed arguments.
 
     Parameters
     ----------
     call
         The user's function.
     args, kwargs
-        What it gets after its first argument.
+        The arguments that are passed after the first one.
     """
 
     call: Callable[..., Any]
@@ -49,48 +49,52 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a function may ask for without naming it; small, and the same in every worker.
+class CallerSettings:
+    """Settings of the calling thread that can change a function's result; workers call the function with the same settings.
 
     Parameters
     ----------
     path
-        Where modules are imported from.
+        The entries of ``sys.path``.
     filters
-        The filters of warnings, packed.
-    floating
-        What NumPy does on division by zero and the like.
-    decimals
-        How ``decimal`` computes; None where nobody has imported it.
+        The warning filters, serialized.
+    float_errors
+        NumPy's floating-point error handling, as from ``numpy.geterr``.
+    decimal_settings
+        The ``decimal`` context; None if the module is not imported.
     """
 
     path: tuple[str, ...]
     filters: bytes
-    floating: tuple[tuple[str, Any], ...]
-    decimals: Any = None
+    float_errors: tuple[tuple[str, Any], ...]
+    decimal_settings: Any = None
 
     @classmethod
-    def here(cls) -> Surroundings:
-        """Those of this process and thread."""
+    def current(cls) -> CallerSettings:
+        """Return the settings of this process and thread."""
         try:
             filters = bytes(serialize(list(warnings.filters)))
-        except Exception:  # one of a class that cannot be pickled
+        except Exception:  # a filter's warning class cannot be pickled
             filters = bytes(serialize([]))
         path = tuple(entry or os.getcwd() for entry in sys.path)
         module = sys.modules.get("decimal")
-        decimals = None if module is None else module.getcontext().copy()
-        return cls(path, filters, tuple(np.geterr().items()), decimals)
+        decimal_settings = None if module is None else module.getcontext().copy()
+        return cls(path, filters, tuple(np.geterr().items()), decimal_settings)
 
-    def complete_path(self) -> None:
-        """Import from where the program imports from, too."""
+    def extend_path(self) -> None:
+        """Append the program's entries to this process's ``sys.path``."""
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
 
-    def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
-        """A block in which ``decimal`` computes as in the program."""
-        return contextlib.nullcontext() if self.decimals is None else sys.modules["decimal"].localcontext(self.decimals)
+    def decimal_context(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context manager that applies the program's ``decimal`` context."""
+        return (
+            contextlib.nullcontext()
+            if self.decimal_settings is None
+            else sys.modules["decimal"].localcontext(self.decimal_settings)
+        )
 
     def warning_filters(self) -> list[Any]:
-        """The filters of warnings."""
+        """Return the warning filters."""
         found: list[Any] = deserialize(self.filters)
         return found
 
@@ -102,7 +106,7 @@ class Payload:
     Parameters
     ----------
     digest
-        What tells it from all others.
+        A random identifier.
     table
         The pickle, as a table of one row.
     """
@@ -111,55 +115,55 @@ class Payload:
     table: pa.Table
 
     @classmethod
-    def of(cls, function: Function, held: list[Held]) -> Payload:
-        """Pickle a function, with what it reads of modules and classes that are pickled by their names.
+    def of(cls, function: Function, held: list[HeldAttribute]) -> Payload:
+        """Pickle a function, with the attributes that it reads from modules and classes that are pickled by name.
 
         Raises
         ------
         Exception
-            Whatever pickling meets.
+            Any exception of pickling.
         """
-        return cls(os.urandom(16), to_table((process(), held, function)))
+        return cls(os.urandom(16), to_table((process_identity(), held, function)))
 
 
 _loaded: OrderedDict[bytes, Function] = OrderedDict()
-_KEPT = 4
+_MAX_LOADED = 4
 _loading = forks.lock()
-_turns: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
+_call_locks: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
 
 
-def loaded(digest: bytes, table: Callable[[], pa.Table]) -> Function:
-    """The function of a payload, in a worker; unpickled when it is first met."""
+def load_function(digest: bytes, table: Callable[[], pa.Table]) -> Function:
+    """Return the function of a payload, in a worker; unpickle it at the first call."""
     with _loading:
         if digest not in _loaded:
             program, held, function = from_table(table(), copy=True)
-            put_back(held, program)
+            set_attributes(held, program)
             _loaded[digest] = function
-            while len(_loaded) > _KEPT:
+            while len(_loaded) > _MAX_LOADED:
                 _loaded.popitem(last=False)
         _loaded.move_to_end(digest)
         return _loaded[digest]
 
 
-def forget(digest: bytes) -> None:
-    """Unpickle a function anew when it is next met: what it captures is not as it was."""
+def forget_function(digest: bytes) -> None:
+    """Drop an unpickled function whose state has changed, so that the next piece unpickles it again."""
     with _loading:
         _loaded.pop(digest, None)
 
 
-def turn(digest: bytes) -> contextlib.AbstractContextManager[Any]:
-    """One piece at a time calls a function that captures something, in one process."""
+def call_lock(digest: bytes) -> contextlib.AbstractContextManager[Any]:
+    """Return the lock of a function in this process: its pieces run one at a time, so that changes of its state are attributable."""
     with _loading:
-        return _turns.setdefault(digest, threading.RLock())
+        return _call_locks.setdefault(digest, threading.RLock())
 
 
 def to_table(value: Any) -> pa.Table:
-    """Any object as a table of one row; large memory that it has is not copied.
+    """Serialize an object to a table of one row; its large buffers are not copied.
 
     Raises
     ------
     Exception
-        Whatever pickling meets.
+        Any exception of pickling.
     """
     parts = encode(value)
     cells = [parts.meta, *parts.buffers]
@@ -167,7 +171,7 @@ def to_table(value: Any) -> pa.Table:
 
 
 def from_table(table: pa.Table, *, copy: bool = False) -> Any:
-    """The object that :func:`to_table` made a table of; it looks into the table's memory unless ``copy``."""
+    """Deserialize an object from a table of :func:`to_table`; its buffers are views of the table's memory unless `copy` is true."""
     cells: list[memoryview] = []
     for column in table.columns:
         (chunk,) = (chunk for chunk in column.chunks if len(chunk))

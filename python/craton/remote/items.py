@@ -1,4 +1,4 @@
-"""``craton.map``: a function called for each of some items, in order, in workers where that is worth it."""
+"""``craton.map``: calls a function for each item, in workers if the calls take long enough."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ R = TypeVar("R")
 
 
 def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = None) -> list[R]:
-    """Call a function for each item, and return what it returns, in order.
+    """Call a function for each item, and return the results in order.
 
-    The first calls are made here and measured. If all would take long, the rest is spread over the workers of the session,
-    or over processes that are started for it, as many as there are cores; otherwise it is done here. Functions and classes
-    of ``__main__``, of notebooks and local ones travel by value.
+    The first calls are made and timed in this process. If the rest would take long, the session's workers make the remaining calls,
+    or without a session processes that are started for it, one for each core; otherwise this process makes them. Functions and
+    classes of ``__main__`` and of notebooks, and local ones, are pickled by value.
 
     Parameters
     ----------
     fn
-        The function. One that changes what it captures is called here, for each item in turn.
+        The function. A function that changes objects that it captures is called in this process, for each item in turn.
     items
-        What it is called with; picklable.
+        The arguments; they must be picklable to be sent to workers.
     chunksize
-        How many items a worker gets at once; by default as many as take some tenths of a second.
+        How many items a worker gets together; by default as many as take some tenths of a second.
 
     Returns
     -------
@@ -43,10 +43,12 @@ def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = Non
     Raises
     ------
     BaseException
-        What the function raises for the first of the items for which it raises; where in the worker that was is its cause.
-        Later items may have been used by then.
+        The exception of the first item, in order, for which the function raises one; its cause has the traceback in the worker.
+        The function may have been called for later items by then.
     ValueError
-        If `chunksize` is less than 1.
+        If `chunksize` is not an integer of at least 1.
+    TypeError
+        If `fn` is not callable.
 
     Examples
     --------
@@ -55,9 +57,9 @@ def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = Non
     [0, 1, 4, 9, 16]
     """
     if chunksize is not None and (type(chunksize) is not int or chunksize < 1):
-        raise ValueError(f"chunksize is a whole number, 1 or more, not {chunksize!r}")
+        raise ValueError(f"chunksize must be an integer of at least 1, not {chunksize!r}")
     if not callable(fn):
-        raise TypeError(f"fn is to be called, and {type(fn).__name__} cannot be")
+        raise TypeError(f"fn must be callable, not {type(fn).__name__}")
     results = jobs.run(_Items(list(items), Function(fn)), "craton.map", chunksize)
     if results.refused is not None:
         fallbacks.count("craton.map", results.refused)
@@ -66,7 +68,7 @@ def map(fn: Callable[[T], R], items: Iterable[T], *, chunksize: int | None = Non
 
 @dataclass(frozen=True)
 class _ItemsBody:
-    """Some items, as a list."""
+    """Calls the function for a pickled list of items."""
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         _collect(from_table(rows, copy=True), function, results)
@@ -82,7 +84,7 @@ def _collect(items: list[Any], function: Function, results: list[Any]) -> None:
 
 
 class _Items:
-    """The items, one after another."""
+    """The job of :func:`map`; implements :class:`craton.remote.jobs.Job`."""
 
     weights = None
     body = _ItemsBody()

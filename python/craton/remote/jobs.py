@@ -1,9 +1,9 @@
-"""A function called for many things in order: here as long as that is quick, then in workers, piece after piece.
+"""Calls a function for many items in order: in this process while that is quick, then in workers, in pieces.
 
-The first calls are made in this process and measured. What would be done within :data:`WORTH` seconds is finished here, so a
-cheap function or a small frame pays nothing. Otherwise the rest is cut into pieces that take some tenths of a second each,
-several of them on their way per worker; their results come back in order. No call is made twice, unless what a worker did
-cannot be used: then the program makes those calls itself.
+The first calls are made and timed in this process. If the rest is expected to take at most :data:`MIN_PARALLEL_SECONDS`, it is
+finished here, so that cheap functions and small frames have no overhead. Otherwise the rest is cut into pieces of some tenths of a
+second. Each worker has several pieces in flight, and results are used in order. A call is repeated only if the results of its
+piece cannot be used; then this process makes the calls of that piece.
 """
 
 from __future__ import annotations
@@ -25,80 +25,80 @@ from craton.config import options
 from craton.kernel.interrupts import Heard
 from craton.refusals import Reason, Refusal
 from craton.remote import session as sessions
-from craton.remote.captured import State, held_elsewhere, refusal
-from craton.remote.functions import Function, Payload, Surroundings
+from craton.remote.captured import State, attributes_read, refusal
+from craton.remote.functions import CallerSettings, Function, Payload
 from craton.remote.pieces import Body, Piece, PieceResult
-from craton.remote.session import Session
-from craton.remote.surfaces import raised, say
+from craton.remote.session import FunctionSession
+from craton.remote.side_output import replay_output, unpack_exception
 from craton.remote.values import Values, values_of
 from craton.schedule.tasks import Read, Runner, Task, new_key
 
 __all__ = ["Job", "Results", "one_piece", "put", "run"]
 
-WORTH = 0.5
-"""Seconds that all calls together must be expected to take yet, to be worth workers."""
+MIN_PARALLEL_SECONDS = 0.5
+"""Seconds that the remaining calls must be expected to take for workers to be used."""
 
-HEARD_AFTER = 0.25
-"""Seconds of calls that are made here between two looks for interrupts, where no worker takes them."""
+INTERRUPT_SECONDS = 0.25
+"""Seconds of calls in this process between two checks for interrupts, if workers cannot be used."""
 
-SAMPLE = 0.02
-"""Seconds of calls that are made here before anything is decided, and between the looks at the clock."""
+SAMPLE_SECONDS = 0.02
+"""Seconds of calls that are made in this process before each decision."""
 
-PIECE = (0.08, 0.5)
-"""Seconds that a piece should take, at the least and at the most."""
+PIECE_SECONDS = (0.08, 0.5)
+"""The least and the most seconds that a piece should take."""
 
-LARGEST = 64 << 20
-"""Bytes of rows that a piece should have at the most."""
+MAX_PIECE_BYTES = 64 << 20
+"""The most bytes of rows that a piece should have."""
 
-_AHEAD = 2
-"""Pieces that are on their way for each worker: one that runs, and one that waits."""
+_UNFINISHED_PIECES = 2
+"""The most unfinished pieces for each worker: one that runs, and one that waits."""
 
-_KEPT = 2 * _AHEAD
-"""Pieces for each worker that are on their way, or done before an earlier one is."""
+_UNUSED_PIECES = 2 * _UNFINISHED_PIECES
+"""The most pieces for each worker that are unfinished, or finished but waiting for an earlier piece."""
 
 
 class Job(Protocol):
-    """What is called for what."""
+    """A function, and the items that it is called for."""
 
     @property
     def function(self) -> Function:
-        """What is called."""
+        """The function."""
 
     @property
     def weights(self) -> np.ndarray[Any, Any] | None:
-        """Where each thing ends if all are laid side by side, as long as they are expected to take; None: all alike."""
+        """The cumulative sum of the items' relative costs; None if all items cost the same."""
 
     def __len__(self) -> int:
-        """How many things there are."""
+        """Return the number of items."""
 
     def here(self, start: int, stop: int, results: list[Any]) -> Any:
-        """Make the calls from ``start`` to ``stop`` in this process, as :meth:`craton.remote.pieces.Body.call`."""
+        """Call the function for the items from `start` to `stop` in this process, as :meth:`craton.remote.pieces.Body.call`."""
 
     def rows(self, start: int, stop: int) -> pa.Table:
-        """What a piece of them needs."""
+        """Return the items from `start` to `stop` in the form that the body's `call` takes."""
 
     @property
     def body(self) -> Body:
-        """What a worker does."""
+        """Makes the calls in a worker."""
 
     def unpack(self, table: pa.Table) -> Values:
-        """What the body packed."""
+        """Return the results that the body packed."""
 
 
 @dataclass
 class Results:
-    """What all calls returned.
+    """The results of all calls.
 
     Attributes
     ----------
     chunks
-        Their results, in order.
+        The results, in order.
     values
-        What the bodies of the pieces returned, in order.
+        The values that the bodies returned for pieces, in order.
     refused
-        Why the calls were not spread though they would take long; or None.
+        Why calls that would take long were not made by workers; else None.
     pieces
-        How many pieces were run by workers.
+        The number of pieces that workers ran.
     """
 
     chunks: list[Values] = field(default_factory=list)
@@ -107,21 +107,21 @@ class Results:
     pieces: int = 0
 
     def to_list(self) -> list[Any]:
-        """All of them as the objects that the function returned."""
+        """Return the results as the objects that the function returned."""
         if len(self.chunks) == 1:
             return self.chunks[0].to_list()
         return [one for chunk in self.chunks for one in chunk.to_list()]
 
     def array(self) -> np.ndarray[Any, Any] | None:
-        """All of them as an array, if they are numbers of one kind."""
+        """Return the results as an array if all are numbers of one dtype; else None."""
         arrays = [chunk.array for chunk in self.chunks if len(chunk)]
         if not arrays or any(one is None or one.dtype != arrays[0].dtype for one in arrays):  # type: ignore[union-attr]
             return None
         return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]  # type: ignore[arg-type]
 
 
-_Underway: TypeAlias = deque[tuple[int, int, Future[tuple[PieceResult, pa.Table | None]]]]
-"""Pieces that were sent and are not used yet, in order: where each starts and stops, and what becomes of it."""
+_PiecesInFlight: TypeAlias = deque[tuple[int, int, Future[tuple[PieceResult, pa.Table | None]]]]
+"""Pieces that were sent and whose results are not used yet, in order: start, stop, and the future of the result."""
 
 
 def run(job: Job, name: str, chunk: int | None = None) -> Results:
@@ -130,22 +130,22 @@ def run(job: Job, name: str, chunk: int | None = None) -> Results:
     Parameters
     ----------
     job
-        What to call.
+        The function and the items.
     name
-        Of the user's call, for people.
+        The name of the user's call, for display.
     chunk
-        How many things a piece has; by default as many as take some tenths of a second.
+        The number of items in a piece; by default as many as take some tenths of a second.
 
     Raises
     ------
     BaseException
-        What the function raises for the first thing, in their order, for which it raises.
+        The exception of the first item, in order, for which the function raises one.
     """
     return _Run(job, name, chunk).run()
 
 
 class _Run:
-    """One job on its way."""
+    """A job in progress."""
 
     def __init__(self, job: Job, name: str, chunk: int | None) -> None:
         self.job, self.name, self.chunk = job, name, chunk
@@ -156,16 +156,16 @@ class _Run:
         self.local: list[Any] = []
         self.results = Results()
 
-    # -- how much ---------------------------------------------------------------------------------------------------
+    # -- estimates --------------------------------------------------------------------------------------------------
 
     def weight(self, start: int, stop: int) -> float:
-        """How long some of the things are expected to take, in units of :attr:`rate`."""
+        """Return the cost of the items from `start` to `stop`; multiplied by :attr:`rate` it is in seconds."""
         if self.weights is None:
             return float(stop - start)
         return float(self.weights[stop - 1] - (self.weights[start - 1] if start else 0)) if stop > start else 0.0
 
     def reach(self, start: int, weight: float) -> int:
-        """Where things of that weight end; one thing at the least."""
+        """Return where items of that total cost end, at least one item after `start`."""
         if self.weights is None:
             stop = start + int(weight)
         else:
@@ -175,25 +175,25 @@ class _Run:
 
     @property
     def left(self) -> float:
-        """Seconds that the rest is expected to take here."""
+        """Seconds that the remaining calls are expected to take in this process."""
         return self.rate * self.weight(self.done, self.total)
 
-    # -- here -------------------------------------------------------------------------------------------------------
+    # -- calls in this process --------------------------------------------------------------------------------------
 
     def advance(self, stop: int) -> None:
-        """Make calls here."""
+        """Make the calls up to `stop` in this process."""
         started = time.perf_counter()
         with Heard():
             value = self.job.here(self.done, stop, self.local)
         elapsed = time.perf_counter() - started
         if value is not None:
             self.results.values.append(value)
-        # The first calls of all may have loaded or compiled something: what was measured last counts.
+        # The very first calls may have imported or compiled something, so only the last measurement counts.
         self.rate = elapsed / max(self.weight(self.done, stop), 1e-9)
         self.done = stop
 
     def advance_for(self, seconds: float) -> None:
-        """Make calls here for about so long."""
+        """Make calls in this process for about so many seconds."""
         started = time.perf_counter()
         step = 1
         left = seconds
@@ -207,25 +207,25 @@ class _Run:
                 break
 
     def finish_here(self) -> None:
-        """Make the rest of the calls here, in pieces: an interrupt that one of them loses is raised at its end."""
+        """Make the remaining calls in this process, in pieces: if a call swallows Ctrl-C, it is raised at the end of the piece."""
         while self.done < self.total:
-            self.advance_for(HEARD_AFTER)
+            self.advance_for(INTERRUPT_SECONDS)
 
     def keep(self) -> None:
-        """Close the chunk of what was done here."""
+        """Append the results of calls in this process to the results."""
         if self.local:
             self.results.chunks.append(values_of(self.local))
             self.local = []
 
-    # -- all --------------------------------------------------------------------------------------------------------
+    # -- calls in workers -------------------------------------------------------------------------------------------
 
     def run(self) -> Results:
         """Make all calls."""
-        self.advance_for(SAMPLE)
+        self.advance_for(SAMPLE_SECONDS)
         while self.done < self.total:
-            if self.left <= WORTH:
-                # The rest is expected to be quick; things that take longer than others are noticed.
-                self.advance_for(max(min(self.left, WORTH), SAMPLE))
+            if self.left <= MIN_PARALLEL_SECONDS:
+                # The rest is expected to be quick; the estimate is updated, in case later items take longer.
+                self.advance_for(max(min(self.left, MIN_PARALLEL_SECONDS), SAMPLE_SECONDS))
                 continue
             self.results.refused = self.spread()
             if self.results.refused is not None:
@@ -234,7 +234,7 @@ class _Run:
         return self.results
 
     def spread(self) -> Reason | None:
-        """Have the rest of the calls made by workers, or return why not; then some are left."""
+        """Make the remaining calls in workers; return None, or the reason why some of them were not made."""
         reason = _general_refusal() or refusal(self.job.function)
         if reason is not None:
             return reason
@@ -243,7 +243,7 @@ class _Run:
             before = state.digest()
         except Exception as error:
             return _unpicklable(error)
-        self.advance_for(SAMPLE)
+        self.advance_for(SAMPLE_SECONDS)
         if self.done == self.total:
             return None
         try:
@@ -254,98 +254,98 @@ class _Run:
             return Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         waiting = sessions.start(type(self.job.body).__module__)
         while not waiting.done() and self.done < self.total:
-            self.advance_for(SAMPLE)
-        if self.done == self.total or self.left <= WORTH / 5:
+            self.advance_for(SAMPLE_SECONDS)
+        if self.done == self.total or self.left <= MIN_PARALLEL_SECONDS / 5:
             return None
         try:
             session = waiting.result()
         except Exception as error:
             return Reason(Refusal.NO_WORKERS, str(error))
         try:
-            payload = Payload.of(self.job.function, held_elsewhere(self.job.function))
+            payload = Payload.of(self.job.function, attributes_read(self.job.function))
             held = session.submit(put(session.runner, payload.table)).result()
         except Exception as error:
             return _unpicklable(error)
         self.keep()
-        return self.in_workers(session, Piece(self.job.body, payload.digest, Surroundings.here()), held)
+        return self.in_workers(session, Piece(self.job.body, payload.digest, CallerSettings.current()), held)
 
-    def in_workers(self, session: Session, piece: Piece, held: int) -> Reason | None:
-        """Have the rest done by workers; return why that could not be, with the rest left to do here."""
-        underway: _Underway = deque()
+    def in_workers(self, session: FunctionSession, piece: Piece, held: int) -> Reason | None:
+        """Send pieces to workers and use their results in order; return why some calls are left to this process, or None."""
+        in_flight: _PiecesInFlight = deque()
         sent = self.done
         by_bytes = self.weight(self.done, self.total)
         try:
             while self.done < self.total:
-                while sent < self.total and _room(underway, session.workers):
-                    stop = self.reach(sent, min(self.share(sent, session.workers, len(underway)), by_bytes))
+                while sent < self.total and _room(in_flight, session.workers):
+                    stop = self.reach(sent, min(self.share(sent, session.workers, len(in_flight)), by_bytes))
                     if self.chunk is not None:
                         stop = min(sent + self.chunk, self.total)
                     try:
                         rows = self.job.rows(sent, stop)
                     except Exception as error:
-                        if not underway:
+                        if not in_flight:
                             return Reason(Refusal.FUNCTION_ROWS_NOT_PICKLED, f"{type(error).__name__}: {error}")
                         break
                     weight = self.weight(sent, stop)
-                    by_bytes = max(LARGEST * weight / max(rows.nbytes, 1), 1.0)
-                    underway.append(
+                    by_bytes = max(MAX_PIECE_BYTES * weight / max(rows.nbytes, 1), 1.0)
+                    in_flight.append(
                         (sent, stop, session.submit(one_piece(session.runner, piece, rows, held, self.name)))
                     )
                     sent = stop
-                if not underway[0][2].done():
-                    # Whichever is done first makes room for another, so that no worker waits for a slow one.
-                    wait([future for _, _, future in underway if not future.done()], return_when=FIRST_COMPLETED)
+                if not in_flight[0][2].done():
+                    # Any finished piece makes room for another, so that no worker idles because of one slow piece.
+                    wait([future for _, _, future in in_flight if not future.done()], return_when=FIRST_COMPLETED)
                     continue
-                start, stop, future = underway.popleft()
-                told, table = future.result()
-                if told.refused is not None:
-                    return told.refused
-                say(told.said)
-                if told.failure is not None:
-                    raise raised(told.failure)
-                self.take(start, stop, told, table)
+                start, stop, future = in_flight.popleft()
+                result, table = future.result()
+                if result.refused is not None:
+                    return result.refused
+                replay_output(result.output)
+                if result.failure is not None:
+                    raise unpack_exception(result.failure)
+                self.take(start, stop, result, table)
         finally:
-            for _, _, future in underway:
+            for _, _, future in in_flight:
                 future.cancel()
             session.release(held)
         return None
 
-    def share(self, start: int, workers: int, underway: int) -> float:
-        """How much the next piece should be: some tenths of a second, less at the beginning and at the end.
+    def share(self, start: int, workers: int, in_flight: int) -> float:
+        """Return the cost of the next piece (guided self-scheduling): smaller at the beginning and at the end.
 
-        The first ones are small, so that all workers begin at once. Of what is left, half is cut for the workers, and so on,
-        down to pieces that are worth a round trip.
+        The first pieces are small, so that all workers start soon. Later, each piece is an equal share of half of the remaining
+        calls, within the limits of :data:`PIECE_SECONDS`.
         """
-        least, most = PIECE
+        least, most = PIECE_SECONDS
         left = self.weight(start, self.total)
         expected = self.rate * left
         if not expected:
             return left / workers
-        wanted = expected / (2 * workers) if underway >= workers else least
+        wanted = expected / (2 * workers) if in_flight >= workers else least
         return left / math.ceil(expected / min(max(wanted, least), most))
 
-    def take(self, start: int, stop: int, told: PieceResult, table: pa.Table | None) -> None:
+    def take(self, start: int, stop: int, result: PieceResult, table: pa.Table | None) -> None:
         """Keep the results of a piece."""
         values = self.job.unpack(table)
         if len(values) != stop - start:
             raise RuntimeError(f"a piece of {self.name} has {len(values)} results for {stop - start} calls")
         self.results.chunks.append(values)
         self.results.pieces += 1
-        if told.value is not None:
-            self.results.values.append(told.value)
-        self.rate = 0.5 * self.rate + 0.5 * told.seconds / max(self.weight(start, stop), 1e-9)
+        if result.value is not None:
+            self.results.values.append(result.value)
+        self.rate = 0.5 * self.rate + 0.5 * result.seconds / max(self.weight(start, stop), 1e-9)
         self.done = stop
 
 
-def _room(underway: _Underway, workers: int) -> bool:
-    """Whether another piece should be sent."""
-    if len(underway) >= _KEPT * workers:
+def _room(in_flight: _PiecesInFlight, workers: int) -> bool:
+    """Return whether another piece may be sent."""
+    if len(in_flight) >= _UNUSED_PIECES * workers:
         return False
-    return sum(not future.done() for _, _, future in underway) < _AHEAD * workers
+    return sum(not future.done() for _, _, future in in_flight) < _UNFINISHED_PIECES * workers
 
 
 def _general_refusal() -> Reason | None:
-    """Why no function is spread in this thread now, or None."""
+    """Return why functions in this thread are not run in workers now, or None."""
     if not options.parallel_functions:
         return Reason(Refusal.FUNCTIONS_NOT_PARALLEL)
     if sessions.inside_worker():
@@ -368,14 +368,14 @@ def _unpicklable(error: Exception) -> Reason:
 
 
 async def put(runner: Runner, table: pa.Table) -> int:
-    """Put a table where workers read it; return its key."""
+    """Store a table for workers to read; return its key."""
     return (await runner.put(table)).key
 
 
 async def one_piece(
     runner: Runner, piece: Piece, rows: pa.Table, function: int, name: str
 ) -> tuple[PieceResult, pa.Table | None]:
-    """Run one piece, and leave nothing of it behind."""
+    """Run one piece, and release its rows and its output."""
     keys: list[int] = []
     try:
         data = await runner.put(rows)

@@ -1,8 +1,8 @@
-"""What the program's modules and classes hold at present, for workers that import them anew.
+"""The current attributes of the program's modules and classes, for workers that import these modules themselves.
 
-A function that others could import is pickled by its name, and so is a module that it names. A worker imports it and has what the
-module says, and not what the program made of it since (``settings.rate = 3``). So what a function reads of the user's modules
-travels with it, and is set in the worker before the function is called.
+An importable function is pickled by name, and so are the modules that it names. A worker imports them, and would miss what the
+program has changed since the import, such as ``settings.rate = 3``. So the attributes of the user's modules that a function reads
+are sent with it, and set in the worker before the function is called.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 
 from craton.callers import is_user
 
-__all__ = ["Held", "held_by", "importable", "members_named", "process", "put_back"]
+__all__ = ["HeldAttribute", "class_attributes", "importable", "module_attributes", "process_identity", "set_attributes"]
 
 _TOKEN = os.urandom(8)
 
-Held = tuple[str, str, str, Any]
-"""Of which module, of which class in it or of none (``""``), the name and the value of an attribute."""
+HeldAttribute = tuple[str, str, str, Any]
+"""An attribute: the module's name, the class's qualified name or ``""``, the attribute's name, and its value."""
 
 
-def members_named(names: Iterable[str], values: dict[str, Any]) -> Iterator[tuple[types.ModuleType, str, Any]]:
-    """Attributes of the user's modules that code names, also of modules in modules.
+def module_attributes(names: Iterable[str], values: dict[str, Any]) -> Iterator[tuple[types.ModuleType, str, Any]]:
+    """Yield the attributes of the user's modules, and of their submodules, that code names.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def members_named(names: Iterable[str], values: dict[str, Any]) -> Iterator[tupl
                     yield module, name, value
 
 
-def held_by(cls: type) -> list[tuple[str, Any]]:
-    """The attributes of a class that are no functions and no descriptors."""
+def class_attributes(cls: type) -> list[tuple[str, Any]]:
+    """Return the names and values of a class's attributes, without functions and descriptors."""
     return [
         (name, value)
         for name, value in vars(cls).items()
@@ -64,7 +64,7 @@ def held_by(cls: type) -> list[tuple[str, Any]]:
 
 
 def importable(one: Any) -> bool:
-    """Whether a function or class is found by its names in a module that a worker imports."""
+    """Return whether a worker can import a function or class by its module and qualified name."""
     module = sys.modules.get(one.__module__ or "")
     if module is None or one.__module__ == "__main__":
         return False
@@ -74,16 +74,18 @@ def importable(one: Any) -> bool:
     return found is one
 
 
-def process() -> tuple[bytes, int]:
-    """What tells this process from all others, on other machines and forked ones too."""
+def process_identity() -> tuple[bytes, int]:
+    """Return an identifier of this process that is unique among all machines and forked processes."""
     return _TOKEN, os.getpid()
 
 
-def put_back(held: Iterable[Held], program: tuple[bytes, int]) -> None:
-    """Set, in a worker, what the modules and classes of the program hold; not in the process of the program itself."""
-    if program == process():
+def set_attributes(held: Iterable[HeldAttribute], program: tuple[bytes, int]) -> None:
+    """Set attributes of modules and classes in a worker; does nothing in the process `program`, which they come from."""
+    if program == process_identity():
         return
     for module, path, name, value in held:
-        with contextlib.suppress(ImportError):  # of a module that is pickled by value; else the function says so
+        with contextlib.suppress(
+            ImportError
+        ):  # a module pickled by value, or missing: then the call fails with the error
             owner: Any = importlib.import_module(module)
             setattr(functools.reduce(getattr, path.split("."), owner) if path else owner, name, value)

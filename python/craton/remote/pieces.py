@@ -1,4 +1,4 @@
-"""A piece of a job: what a worker does with some of the rows, and what it tells of it."""
+"""A piece of a job: the task that calls a function for some of the items in a worker, and its result."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from craton.cluster.jobs import Cancelled
+from craton.cluster.worker_tasks import Cancelled
 from craton.refusals import Reason, Refusal
 from craton.remote.captured import State
-from craton.remote.functions import Function, Surroundings, forget, loaded, turn
-from craton.remote.session import serving
-from craton.remote.surfaces import Said, failure_of, heard
+from craton.remote.functions import CallerSettings, Function, call_lock, forget_function, load_function
+from craton.remote.session import running_piece
+from craton.remote.side_output import SideOutput, pack_exception, record_output
 from craton.schedule.tasks import Input, Sink
 
 __all__ = ["Body", "Piece", "PieceResult"]
 
 
 class Body(Protocol):
-    """What is done with the rows of a piece. Pickled to workers."""
+    """Makes the calls of a piece and packs their results. It is pickled to workers."""
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> Any:
-        """Call the function for each of the rows, in order, and append what it returns; return a small value or None.
+        """Call the function for each item in `rows`, in order, and append the results; return a small value or None.
 
-        What the function raises is let through: there are as many results then as calls that returned.
+        Exceptions of the function propagate; `results` then has those of the calls before.
         """
 
     def pack(self, results: list[Any]) -> pa.Table:
-        """The results as a table."""
+        """Return the results as a table."""
 
 
 @dataclass(slots=True)
 class PieceResult:
-    """What became of a piece.
+    """The result of a piece, apart from the calls' results.
 
     Attributes
     ----------
     seconds
         How long its calls took.
-    said
-        What the function printed and warned of.
+    output
+        What the function printed, and its warnings.
     value
-        What the body returned.
+        The value that the body returned.
     refused
-        Why the results cannot be used, and the rows are to be run by the program itself; else None.
+        Why the results cannot be used, so that the program makes these calls itself; else None.
     failure
-        The exception that a call raised; else None.
+        The exception that a call raised, packed; else None.
     """
 
     seconds: float
-    said: Said = field(default_factory=Said)
+    output: SideOutput = field(default_factory=SideOutput)
     value: Any = None
     refused: Reason | None = None
     failure: bytes | None = None
@@ -61,46 +61,51 @@ class PieceResult:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The work of a task. Its inputs are the rows, and the pickled function.
+    """The work of a task whose inputs are the rows and the pickled function.
 
     Parameters
     ----------
     body
-        What is done.
+        Makes the calls.
     digest
-        Of the function's payload.
-    surroundings
-        What the function may ask for.
+        The identifier of the function's payload.
+    settings
+        The program's settings, which apply to the calls.
     watched
-        Whether the function's state is compared after the piece.
+        Whether the function's state is compared before and after the piece.
     """
 
     body: Body
     digest: bytes
-    surroundings: Surroundings
+    settings: CallerSettings
     watched: bool = True
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
-        """Call the function for each row."""
-        self.surroundings.complete_path()
+        """Make the calls of the piece; see :meth:`craton.schedule.tasks.Work.run`."""
+        self.settings.extend_path()
         if not self.watched:
             return self._run(inputs, sink)
-        with turn(self.digest):
-            told = self._run(inputs, sink)
-            if told.refused is not None:
-                forget(self.digest)
-            return told
+        with call_lock(self.digest):
+            result = self._run(inputs, sink)
+            if result.refused is not None:
+                forget_function(self.digest)
+            return result
 
     def _run(self, inputs: Sequence[Input], sink: Sink) -> PieceResult:
-        function = loaded(self.digest, inputs[1].table)
+        function = load_function(self.digest, inputs[1].table)
         rows = inputs[0].table()
         results: list[Any] = []
         before = State(function).digest() if self.watched else b""
-        filters = self.surroundings.warning_filters()
-        floating: Any = dict(self.surroundings.floating)
+        filters = self.settings.warning_filters()
+        float_errors: Any = dict(self.settings.float_errors)
         failed: BaseException | None = None
         value = None
-        with serving(), heard(filters) as said, np.errstate(**floating), self.surroundings.arithmetic():
+        with (
+            running_piece(),
+            record_output(filters) as output,
+            np.errstate(**float_errors),
+            self.settings.decimal_context(),
+        ):
             started = time.perf_counter()
             try:
                 value = self.body.call(function, rows, results)
@@ -109,23 +114,23 @@ class Piece:
             except BaseException as error:
                 failed = error
             seconds = time.perf_counter() - started
-        told = PieceResult(seconds, said, value)
+        result = PieceResult(seconds, output, value)
         try:
             if self.watched and State(function).digest() != before:
-                told.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
+                result.refused = Reason(Refusal.FUNCTION_CHANGED_CAPTURED)
         except Exception as error:
-            told.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
-        if self.watched and isinstance(failed, AttributeError) and told.refused is None:
-            # The program may have set it on a class of a library: a method or an accessor of pandas', a substitute in a test.
-            told.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
+            result.refused = Reason(Refusal.FUNCTION_CAPTURED_NOT_PICKLED, str(error))
+        if self.watched and isinstance(failed, AttributeError) and result.refused is None:
+            # The program may have set the attribute on a library's class: a pandas accessor, a method, a mock in a test.
+            result.refused = Reason(Refusal.FUNCTION_MISSES_ATTRIBUTE, str(failed))
         if failed is not None:
-            # Not before the state was looked at: pickling the exception may make its class anew.
-            told.failure = failure_of(failed)
-        elif told.refused is None:
+            # After the state was compared: pickling the exception may recreate its class.
+            result.failure = pack_exception(failed)
+        elif result.refused is None:
             try:
                 table = self.body.pack(results)
             except Exception as error:
-                told.refused = Reason(Refusal.FUNCTION_RESULTS_NOT_PICKLED, f"{type(error).__name__}: {error}")
+                result.refused = Reason(Refusal.FUNCTION_RESULTS_NOT_PICKLED, f"{type(error).__name__}: {error}")
             else:
                 sink.write(0, table)
-        return told
+        return result

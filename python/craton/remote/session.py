@@ -1,7 +1,7 @@
-"""Where functions run: the workers of the session; without one, of a hidden local one.
+"""The session whose workers call functions: the program's, or else a hidden local session.
 
-The hidden session is started when the first function would run for long, has as many workers of one thread as there are
-cores, and is kept until the program ends. While it starts, the program goes on with the rows here.
+The hidden session is started when a function is first expected to run for long. It has one single-threaded worker for each core,
+and lives until the program ends. While it starts, the program goes on making calls in this process.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from craton import forks
-from craton.cluster.sessions import ClusterSession, arguments, current
-from craton.cluster.sessions import Session as ClusterOrNot
+from craton.cluster.sessions import ClusterSession, Session, complete_arguments, current
 from craton.schedule.tasks import Runner, Task, new_key
 
-__all__ = ["Session", "inside_worker", "serving", "start", "use"]
+__all__ = ["FunctionSession", "inside_worker", "running_piece", "start", "use_session_factory"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """Workers, and the event loop that speaks with them.
+class FunctionSession:
+    """A runner of tasks, and the event loop that its methods are called in.
 
     Parameters
     ----------
     runner
         Runs tasks.
     loop
-        Runs in another thread.
+        The event loop; it runs in another thread.
     """
 
     runner: Runner
@@ -43,7 +42,7 @@ class Session:
 
     @property
     def workers(self) -> int:
-        """How many tasks of one thread run beside each other."""
+        """The number of single-threaded tasks that run concurrently."""
         return max(sum(band.threads for band in self.runner.bands), 1)
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -51,33 +50,33 @@ class Session:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def release(self, *keys: int) -> None:
-        """Drop outputs, some time."""
+        """Drop outputs, without waiting for it."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.runner.release, keys)
 
 
 @dataclass(slots=True)
 class _Hidden:
-    """The hidden session of a process, or how it is being started."""
+    """The hidden session of a process; `future` is done when it has started."""
 
     pid: int
-    future: Future[Session]
+    future: Future[FunctionSession]
     session: ClusterSession | None = None
 
 
 _lock = forks.lock()
 _hidden: _Hidden | None = None
-_make: Callable[[], Session] | None = None
+_make: Callable[[], FunctionSession] | None = None
 _worker = threading.local()
 
 
 def inside_worker() -> bool:
-    """Whether this thread runs a piece of a function for another process."""
+    """Return whether this thread is running a piece."""
     return bool(getattr(_worker, "depth", 0))
 
 
-class serving:
-    """A block of a thread that runs a piece: functions in it are not spread further."""
+class running_piece:
+    """A context manager around the calls of a piece: functions that they call in turn are not sent to workers."""
 
     def __enter__(self) -> None:
         _worker.depth = getattr(_worker, "depth", 0) + 1
@@ -86,20 +85,20 @@ class serving:
         _worker.depth -= 1
 
 
-def use(make: Callable[[], Session] | None) -> None:
-    """Have the hidden session made by a function, which is called in a thread of its own; ``None`` for what is usual."""
+def use_session_factory(make: Callable[[], FunctionSession] | None) -> None:
+    """Set the function that creates the hidden session, for tests; it is called in a new thread. ``None`` restores the default."""
     global _make, _hidden
     with _lock:
         _make, _hidden = make, None
 
 
-def start(module: str = __name__) -> Future[Session]:
-    """The session, when it is there: a future that has it, or tells why it could not be started.
+def start(module: str = __name__) -> Future[FunctionSession]:
+    """Return a future of the session; start the hidden session if there is no other. A failed start sets the future's exception.
 
     Parameters
     ----------
     module
-        What workers that are started for this import first.
+        A module that the workers of a new hidden session import before their first piece.
     """
     global _hidden
     if _make is None:
@@ -114,9 +113,9 @@ def start(module: str = __name__) -> Future[Session]:
         return _hidden.future
 
 
-def _done(session: ClusterOrNot) -> Future[Session]:
-    future: Future[Session] = Future()
-    future.set_result(Session(session.runner, session.call(_running_loop())))
+def _done(session: Session) -> Future[FunctionSession]:
+    future: Future[FunctionSession] = Future()
+    future.set_result(FunctionSession(session.runner, session.call(_running_loop())))
     return future
 
 
@@ -132,13 +131,13 @@ def _broken(hidden: _Hidden) -> bool:
     return hidden.session.closed if hidden.session is not None else hidden.future.result().loop.is_closed()
 
 
-def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> None:
+def _start(hidden: _Hidden, make: Callable[[], FunctionSession] | None, module: str) -> None:
     try:
         if make is not None:
             found = make()
         else:
-            hidden.session = ClusterSession("local", arguments(workers=_cores(), threads=1))
-            atexit.register(_end, hidden)  # now, to come before what ends processes by force
+            hidden.session = ClusterSession("local", complete_arguments(workers=_cores(), threads=1))
+            atexit.register(_end, hidden)  # registered last, to run before the exit handler that kills processes
             found = _done(hidden.session).result()
             found.submit(_prepared(found.runner, module)).result()
     except BaseException as error:
@@ -149,7 +148,7 @@ def _start(hidden: _Hidden, make: Callable[[], Session] | None, module: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Preparation:
-    """Work that has a worker import what pieces need, which takes longer than a piece does."""
+    """Work that imports the module of the pieces' body in a worker: the import takes longer than a piece."""
 
     module: str
 

@@ -1,4 +1,4 @@
-"""``craton.remote.spawn``: one call of a function, made by a worker."""
+"""``craton.remote.spawn``: calls a function once, in a worker, and returns a future."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from craton.config import options
 from craton.remote import session as sessions
-from craton.remote.captured import held_elsewhere
-from craton.remote.functions import Function, Payload, Surroundings, to_table
+from craton.remote.captured import attributes_read
+from craton.remote.functions import CallerSettings, Function, Payload, to_table
 from craton.remote.jobs import one_piece, put
 from craton.remote.pieces import Piece, PieceResult
-from craton.remote.session import Session
-from craton.remote.surfaces import raised, say
+from craton.remote.session import FunctionSession
+from craton.remote.side_output import replay_output, unpack_exception
 from craton.remote.values import pack, unpack
 
 __all__ = ["Future", "spawn"]
@@ -28,16 +28,16 @@ R = TypeVar("R")
 
 
 class Future(concurrent.futures.Future, Generic[R]):  # type: ignore[type-arg]
-    """The result of a call that a worker makes; also to be awaited.
+    """The result of a call in a worker. It can be awaited.
 
-    It is one of `concurrent.futures`, whose functions :func:`~concurrent.futures.wait` and
-    :func:`~concurrent.futures.as_completed` take it.
+    It is a :class:`concurrent.futures.Future`, so :func:`~concurrent.futures.wait` and
+    :func:`~concurrent.futures.as_completed` accept it.
     """
 
     _inner: concurrent.futures.Future[Any] | None = None
 
     def cancel(self) -> bool:
-        """Stop the call, also one that runs; return whether it was stopped. The function gets no chance to object."""
+        """Cancel the call, even if it is running; return whether it was cancelled."""
         if not super().cancel():
             return False
         self.set_running_or_notify_cancel()
@@ -62,26 +62,26 @@ class Future(concurrent.futures.Future, Generic[R]):  # type: ignore[type-arg]
 
 
 def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-    """Have a worker of the session call a function; without a session, a process that is started for it.
+    """Call a function in a worker of the session; without a session, in a process that is started for it.
 
     Parameters
     ----------
     fn
-        The function. It and the arguments are pickled now, by value where others could not import them; what the function
-        changes of them is changed in the worker only.
+        The function. It and the arguments are pickled immediately, by value if workers cannot import them. Changes that the
+        function makes to them are made in the worker only.
     *args, **kwargs
-        What it is called with.
+        The arguments.
 
     Returns
     -------
     Future
-        What the function returns or raises. Within a function that a worker runs, and where
-        ``craton.options.parallel_functions`` is off, the call is made at once, in place.
+        The function's result or exception. In a function that a worker runs, and if ``craton.options.parallel_functions`` is
+        off, `spawn` makes the call itself before it returns.
 
     Raises
     ------
     Exception
-        What pickling meets.
+        Any exception of pickling.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def spawn(fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]
             future.set_exception(error)
         return future
     function = Function(fn, args, dict(kwargs))
-    # What cannot be pickled is in the worker what its module makes of it.
-    held = [one for one in held_elsewhere(function) if _pickles(one)]
-    payload, surroundings = Payload.of(function, held), Surroundings.here()
-    piece = Piece(_CallBody(), payload.digest, surroundings, watched=False)
+    # Attributes that cannot be pickled have the value in the worker that importing their module gives them.
+    held = [one for one in attributes_read(function) if _pickles(one)]
+    payload, settings = Payload.of(function, held), CallerSettings.current()
+    piece = Piece(_CallBody(), payload.digest, settings, watched=False)
 
-    def begin(starting: concurrent.futures.Future[Session]) -> None:
+    def begin(starting: concurrent.futures.Future[FunctionSession]) -> None:
         try:
             session = starting.result()
         except BaseException as error:
@@ -127,7 +127,7 @@ def _pickles(value: Any) -> bool:
     return True
 
 
-async def _call(session: Session, piece: Piece, payload: Payload) -> tuple[PieceResult, pa.Table | None]:
+async def _call(session: FunctionSession, piece: Piece, payload: Payload) -> tuple[PieceResult, pa.Table | None]:
     held = await put(session.runner, payload.table)
     try:
         return await one_piece(session.runner, piece, to_table(None), held, "craton.remote.spawn")
@@ -139,17 +139,17 @@ def _finish(future: Future[Any], inner: concurrent.futures.Future[tuple[PieceRes
     if future.cancelled():
         return
     if inner.cancelled():
-        _fail(future, RuntimeError("the session ended before the call did"))
+        _fail(future, RuntimeError("the session ended before the call was done"))
         return
     if (error := inner.exception()) is not None:
         _fail(future, error)
         return
-    told, table = inner.result()
-    say(told.said)
-    if told.failure is not None:
-        _fail(future, raised(told.failure))
-    elif told.refused is not None or table is None:
-        _fail(future, pickle.PicklingError(f"the result of the call: {told.refused}"))
+    result, table = inner.result()
+    replay_output(result.output)
+    if result.failure is not None:
+        _fail(future, unpack_exception(result.failure))
+    elif result.refused is not None or table is None:
+        _fail(future, pickle.PicklingError(f"the result of the call cannot be returned: {result.refused}"))
     else:
         (value,) = unpack(table).to_list()
         if not future.cancelled():
@@ -165,7 +165,7 @@ def _fail(future: Future[Any], error: BaseException, cause: BaseException | None
 
 @dataclass(frozen=True)
 class _CallBody:
-    """One call, of the function with its own arguments."""
+    """Makes one call, with the fixed arguments of the function only."""
 
     def call(self, function: Function, rows: pa.Table, results: list[Any]) -> None:
         results.append(function.call(*function.args, **function.kwargs))

@@ -1,4 +1,4 @@
-"""Results of a function as a column, where they are all of one plain kind; and back, exactly as they were."""
+"""The results of a function as an array or column if all have one plain type, and back to exactly the same objects."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _KINDS: tuple[tuple[frozenset[type], Any], ...] = (
 
 @dataclass(slots=True)
 class Values:
-    """Some results: an array if all are numbers of one kind, else a list.
+    """Results of calls: an array if all are floats, all integers or all booleans, else a list.
 
     Attributes
     ----------
     array
         The numbers, or None.
     scalars
-        Which of them are NumPy's scalars and not Python's: all, none, or a mask.
+        Which of the numbers are NumPy scalars instead of Python objects: all (True), none (False), or a mask.
     others
-        The results, if they are no such numbers.
+        The results if `array` is None.
     """
 
     array: np.ndarray[Any, Any] | None
@@ -41,7 +41,7 @@ class Values:
         return len(self.others if self.array is None else self.array)
 
     def to_list(self) -> list[Any]:
-        """The results as the objects that the function returned."""
+        """Return the results as the objects that the function returned."""
         if self.array is None:
             return self.others if type(self.others) is list else list(self.others)
         if self.scalars is True:
@@ -54,7 +54,7 @@ class Values:
 
 
 def values_of(results: list[Any]) -> Values:
-    """Results as a :class:`Values`."""
+    """Return results as a :class:`Values`, with an array if possible."""
     kinds = set(map(type, results))
     if results:
         for known, dtype in _KINDS:
@@ -71,12 +71,12 @@ def values_of(results: list[Any]) -> Values:
 
 
 def pack(results: list[Any]) -> pa.Table:
-    """Results as a table of one row.
+    """Serialize results to a table of one row.
 
     Raises
     ------
     Exception
-        Whatever pickling meets.
+        Any exception of pickling.
     """
     values = values_of(results)
     if values.array is None and results and set(map(type, results)) <= {str, type(None)}:
@@ -88,6 +88,6 @@ def pack(results: list[Any]) -> pa.Table:
 
 
 def unpack(table: pa.Table) -> Values:
-    """What :func:`pack` made a table of."""
+    """Deserialize the results that :func:`pack` serialized."""
     kind, held = from_table(table)
     return Values(None, False, held.to_pylist()) if kind == "text" else held

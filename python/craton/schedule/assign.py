@@ -1,8 +1,8 @@
 """Assign the tasks of a graph to bands: the Python face of ``crates/schedule``.
 
 The method is the nearest common successor enhanced breadth-first search of Xorbits (Lu et al., "Decentralized Actor Scheduling and
-Reference-based Storage in Xorbits", PVLDB 18(9), 2025, section 4.3, Algorithm 1). What is the paper's and what is ours is told in
-docs/decisions/0013-scheduling.md.
+Reference-based Storage in Xorbits", PVLDB 18(9), 2025, section 4.3, Algorithm 1). docs/decisions/0013-scheduling.md says where this
+implementation departs from the paper.
 """
 
 from __future__ import annotations
@@ -19,34 +19,35 @@ from craton._native import TaskGraph
 PolicyName: TypeAlias = Literal["ncs", "algorithm-1", "bfs", "round-robin", "random"]
 
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
-"""The names of all policies; the first one is what to use, the others are there to compare it with."""
+"""The names of all policies. Use the first one; the others are baselines to compare it with."""
 
 
 class Graph:
-    """A directed acyclic graph of tasks, which are numbers from 0.
+    """A directed acyclic graph of tasks, which are numbered from 0.
 
     Parameters
     ----------
     tasks : int
-        How many there are; at most 2**31 - 1.
+        The number of tasks; at most 2**31 - 1.
     producers, consumers : array-like of int
-        The two ends of each edge: the consumer reads what the producer makes. An edge that is given twice counts twice.
+        The two ends of each edge: the consumer reads the producer's output. An edge that is given twice counts twice.
     nbytes : array-like of int, optional
-        Bytes that go along each edge.
+        Bytes that each edge transfers.
     output_nbytes : array-like of int, optional
-        Instead: bytes of each task's output, all of which go along each of its edges. Without either, edges count one byte.
+        Alternative to ``nbytes``: bytes of each task's output, which every edge of the task transfers in full. Without either, each
+        edge transfers one byte.
     costs : array-like of float, optional
         How long each task takes, in any unit; 1 unless given.
     preferred : array-like of int, optional
-        For each task the band that its input lies in already, -1 if there is none. Only tasks without producers may have one.
+        For each task the band that holds its input already, or -1. Only tasks without producers may prefer a band.
 
     Raises
     ------
     ValueError
-        If tasks wait for each other (a cycle; the message names them), an edge names a task that does not exist, bytes or costs are
-        negative, a task with producers prefers a band, or an array is not as long as what it is about. The message says what and where.
+        If the graph has a cycle (the message names its tasks), an edge names a task that does not exist, bytes or costs are negative,
+        a task with producers prefers a band, or an array has the wrong length. The message names the array and the position.
     TypeError
-        If an array is of another kind.
+        If an array has the wrong dtype.
 
     Examples
     --------
@@ -69,7 +70,7 @@ class Graph:
         preferred: ArrayLike | None = None,
     ) -> None:
         if tasks < 0:
-            raise ValueError(f"a graph has {tasks} tasks, expected 0 or more")
+            raise ValueError(f"tasks is {tasks}, expected 0 or more")
         ends = _integers("producers", producers)
         self._native = TaskGraph(
             tasks,
@@ -89,22 +90,22 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """Where tasks run, and in which order.
+    """The band of each task, and the order of the tasks in each band.
 
     Attributes
     ----------
     graph : Graph
-        The graph whose tasks they are.
+        The graph that was assigned.
     policy : str
-        The policy that assigned them.
+        The policy that assigned it.
     bands : numpy.ndarray of int32
         The band of each task.
     output : numpy.ndarray of int32
-        All tasks, in the order in which the policy came to them: what Algorithm 1 puts out. A task may come before its producers.
+        All tasks, in the order in which the policy visited them: the output of Algorithm 1. A task may come before its producers.
     order : numpy.ndarray of int32
         The tasks of the first band, then those of the second, and so on; see `of_band`.
     starts : numpy.ndarray of int32
-        Where each band's tasks start in ``order``; one more than there are bands.
+        The offset in ``order`` at which each band's tasks start, and the number of tasks at the end: one more than there are bands.
     """
 
     graph: Graph = field(repr=False)
@@ -117,8 +118,8 @@ class Assignment:
     def of_band(self, band: int) -> NDArray[np.int32]:
         """Return the tasks of a band, in the order in which it runs them.
 
-        The orders of all bands are parts of one, in which every task comes after its producers: bands that keep to theirs never wait for
-        each other in a circle. Of tasks that are ready, the first in ``output`` is the next.
+        The order of every band is a subsequence of one topological order of the graph, so bands that keep to their orders never
+        deadlock. Among ready tasks, the one that comes first in ``output`` runs next.
 
         Raises
         ------
@@ -127,14 +128,15 @@ class Assignment:
         """
         bands = len(self.starts) - 1
         if not 0 <= band < bands:
-            raise IndexError(f"band {band} of {bands}, which are counted from 0")
+            raise IndexError(f"there is no band {band}; expected 0 or more and less than {bands}")
         return self.order[self.starts[band] : self.starts[band + 1]]
 
 
 def assign(graph: Graph, bands: Sequence[float], *, policy: PolicyName = "ncs", seed: int = 0) -> Assignment:
     """Assign the tasks of a graph to bands.
 
-    It is deterministic: the same graph, bands and policy give the same assignment in every process. The interpreter is released meanwhile.
+    The result is deterministic: the same graph, bands and policy give the same assignment in every process. The GIL is released
+    while the assignment is computed.
 
     Parameters
     ----------
@@ -143,11 +145,12 @@ def assign(graph: Graph, bands: Sequence[float], *, policy: PolicyName = "ncs", 
     bands : sequence of float
         The capacity of each band, in any unit: a band of twice the capacity gets twice the cost.
     policy : {"ncs", "algorithm-1", "bfs", "round-robin", "random"}
-        ``ncs``: each starting node beside those with which it has the nearest common successors, in runs of a band each; every other task
-        where most of its input lies, as long as no band has too much to do. ``algorithm-1``: the same with the paper's order of starting
-        nodes to the letter. ``bfs``: with their order by number. ``round-robin``, ``random``: without a look at the edges.
+        ``ncs`` orders the starting nodes so that those with the nearest common successors are neighbours, and cuts this order into
+        one run for each band; every other task goes to the band that holds most of its input, as long as that band is not
+        overloaded. ``algorithm-1`` does the same with exactly the paper's order of starting nodes, ``bfs`` with their order by
+        number. ``round-robin`` and ``random`` ignore the edges.
     seed : int
-        Of the policy ``random``; from 0 to before 2**64.
+        The seed of the policy ``random``; at least 0 and less than 2**64.
 
     Returns
     -------
@@ -157,8 +160,8 @@ def assign(graph: Graph, bands: Sequence[float], *, policy: PolicyName = "ncs", 
     Raises
     ------
     ValueError
-        If there are no bands, a capacity is not a finite number greater than 0, a task prefers a band that does not exist, or there is no
-        such policy.
+        If there are no bands, a capacity is not a finite number greater than 0, a task prefers a band that does not exist, or the policy
+        is unknown.
 
     Examples
     --------
@@ -175,7 +178,7 @@ def assign(graph: Graph, bands: Sequence[float], *, policy: PolicyName = "ncs", 
     (0, 100)
     """
     if not 0 <= seed < 2**64:
-        raise ValueError(f"the seed is {seed}, expected 0 to 2**64 - 1")
+        raise ValueError(f"seed is {seed}, expected 0 to 2**64 - 1")
     capacities = [float(capacity) for capacity in bands]
     of, output, order = (np.empty(graph.tasks, np.int32) for _ in range(3))
     starts = np.empty(len(capacities) + 1, np.int32)
@@ -186,9 +189,9 @@ def assign(graph: Graph, bands: Sequence[float], *, policy: PolicyName = "ncs", 
 
 
 def moved_bytes(assignment: Assignment) -> int:
-    """Return the bytes that go from one band to another: along the edges whose producer and consumer are in different bands.
+    """Return the bytes that are transferred between bands: those of all edges whose producer and consumer run in different bands.
 
-    A producer's output that several tasks of another band read is counted for each of them.
+    If several tasks of another band read the same output, it counts once for each of them.
     """
     return assignment.graph._native.moved_bytes(assignment.bands)
 
@@ -198,12 +201,12 @@ def _integers(name: str, given: ArrayLike) -> NDArray[np.int64]:
 
 
 def _array(name: str, given: ArrayLike, dtype: Any, kinds: str) -> NDArray[Any]:
-    """As a contiguous array of one dimension and that type."""
+    """Return a contiguous one-dimensional array of the given dtype."""
     array = np.asarray(given)
     if array.ndim != 1:
         raise ValueError(f"{name} has {array.ndim} dimensions, expected 1")
     if array.size and array.dtype.kind not in kinds:
-        raise TypeError(f"{name} has the dtype {array.dtype}, expected one that is safe as {np.dtype(dtype)}")
+        raise TypeError(f"{name} has the dtype {array.dtype}, expected one that casts safely to {np.dtype(dtype)}")
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} has the number {array.max()}, expected less than 2**63")
+        raise ValueError(f"{name} contains {array.max()}, expected less than 2**63")
     return np.ascontiguousarray(array, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Runs tasks in this process: the embedded runner, and what the others are compared with."""
+"""The runner of embedded sessions: it runs tasks in this process. Tests and benchmarks compare the other runners with it."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ import pyarrow as pa
 from craton import events
 from craton.config import options
 from craton.kernel.memory import give_back
-from craton.schedule.memory_accounting import SMALL_NEED, Meter, lent, projected
+from craton.schedule.memory_accounting import SMALL_NEED, Meter, projected_memory, reserve_for_task
 from craton.schedule.pages import (
     FRUGAL_BYTES,
     SMALL_BYTES,
     SMALL_ROWS,
     OutputLost,
+    OutputPart,
     PageInput,
     PageSink,
-    Piece,
-    Stored,
+    StoredOutput,
     inputs_of,
 )
-from craton.schedule.tasks import Band, Output, Task, Traffic, Underway, new_key
-from craton.schedule.telemetry import store_traffic, tell_of
-from craton.schedule.waiting import Waiting
+from craton.schedule.task_queue import TaskQueue
+from craton.schedule.tasks import Band, Output, RunProgress, Task, Traffic, new_key
+from craton.schedule.telemetry import emit_tasks, store_traffic
 from craton.store import LocalitySet, Store, default_store
 
 
 class InlineRunner:
-    """Runs tasks one after another, or some beside each other, in this process.
+    """Runs tasks in this process, sequentially or in a pool of threads.
 
-    With one thread, tasks run in the thread that calls :meth:`run`, where the kernel looks for Ctrl-C.
+    With one thread, tasks run in the thread that calls :meth:`run`, where the kernel checks for Ctrl-C.
 
     Parameters
     ----------
     store
-        Where outputs are kept; by default the store of the process.
+        Keeps the outputs; by default the store of the process.
     bands
-        How many bands it says that it has; its tasks are dealt out to them in turn, which is of use in tests.
+        The number of bands that it reports. Outputs name these bands round-robin, for tests; everything runs in this process.
     threads
-        How many tasks run beside each other.
+        How many tasks run concurrently.
     kernel_memory
-        Bytes that the store keeps free of pages for each task at least, where memory is short; what a task leaves behind in
-        allocators is given back to the system then. 0: as many as the task is expected to need.
+        For processes with little memory: the least number of bytes that the store keeps free of pages for each task. If it is
+        greater than 0, memory that allocators hold after a task is returned to the system. 0 reserves as much as the task is
+        projected to need.
     """
 
     def __init__(self, store: Store | None = None, bands: int = 1, threads: int = 1, *, kernel_memory: int = 0) -> None:
@@ -57,7 +58,7 @@ class InlineRunner:
         self._kernel_memory = kernel_memory
         memory = options.memory_limit if store is None else store.limit
         self._bands = tuple(Band(number, max(threads // bands, 1), memory // bands) for number in range(bands))
-        self._where: dict[int, Stored] = {}
+        self._where: dict[int, StoredOutput] = {}
         self._sets: dict[int, LocalitySet] = {}
         self._meter = Meter()
         self._read = 0
@@ -69,7 +70,7 @@ class InlineRunner:
 
     @property
     def bands(self) -> tuple[Band, ...]:
-        """What there is to run on."""
+        """The bands; see :attr:`craton.schedule.tasks.Runner.bands`."""
         return self._bands
 
     async def run(self, tasks: Sequence[Task]) -> list[Output]:
@@ -78,46 +79,46 @@ class InlineRunner:
         Raises
         ------
         ValueError
-            If a task reads what nobody makes, or its own output.
+            If a task reads an output that no task makes, or the tasks have a cycle.
         """
         made: dict[int, Output] = {}
         self._runs[id(made)] = tasks, made
         try:
             if self._threads == 1:
-                for number, task in enumerate(in_order(tasks, self._where)):
+                for number, task in enumerate(topological_order(tasks, self._where)):
                     made[task.key] = self._run_one(task, number)
                     await asyncio.sleep(0)
             else:
-                await self._run_beside_each_other(in_order(tasks, self._where), made)
+                await self._run_concurrently(topological_order(tasks, self._where), made)
         except BaseException:
             self.release(task.key for task in tasks)
             raise
         finally:
             del self._runs[id(made)]
             if events.active:
-                tell_of(tasks, made)
+                emit_tasks(tasks, made)
         return [made[task.key] for task in tasks]
 
-    async def _run_beside_each_other(self, tasks: list[Task], made: dict[int, Output]) -> None:
+    async def _run_concurrently(self, tasks: list[Task], made: dict[int, Output]) -> None:
         loop = asyncio.get_running_loop()
         numbers = {task.key: number for number, task in enumerate(tasks)}
-        waiting = Waiting()
+        queue = TaskQueue()
         for number, task in enumerate(tasks):
-            waiting.add(task.key, number, (key for read in task.inputs for key in read.tasks), self._where)
+            queue.add(task.key, number, (key for read in task.inputs for key in read.tasks), self._where)
         running: set[asyncio.Future[Output]] = set()
         with ThreadPoolExecutor(self._threads) as threads:
             try:
                 while len(made) < len(tasks):
-                    while len(running) < self._threads and (key := waiting.take()) is not None:
+                    while len(running) < self._threads and (key := queue.take()) is not None:
                         number = numbers[key]
                         running.add(loop.run_in_executor(threads, self._run_one, tasks[number], number))
                     done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                     for output in [future.result() for future in done]:
                         made[output.key] = output
-                        waiting.made(output.key)
+                        queue.mark_available(output.key)
             finally:
                 if running:
-                    await asyncio.wait(running)  # a thread cannot be ended
+                    await asyncio.wait(running)  # a thread cannot be killed
 
     def _run_one(self, task: Task, number: int) -> Output:
         store = self._store
@@ -126,8 +127,8 @@ class InlineRunner:
         small = (min(FRUGAL_BYTES, self._kernel_memory >> 13), 1) if frugal else (SMALL_BYTES, SMALL_ROWS)
         sink = PageSink(store, task.parts, small=small)
         read = sum(one.nbytes for one in inputs)
-        need = max(projected(task.memory, read, task.nbytes), self._kernel_memory)
-        given: Any = lent(store, need, read) if need >= SMALL_NEED else contextlib.nullcontext()
+        need = max(projected_memory(task.memory, read, task.nbytes), self._kernel_memory)
+        given: Any = reserve_for_task(store, need, read) if need >= SMALL_NEED else contextlib.nullcontext()
         memory = 0
         if need:
             self._meter.begin()
@@ -151,14 +152,14 @@ class InlineRunner:
         return Output(task.key, stored.sizes(), value, seconds, memory, band, started, read)
 
     def _let_go(self, nbytes: int) -> None:
-        """Collect circles of objects after a task that has read so many bytes: what they refer to is pinned in the store still."""
+        """Run the garbage collector after a task that has read so many bytes: reference cycles keep pages pinned in the store."""
         self._read += nbytes
         full = self._read >= self._kernel_memory >> 2
         gc.collect(2 if full else 1)
         if full:
             self._read = 0
 
-    def _keep(self, key: int, stored: Stored, sink: PageSink) -> None:
+    def _keep(self, key: int, stored: StoredOutput, sink: PageSink) -> None:
         if sink.pages is not None:
             self._sets[key] = sink.pages
         self._where[key] = stored
@@ -172,66 +173,70 @@ class InlineRunner:
         return Output(key, stored.sizes())
 
     async def fetch(self, key: int, part: int = 0) -> pa.Table:
-        """The rows of a part.
+        """Return the rows of a part.
 
         Raises
         ------
         KeyError
-            If there is no such output: it was released, or never made.
+            If the output was released or never made.
         """
         if key not in self._where:
             raise KeyError(f"there is no output of task {key}: it was released, or never made")
         try:
-            return PageInput(self._store, [Piece(key, self._where[key], part)]).table()
+            return PageInput(self._store, [OutputPart(key, self._where[key], part)]).table()
         except OutputLost as error:
             raise KeyError(str(error)) from None
 
     def release(self, keys: Iterable[int]) -> None:
-        """Drop outputs that nothing will read any more."""
+        """Drop outputs; see :meth:`craton.schedule.tasks.Runner.release`."""
         for key in keys:
             self._where.pop(key, None)
             pages = self._sets.pop(key, None)
             if pages is not None:
-                with contextlib.suppress(KeyError, OSError, ValueError):  # the store is gone, and it with it
+                with contextlib.suppress(
+                    KeyError, OSError, ValueError
+                ):  # the store has been closed, and the set with it
                     pages.drop()
 
-    def underway(self) -> list[Underway]:
-        """The runs that go on."""
+    def progress(self) -> list[RunProgress]:
+        """Return the runs in progress; see :meth:`craton.schedule.tasks.Runner.progress`."""
         runs = list(self._runs.values())
-        return [Underway(tasks[0].stage, len(made), len(tasks)) for tasks, made in runs if tasks]
+        return [RunProgress(tasks[0].stage, len(made), len(tasks)) for tasks, made in runs if tasks]
 
     async def traffic(self) -> Traffic:
-        """What has been moved so far."""
+        """Return the bytes moved so far; see :meth:`craton.schedule.tasks.Runner.traffic`."""
         return store_traffic(self._store)
 
 
-def in_order(tasks: Sequence[Task], made: Any) -> list[Task]:
-    """Tasks in an order in which they can run one after another, which is the given one as far as that can be.
+def topological_order(tasks: Sequence[Task], made: Any) -> list[Task]:
+    """Sort tasks topologically: each after the tasks whose outputs it reads, and otherwise in the given order.
 
     Parameters
     ----------
     tasks
-        What is to be run.
+        The tasks.
     made
-        Keys of outputs that are there.
+        Keys of the outputs that exist already.
 
     Raises
     ------
     ValueError
-        If a task reads what nobody makes, two have one key, or some wait for each other.
+        If a task reads an output that no task makes, two tasks have the same key, or the tasks have a cycle.
     """
     by_key = {task.key: task for task in tasks}
     if len(by_key) != len(tasks):
-        raise ValueError(f"{len(tasks)} tasks have only {len(by_key)} different keys")
+        raise ValueError(
+            f"{len(tasks)} tasks have only {len(by_key)} different keys; give each task a key from new_key()"
+        )
     seen: set[int] = set()
-    for task in tasks:  # most come so
+    for task in tasks:  # most callers pass them sorted
         if task.inputs and not all(key in seen or key in made for read in task.inputs for key in read.tasks):
             break
         seen.add(task.key)
     else:
         return list(tasks)
     order: list[Task] = []
-    state: dict[int, bool] = {}  # False while what it reads is looked at
+    state: dict[int, bool] = {}  # False while the task's inputs are being visited, True once it is in `order`
     for first in tasks:
         stack = [first]
         while stack:
@@ -246,12 +251,12 @@ def in_order(tasks: Sequence[Task], made: Any) -> list[Task]:
                     continue
                 if key in by_key:
                     if key in state:
-                        raise ValueError(f"task {task.key} ({task.stage or 'no stage'}) waits for its own output")
+                        raise ValueError(f"task {task.key} ({task.stage or 'no stage'}) depends on its own output")
                     stack.append(by_key[key])
                     ready = False
                     break
                 if key not in made:
-                    raise ValueError(f"task {task.key} reads the output of task {key}, which nobody makes")
+                    raise ValueError(f"task {task.key} reads the output of task {key}, which does not exist")
             if ready:
                 state[task.key] = True
                 order.append(task)

@@ -1,4 +1,4 @@
-"""How much memory a task will need, and how much it needed: the growth of this process's own memory, sampled."""
+"""The memory of tasks: how much a task is projected to need, and how much it used, as sampled growth of the process's private memory."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ if TYPE_CHECKING:
 
 #: Seconds between samples.
 INTERVAL = 0.02
-#: Bytes that a task is expected to need beside what it reads, for each that it reads.
+#: Bytes that a task is projected to need for each byte that it reads, not counting the input itself.
 FACTOR = 3
-#: Tasks that are expected to need less ask the store for no memory.
+#: Bytes: tasks that are projected to need less run without a reservation.
 SMALL_NEED = 16 << 20
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def projected(memory: int | None, reads: int, nbytes: int) -> int:
-    """Bytes that a task is expected to need.
+def projected_memory(memory: int | None, reads: int, nbytes: int) -> int:
+    """Return the bytes that a task is projected to need.
 
     Parameters
     ----------
     memory
-        What is said of the task, ``None`` for nothing.
+        The planner's estimate, ``None`` if it has none.
     reads, nbytes
-        Bytes that it reads, of other tasks and from elsewhere.
+        Bytes that the task reads from other tasks' outputs, and from files.
     """
     return FACTOR * (reads + nbytes) if memory is None else memory
 
 
-def lent(store: Store, need: int, reads: int) -> Any:
-    """Memory of the store's for a task, as much of what it needs as there is beside the pages that it reads and writes.
+def reserve_for_task(store: Store, need: int, reads: int) -> Any:
+    """Reserve memory of the store for a task: what the task needs, or less if its input and output pages would not fit beside it.
 
     Parameters
     ----------
     store
-        Lends it.
+        The store.
     need, reads
-        Bytes that the task needs, and that it reads; the pages of these have others', too.
+        Bytes that the task is projected to need, and bytes that it reads. Three times `reads` are left to pages, because the
+        pages that it reads may contain rows of other tasks as well.
     """
     limit = store.limit
     return store.reserve(max(min(need, limit // 2, limit - 3 * reads), 0), at_least=0)
 
 
 def own_memory() -> int:
-    """Bytes of memory of this process that it shares with nobody; 0 where the system does not say."""
+    """Return the bytes of this process's private resident memory; 0 on systems that do not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:
             _, resident, shared, *_ = file.read().split()
@@ -58,23 +59,24 @@ def own_memory() -> int:
     return (int(resident) - int(shared)) * _PAGE
 
 
-class Remainder:
-    """What a process keeps after its tasks, beyond what it had before the first: given back, or else taken from the store's memory.
+class RetainedMemory:
+    """Memory that the process retains between tasks, in allocators and caches, beyond what it had before the first task.
 
-    Where there is little memory, more than a sixteenth is given back; where there is much, what is kept is worth more than the
-    pages that it takes the place of.
+    The retained memory is reserved in the store, so that pages and it stay within one limit. Before that, memory is returned to the
+    system if too much is retained: more than a sixteenth of `memory`, or a quarter where memory is ample, because there reusing
+    allocated memory saves more than the pages that it displaces.
 
     Parameters
     ----------
     store
-        Pages leave it as much memory as the process keeps.
+        The store in which the retained memory is reserved.
     memory
-        Bytes that the process's tasks have: a small part of them is not worth asking for, and more than a quarter is not taken.
+        Bytes that the process's tasks may use. Changes of less than 1/32 of them are ignored, and at most a quarter is reserved.
 
     Attributes
     ----------
     nbytes : int
-        What was asked for.
+        Bytes that are requested at present.
     """
 
     def __init__(self, store: Store, memory: int) -> None:
@@ -84,12 +86,12 @@ class Remainder:
         self.nbytes = 0
 
     def begin(self) -> None:
-        """Say that the first task begins; further calls do nothing."""
+        """Record the memory before the first task; later calls do nothing."""
         if self._first is None:
             self._first = own_memory()
 
     def settle(self) -> None:
-        """Say that no task runs."""
+        """Adjust the reservation to what is retained now; called when no task runs."""
         little = self._memory // 32
         kept = own_memory() - (self._first or 0)
         if kept > (self._memory // 4 if self._memory >= AMPLE else 2 * little):
@@ -102,14 +104,14 @@ class Remainder:
         self._taken, self.nbytes = self._store.reserve(wanted, at_least=0), wanted
 
     def release(self) -> None:
-        """Leave all memory to pages, until the next time that no task runs."""
+        """Leave all memory to pages until the next call of :meth:`settle`."""
         if self._taken is not None:
             self._taken.release()
             self._taken, self.nbytes = None, 0
 
 
 class Meter:
-    """Measures one task at a time: what two run beside each other needed, nobody can tell apart."""
+    """Measures the peak memory of a task that runs alone; the memory of concurrent tasks cannot be told apart."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -119,7 +121,7 @@ class Meter:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Say that a task begins."""
+        """Record that a task begins."""
         with self._changed:
             self._running += 1
             self._alone = self._running == 1
@@ -131,7 +133,7 @@ class Meter:
                 self._changed.notify()
 
     def end(self) -> int:
-        """Say that a task has ended; return the bytes that it had at the most, or 0 if that was not measured."""
+        """Record that a task has ended; return its peak memory in bytes, or 0 if other tasks ran meanwhile."""
         with self._changed:
             self._running -= 1
             if not self._alone:

@@ -1,7 +1,7 @@
-"""Outputs of tasks as pages of a store: how a task writes them, and how others read them.
+"""Outputs of tasks as pages of a store: how a task writes them, and how other tasks read them.
 
-An output is one locality set without a name. Small pieces of several parts share a page; a part is a list of stretches of
-rows of pages, so that a task with hundreds of small parts makes one page and not hundreds.
+An output is one unnamed locality set. A part of it is a list of slices of pages, and small batches of several parts share a page,
+so that a task with hundreds of small parts writes one page instead of hundreds.
 """
 
 from __future__ import annotations
@@ -17,70 +17,72 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from craton.schedule.tasks import Part, Read
+from craton.schedule.tasks import PartSize, Read
 from craton.store import LocalitySet, Store
 from craton.store.sets import as_batches, one_batch, one_table
 
-#: Pieces of fewer bytes, or of fewer rows, share pages.
+#: Batches of fewer bytes, or of fewer rows, share pages.
 SMALL_BYTES, SMALL_ROWS = 256 << 10, 256
-#: Where memory is short and pages go to disk, a page that is shared is read again for each of its parts: pages are smaller.
+#: Bytes: the limit where memory is short. A shared page that was spilled is read from disk once for each of its parts, so fewer
+#: batches share pages there.
 FRUGAL_BYTES = 16 << 10
-#: Bytes of small pieces that are held in a task's memory before they are written.
+#: Bytes of small batches that a sink buffers before it writes them.
 _HELD = 16 << 20
 
 
-#: Some rows of a page: its number, the first row, how many, and their bytes.
-Stretch = tuple[int, int, int, int]
+#: Consecutive rows of a page: the page's number, the first row, the number of rows, and their bytes.
+PageSlice = tuple[int, int, int, int]
 
 
-class Stored(NamedTuple):
-    """Where an output is: all that a reader needs; small, and picklable.
+class StoredOutput(NamedTuple):
+    """The location of an output: everything that a reader needs. It is small and picklable.
 
     Parameters
     ----------
     node
-        The number of the machine in whose store it is.
+        The number of the machine whose store has the output.
     number
-        Of its set there; 0 if it has no pages.
+        The number of its locality set there; 0 if it has no pages.
     parts
-        The stretches of each part, in order.
+        The page slices of each part, in order.
     schema
-        Of the rows, as an Arrow message; ``None`` if the task did not say.
+        The schema as an Arrow IPC message; ``None`` if the task wrote nothing and declared no schema.
     store
-        Which store it is, see :func:`identity_of`: one that was started again numbers its sets anew.
+        The store's identity, see :func:`identity_of`. A store that was restarted reuses the numbers of sets.
     """
 
     node: int
     number: int
-    parts: tuple[tuple[Stretch, ...], ...]
+    parts: tuple[tuple[PageSlice, ...], ...]
     schema: bytes | None = None
     store: bytes = b""
 
-    def sizes(self) -> tuple[Part, ...]:
+    def sizes(self) -> tuple[PartSize, ...]:
         """The size of each part."""
         if not self.number:
             return (_NOTHING,) * len(self.parts)
         return tuple(
-            Part(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING for part in self.parts
+            PartSize(sum(one[2] for one in part), sum(one[3] for one in part)) if part else _NOTHING
+            for part in self.parts
         )
 
 
-_NOTHING = Part(0, 0)
+_NOTHING = PartSize(0, 0)
 
-#: The set whose tag tells one store from the next one at its place.
+#: The name of a set whose tag is the store's identity.
 _IDENTITY = "craton-identity"
 _identities: WeakKeyDictionary[Store, bytes] = WeakKeyDictionary()
 
 
 def identify(store: Store) -> None:
-    """Give a store an identity, if it has none."""
+    """Give a store an identity unless it has one."""
     with contextlib.suppress(FileExistsError):
         store.create_set(_IDENTITY, tag=secrets.token_bytes(8))
     _identities.pop(store, None)
 
 
 def identity_of(store: Store) -> bytes:
-    """What tells a store from one that is started in its place; nothing if it cannot be replaced."""
+    """Return the store's identity, which differs from that of a store restarted in its place; empty if it is never restarted."""
     found = _identities.get(store)
     if found is None:
         try:
@@ -92,16 +94,16 @@ def identity_of(store: Store) -> bytes:
 
 
 class OutputLost(Exception):
-    """Pages of an output are gone: with the process that held them, or because it was released.
+    """Pages of an output are gone: the output was released, or the process that held them died.
 
     Attributes
     ----------
     key : int
-        The task's.
+        The key of the task that made the output.
     """
 
     def __init__(self, key: int) -> None:
-        super().__init__(f"the output of task {key} is gone: it was released, or lost with the process that held it")
+        super().__init__(f"the output of task {key} is gone: it was released, or the process that held it died")
         self.key = key
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -109,18 +111,18 @@ class OutputLost(Exception):
 
 
 class PageSink:
-    """Writes one output; :meth:`finish` returns where it is.
+    """Writes one output; :meth:`finish` returns its location.
 
     Parameters
     ----------
     store
-        Where it goes.
+        The store to write to.
     parts
-        How many parts it has.
+        The number of parts of the output.
     node
         The number of the store's machine.
     small
-        Pieces of fewer bytes, or of fewer rows, share pages.
+        Bytes and rows: batches that have fewer of either share pages.
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class PageSink:
     ) -> None:
         self._store, self._node = store, node
         self._small_bytes, self._small_rows = small
-        self._parts: list[list[Stretch]] = [[] for _ in range(parts)]
+        self._parts: list[list[PageSlice]] = [[] for _ in range(parts)]
         self._small: list[tuple[int, pa.Table]] = []
         self._held = 0
         self._schema: pa.Schema | None = None
@@ -137,24 +139,24 @@ class PageSink:
         self.pages: LocalitySet | None = None
 
     def schema(self, schema: pa.Schema) -> None:
-        """Say which columns the output has, for those of its parts that nothing is written to."""
+        """Declare the schema, for an output without rows; the first schema that is declared or written counts."""
         if self._schema is None:
             self._schema = schema
 
     def write(self, part: int, data: Any) -> None:
-        """Add rows to a part: a table, record batch, or whatever gives Arrow data. May be called by several threads.
+        """Append rows to a part: a table, a record batch, or another object that exports Arrow data. Thread-safe.
 
         Raises
         ------
         IndexError
             If there is no such part.
         TypeError
-            If the data is no table.
+            If the data is not tabular.
         MemoryError
-            If it does not fit into the store.
+            If the store has no room for it.
         """
         if not 0 <= part < len(self._parts):
-            raise IndexError(f"part {part} was written to, and the output has {len(self._parts)} parts")
+            raise IndexError(f"cannot write to part {part}: the output has {len(self._parts)} parts, numbered from 0")
         for batch in as_batches(data):
             self.schema(batch.schema)
             if not batch.num_rows:
@@ -162,7 +164,7 @@ class PageSink:
             with self._lock:
                 if batch.nbytes >= self._small_bytes and batch.num_rows >= self._small_rows:
                     if part in self._waiting:
-                        self._flush()  # what was written before comes before
+                        self._flush()  # rows of a part keep the order in which they were written
                     self._append(part, batch)
                     continue
                 self._small.append((part, batch))
@@ -184,9 +186,9 @@ class PageSink:
         return self._store._native.write(self.pages.number, data)
 
     def _flush(self) -> None:
-        """Write the small pieces: those of one schema together, part after part."""
+        """Write the buffered small batches, sorted by part; neighbours with equal schemas share a page."""
         small, self._small, self._held = self._small, [], 0
-        small.sort(key=lambda piece: piece[0])  # stable: rows of a part keep their order
+        small.sort(key=lambda piece: piece[0])  # a stable sort: rows of a part keep their order
         together: list[tuple[int, pa.RecordBatch]] = []
         for piece in small:
             if together and not together[0][1].schema.equals(piece[1].schema):
@@ -202,7 +204,7 @@ class PageSink:
             return
         try:
             joined = one_batch(pa.Table.from_batches([batch for _, batch in pieces]))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that cannot be joined
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # Arrow cannot concatenate these types
             for piece in pieces:
                 self._append(*piece)
             return
@@ -213,39 +215,39 @@ class PageSink:
         first = 0
         for part, rows in pieces:
             nbytes = info.nbytes * rows // info.rows
-            stretches = self._parts[part]
-            if stretches and stretches[-1][0] == info.number:
-                page, begin, before, size = stretches[-1]
-                stretches[-1] = page, begin, before + rows, size + nbytes
+            slices = self._parts[part]
+            if slices and slices[-1][0] == info.number:
+                page, begin, before, size = slices[-1]
+                slices[-1] = page, begin, before + rows, size + nbytes
             else:
-                stretches.append((info.number, first, rows, nbytes))
+                slices.append((info.number, first, rows, nbytes))
             first += rows
 
     def write_joined(self, pieces: Sequence[tuple[int, int]], data: pa.Table) -> None:
-        """Write a table as one page: the rows of some parts, one after another.
+        """Write a table that has the rows of several parts, one part after another, as one page.
 
         Parameters
         ----------
         pieces
-            For each the part and how many rows it has: at least 1.
+            Pairs of a part and the number of its rows, at least 1, in the table's order.
         data
-            Their rows.
+            The table.
         """
         with self._lock:
             self.schema(data.schema)
             self._append_joined(pieces, one_batch(data))
 
-    def finish(self) -> Stored:
-        """Have everything in the store, and return where."""
+    def finish(self) -> StoredOutput:
+        """Write what is buffered, and return the location of the output."""
         with self._lock:
             if self._small:
                 self._flush()
-        schema = None if self._schema is None else _packed(self._schema)
+        schema = None if self._schema is None else _serialized_schema(self._schema)
         number = 0 if self.pages is None else self.pages.number
-        return Stored(self._node, number, tuple(map(tuple, self._parts)), schema, identity_of(self._store))
+        return StoredOutput(self._node, number, tuple(map(tuple, self._parts)), schema, identity_of(self._store))
 
     def abandon(self) -> None:
-        """Drop what was written."""
+        """Drop everything that was written."""
         self._small = []
         if self.pages is not None:
             self.pages.drop()
@@ -255,8 +257,8 @@ class PageSink:
 _schemas: dict[pa.Schema, bytes] = {}
 
 
-def _packed(schema: pa.Schema) -> bytes:
-    """A schema as a message; equal ones are one object, so that what is pickled together has them once."""
+def _serialized_schema(schema: pa.Schema) -> bytes:
+    """Return a schema as an IPC message. Equal schemas share one bytes object, so that pickling many locations stores it once."""
     key = schema.remove_metadata() if schema.metadata else schema
     found = _schemas.get(key)
     if found is None or not pa.ipc.read_schema(pa.py_buffer(found)).equals(schema, check_metadata=True):
@@ -267,55 +269,60 @@ def _packed(schema: pa.Schema) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One part of one output, as an input."""
+class OutputPart:
+    """One part of one output, to be read."""
 
     key: int
-    stored: Stored
+    stored: StoredOutput
     part: int
 
     def __post_init__(self) -> None:
         if not 0 <= self.part < len(self.stored.parts):
             count = len(self.stored.parts)
-            raise IndexError(f"part {self.part} of the output of task {self.key} is read, and it has {count}")
+            raise IndexError(
+                f"cannot read part {self.part} of the output of task {self.key}: it has {count} parts, numbered from 0"
+            )
 
 
 class PageInput:
-    """What a task reads; see :class:`craton.schedule.tasks.Input`.
+    """An input of a task, in a store; see :class:`craton.schedule.tasks.Input`.
 
     Parameters
     ----------
     store
-        Where the pieces are.
+        The store that has the outputs.
     pieces
-        Parts of outputs, in order.
+        Parts of outputs, in the order in which they are read.
     rows
-        Only these rows of all of them, as (first, number).
+        Restricts the concatenated rows to a range, as (first row, number of rows).
     """
 
-    def __init__(self, store: Store, pieces: Sequence[Piece], rows: tuple[int, int] | None = None) -> None:
+    def __init__(self, store: Store, pieces: Sequence[OutputPart], rows: tuple[int, int] | None = None) -> None:
         self._store = store
         self._schemas = [piece.stored.schema for piece in pieces if piece.stored.schema is not None]
         chosen = [(piece.key, piece.stored, piece.stored.parts[piece.part]) for piece in pieces]
-        self._chosen = [each for each in (chosen if rows is None else cut(chosen, *rows)) if each[2]]
+        self._chosen = [each for each in (chosen if rows is None else slice_rows(chosen, *rows)) if each[2]]
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
-        return sum(one[2] for *_, stretches in self._chosen for one in stretches)
+        """The number of rows."""
+        return sum(one[2] for *_, slices in self._chosen for one in slices)
 
     @property
     def nbytes(self) -> int:
-        """How many bytes they have."""
-        return sum(one[3] for *_, stretches in self._chosen for one in stretches)
+        """The size of the rows in bytes."""
+        return sum(one[3] for *_, slices in self._chosen for one in slices)
 
     def by_task(self) -> Iterator[tuple[int, int]]:
-        """How many bytes come of which task, piece after piece."""
-        for key, _, stretches in self._chosen:
-            yield key, sum([one[3] for one in stretches])
+        """Yield, for each part that is read, the key of the task that made it and its bytes."""
+        for key, _, slices in self._chosen:
+            yield key, sum([one[3] for one in slices])
 
     def table(self) -> pa.Table:
-        """All rows: over the store's memory, but few rows of a page are copied, so that it need not stay there for them.
+        """Return all rows.
+
+        The table is a view of the store's memory, except that rows of pages of which less than half is read are copied, so that
+        they do not pin these pages.
 
         Raises
         ------
@@ -326,28 +333,28 @@ class PageInput:
         """
         tables: list[pa.Table] = []
         at = 0
-        while at < len(self._chosen):  # what follows each other in one set is asked for together
-            key, stored, stretches = self._chosen[at]
+        while at < len(self._chosen):  # consecutive parts of one set are read in one request
+            key, stored, slices = self._chosen[at]
             at += 1
-            together = list(stretches)
+            together = list(slices)
             while at < len(self._chosen) and self._chosen[at][1] is stored:
                 together += self._chosen[at][2]
                 at += 1
             merged = list(_merged(together))
-            read = read_stretches(self._store, key, stored.number, stored.store, merged)
-            tables += _without_little_used(merged, read)
+            read = read_slices(self._store, key, stored.number, stored.store, merged)
+            tables += _copy_sparse_pages(merged, read)
         return self._joined(tables)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Part after part, those without rows left out; one table without rows if there are none at all.
+        """Yield the rows of each part that has any; one empty table if no part has.
 
         Raises
         ------
         OutputLost, MemoryError
             As :meth:`table`.
         """
-        for key, stored, stretches in self._chosen:
-            yield self._joined(read_stretches(self._store, key, stored.number, stored.store, stretches))
+        for key, stored, slices in self._chosen:
+            yield self._joined(read_slices(self._store, key, stored.number, stored.store, slices))
         if not self._chosen:
             yield self._joined([])
 
@@ -359,39 +366,39 @@ class PageInput:
         return pa.table({})
 
 
-def _without_little_used(stretches: Sequence[Stretch], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
-    """Tables of stretches, where those of a page of which less than half is read have memory of their own."""
-    # The bytes of a table are not asked for: text with views counts as all of its page's, whichever rows they are.
+def _copy_sparse_pages(slices: Sequence[PageSlice], tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    """Copy the tables whose pages are read by less than half; pass the others on."""
+    # Slices know their bytes. `Table.nbytes` would not do: for string views it counts all the text of the page.
     wanted: dict[int, int] = {}
-    for page, _, _, nbytes in stretches:
+    for page, _, _, nbytes in slices:
         wanted[page] = wanted.get(page, 0) + nbytes
 
-    def little_used(each: tuple[Stretch, pa.Table]) -> bool:
+    def little_used(each: tuple[PageSlice, pa.Table]) -> bool:
         (page, *_), table = each
         return bool(table.get_total_buffer_size() > 2 * wanted[page])
 
-    for little, group in itertools.groupby(zip(stretches, tables, strict=True), key=little_used):
+    for little, group in itertools.groupby(zip(slices, tables, strict=True), key=little_used):
         found = [table for _, table in group]
-        yield from _copied(found) if little else found
+        yield from _concatenated_copy(found) if little else found
 
 
-def _copied(tables: list[pa.Table]) -> list[pa.Table]:
-    """Tables as one, in memory of its own; as they are where their types cannot be joined."""
+def _concatenated_copy(tables: list[pa.Table]) -> list[pa.Table]:
+    """Concatenate tables into newly allocated memory; return them unchanged if Arrow cannot concatenate their types."""
     schema = tables[0].schema
     try:
-        # Views would go on to look at all the text that there was, and one chunk would not be copied.
-        without = pa.schema([field.with_type(_without_view(field.type)) for field in schema], schema.metadata)
+        # Copied string views would still refer to all the text of their pages, and `combine_chunks` does not copy a single chunk.
+        without = pa.schema([field.with_type(_offset_type(field.type)) for field in schema], schema.metadata)
         plain = pa.concat_tables(tables).cast(without)
         copied = pa.concat_tables([plain, plain.slice(0, 0)]).combine_chunks()
         if any(_has_dictionary(dtype) for dtype in schema.types):
-            copied = copied_table(copied)  # what joins chunks keeps the first one's dictionary
+            copied = copy_table(copied)  # `combine_chunks` may keep the first chunk's dictionary without copying it
         return [copied.cast(schema)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return tables
 
 
-def copied_table(table: pa.Table) -> pa.Table:
-    """A table in one buffer of its own, dictionaries included."""
+def copy_table(table: pa.Table) -> pa.Table:
+    """Copy a table, including its dictionaries, into one newly allocated buffer."""
     counted = pa.MockOutputStream()
     _write_stream(table, counted)
     buffer = pa.allocate_buffer(counted.size())
@@ -408,25 +415,25 @@ def _has_dictionary(dtype: pa.DataType) -> bool:
     return pa.types.is_dictionary(dtype) or any(_has_dictionary(dtype.field(i).type) for i in range(dtype.num_fields))
 
 
-def _without_view(dtype: pa.DataType) -> pa.DataType:
-    """A type like another one that holds its text in one piece, whose casts copy only the text of their rows."""
+def _offset_type(dtype: pa.DataType) -> pa.DataType:
+    """Replace view types by the corresponding offset types; a cast to these copies only the text of the rows that are cast."""
     if pa.types.is_string_view(dtype):
         return pa.large_string()
     if pa.types.is_binary_view(dtype):
         return pa.large_binary()
     if pa.types.is_large_list(dtype):
-        return pa.large_list(dtype.value_field.with_type(_without_view(dtype.value_type)))
+        return pa.large_list(dtype.value_field.with_type(_offset_type(dtype.value_type)))
     if pa.types.is_fixed_size_list(dtype):
-        return pa.list_(dtype.value_field.with_type(_without_view(dtype.value_type)), dtype.list_size)
+        return pa.list_(dtype.value_field.with_type(_offset_type(dtype.value_type)), dtype.list_size)
     if pa.types.is_struct(dtype):
-        return pa.struct([field.with_type(_without_view(field.type)) for field in dtype])
+        return pa.struct([field.with_type(_offset_type(field.type)) for field in dtype])
     return dtype
 
 
-def _merged(stretches: Sequence[Stretch]) -> Iterator[Stretch]:
-    """Stretches that follow each other in a page as one."""
-    at, first, rows, nbytes = stretches[0]
-    for page, begin, more, size in stretches[1:]:
+def _merged(slices: Sequence[PageSlice]) -> Iterator[PageSlice]:
+    """Merge slices that are adjacent in a page."""
+    at, first, rows, nbytes = slices[0]
+    for page, begin, more, size in slices[1:]:
         if page == at and begin == first + rows:
             rows, nbytes = rows + more, nbytes + size
         else:
@@ -435,25 +442,23 @@ def _merged(stretches: Sequence[Stretch]) -> Iterator[Stretch]:
     yield at, first, rows, nbytes
 
 
-#: What is read of one output: the task's key, where it is, and which stretches.
-Chosen = tuple[int, Stored, tuple[Stretch, ...]]
+#: The rows that are read of one output: the task's key, the output's location, and the page slices.
+OutputRows = tuple[int, StoredOutput, tuple[PageSlice, ...]]
 
 
-def read_stretches(
-    store: Store, key: int, number: int, identity: bytes, stretches: Sequence[Stretch]
-) -> list[pa.Table]:
-    """Stretches of the output of task `key`, a table each over the store's memory.
+def read_slices(store: Store, key: int, number: int, identity: bytes, slices: Sequence[PageSlice]) -> list[pa.Table]:
+    """Read slices of an output; return a table for each, as a view of the store's memory.
 
     Parameters
     ----------
     store
-        Where they are.
+        The store that has the output.
     key
-        The task's.
+        The key of the task that made it.
     number, identity
-        Of the set, and of the store that it was written to.
-    stretches
-        Which rows.
+        The number of the locality set, and the identity of the store that it was written to.
+    slices
+        The slices.
 
     Raises
     ------
@@ -462,7 +467,7 @@ def read_stretches(
     MemoryError
         If they do not fit into the store's memory together.
     """
-    pages = list(dict.fromkeys(page for page, *_ in stretches))
+    pages = list(dict.fromkeys(page for page, *_ in slices))
     if identity != identity_of(store):
         raise OutputLost(key)
     try:
@@ -470,15 +475,15 @@ def read_stretches(
     except KeyError:
         raise OutputLost(key) from None
     tables = {page: one_table(parts) for page, parts in zip(pages, read, strict=True)}
-    return [tables[page].slice(first, rows) for page, first, rows, _ in stretches]
+    return [tables[page].slice(first, rows) for page, first, rows, _ in slices]
 
 
-def cut(chosen: Sequence[Chosen], first: int, number: int) -> Iterator[Chosen]:
-    """Only some rows of those that were chosen: `number` of them from `first` on; what has none of them stays, without stretches."""
+def slice_rows(chosen: Sequence[OutputRows], first: int, number: int) -> Iterator[OutputRows]:
+    """Restrict the concatenated rows to `number` rows from `first` on. An output that has none of them is yielded without slices."""
     end, at = first + number, 0
-    for key, stored, stretches in chosen:
+    for key, stored, slices in chosen:
         kept = []
-        for page, start, rows, nbytes in stretches:
+        for page, start, rows, nbytes in slices:
             low, high = max(first - at, 0), min(end - at, rows)
             if low < high:
                 share = nbytes if high - low == rows else nbytes * (high - low) // rows
@@ -487,15 +492,15 @@ def cut(chosen: Sequence[Chosen], first: int, number: int) -> Iterator[Chosen]:
         yield key, stored, tuple(kept)
 
 
-def inputs_of(store: Store, reads: Sequence[Read], where: dict[int, Stored]) -> list[PageInput]:
-    """The inputs of a task, from where the outputs are that it reads.
+def inputs_of(store: Store, reads: Sequence[Read], where: dict[int, StoredOutput]) -> list[PageInput]:
+    """Return the inputs of a task, given the locations of the outputs that it reads.
 
     Raises
     ------
     IndexError
-        If a part is read that an output does not have.
+        If an output does not have a part that is read.
     """
     return [
-        PageInput(store, [Piece(key, where[key], part) for key in read.tasks for part in read.parts], read.rows)
+        PageInput(store, [OutputPart(key, where[key], part) for key in read.tasks for part in read.parts], read.rows)
         for read in reads
     ]

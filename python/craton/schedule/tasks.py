@@ -1,9 +1,9 @@
-"""Tasks: what a job is made of, and what its runners promise.
+"""Tasks, and the protocol of the runners that execute them.
 
-A *task* reads parts of the outputs of other tasks, does one piece of work, and writes an output of one or more parts (one a
-partition). Outputs stay where they were made, as pages of a store; what travels is an :class:`Output`: how large each part
-is, and where. A *runner* runs tasks: in this process (:mod:`craton.schedule.inline`), or on the workers of a cluster. It
-knows nothing of what the work is.
+A *task* reads parts of the outputs of other tasks, does its work, and writes an output of one or more parts (one for each
+partition). Outputs stay where they were made, as pages of a store; only an :class:`Output` is sent to the driver, which says how
+large each part is. A *runner* runs tasks in this process (:mod:`craton.schedule.inline`) or on the workers of a cluster. It
+treats the work as opaque.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _keys = itertools.count(1)
 
 
 def new_key() -> int:
-    """A key for a task, unique in this process."""
+    """Return a task key that is unique in this process."""
     return next(_keys)
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One input of a task: the rows of some parts of the outputs of some tasks, one after another.
+    """The specification of one input of a task: the concatenated rows of some parts of some tasks' outputs.
 
     Parameters
     ----------
     tasks
         Keys of the tasks, in the order in which their rows are read.
     parts
-        Which parts of each; all of one task before those of the next.
+        The parts that are read of each task; all parts of one task come before those of the next.
     rows
-        Only these rows of all of them, as (first, number).
+        Restricts the concatenated rows to a range, as (first row, number of rows).
     """
 
     tasks: tuple[int, ...]
@@ -43,35 +43,35 @@ class Read:
 
 
 class Input(Protocol):
-    """What a :class:`Read` gives to the work."""
+    """The rows of a :class:`Read`, as the work gets them."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @property
     def nbytes(self) -> int:
-        """How many bytes they have."""
+        """The size of the rows in bytes."""
 
     def table(self) -> pa.Table:
-        """All of them, over the store's memory where they are in this machine's store."""
+        """Return all rows, without copying them where they are in this machine's store."""
 
     def tables(self) -> Iterator[pa.Table]:
-        """Part after part, so that not all of them need be in memory."""
+        """Yield the rows part by part, so that they need not be in memory together."""
 
 
 class Sink(Protocol):
-    """Where a task's output goes."""
+    """Writes a task's output."""
 
     def write(self, part: int, data: Any) -> None:
-        """Add rows to a part: a table, record batch, or whatever gives Arrow data."""
+        """Append rows to a part: a table, a record batch, or another object that exports Arrow data."""
 
     def schema(self, schema: pa.Schema) -> None:
-        """Say which columns the output has, for parts that nothing is written to; what is written says it too."""
+        """Declare the schema of the output. Needed only if no rows are written, because written rows declare it too."""
 
 
 class Work(Protocol):
-    """What a task does. Pickled to its worker, and run there in a thread; may be run again after a failure."""
+    """What a task does. It is pickled, runs in a thread of its worker, and may run again after a failure."""
 
     def run(self, inputs: Sequence[Input], sink: Sink) -> Any:
         """Read the inputs, write the output, and return a small value (pickled to the caller), or None."""
@@ -79,26 +79,26 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One piece of work.
+    """A unit of work: inputs, the work, and the number of parts of the output.
 
     Parameters
     ----------
     key
         From :func:`new_key`.
     work
-        What it does.
+        What the task does.
     inputs
-        What it reads, in the work's order.
+        The inputs, in the order in which the work gets them.
     parts
-        How many parts its output has; those that nothing is written to have no rows.
+        The number of parts of the output; a part that is not written to has no rows.
     nbytes
-        Bytes that it is expected to read from elsewhere than its inputs, such as files, in memory.
+        Estimate of the bytes, in memory, that it reads from other sources than its inputs, such as files.
     memory
-        Bytes that it is expected to need at the most, without its inputs; ``None``: told from what it reads.
+        Estimate of its peak memory in bytes, not counting the inputs; ``None`` derives it from the bytes that it reads.
     threads
-        How many threads it uses; a band runs tasks beside each other up to the threads that it has.
+        How many threads it uses; the concurrent tasks of a band use at most the band's threads together.
     stage
-        What the task is a part of, for people.
+        The name of the stage that the task belongs to, for display.
     """
 
     key: int
@@ -112,7 +112,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartSize:
     """The size of one part of an output."""
 
     rows: int
@@ -121,32 +121,32 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a task has made.
+    """The result of a task: the sizes of its output's parts, the value that the work returned, and measurements.
 
     Parameters
     ----------
     key
-        The task's.
+        The task's key.
     parts
         The size of each part.
     value
-        What the work returned.
+        The value that the work returned.
     seconds
-        How long it ran.
+        How long the task ran.
     memory
-        Bytes that it had at the most beyond its inputs, as far as that was measured; 0 if it was not.
+        Peak memory in bytes, not counting the inputs; 0 if it was not measured.
     band
-        The number of the band where it ran.
+        The number of the band that ran the task.
     started
-        When it began, in seconds since the epoch by the clock of the caller's machine, as far as clocks are known.
+        When the task began, in seconds since the epoch, corrected to the clock of the driver's machine.
     read
         Bytes of its inputs.
     foreign
-        Of these, bytes that other processes had made.
+        The part of `read` that other processes had made.
     """
 
     key: int
-    parts: tuple[Part, ...]
+    parts: tuple[PartSize, ...]
     value: Any = None
     seconds: float = 0.0
     memory: int = 0
@@ -157,27 +157,27 @@ class Output:
 
     @property
     def rows(self) -> int:
-        """Rows of all parts."""
+        """The number of rows of all parts."""
         return sum(part.rows for part in self.parts)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all parts."""
+        """The size of all parts in bytes."""
         return sum(part.nbytes for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What tasks are assigned to: threads and memory of one worker.
+    """The unit that tasks are assigned to: the threads and the memory of one worker.
 
     Parameters
     ----------
     number
         From 0.
     threads
-        Threads that its tasks may use together.
+        Threads that its concurrent tasks may use together.
     memory
-        Bytes that they may use together.
+        Bytes that its concurrent tasks may use together.
     node
         The number of the machine; bands of one machine share a store.
     """
@@ -188,15 +188,15 @@ class Band:
     node: int = 0
 
 
-class Underway(NamedTuple):
-    """A run that goes on.
+class RunProgress(NamedTuple):
+    """The progress of a run.
 
     Parameters
     ----------
     stage
-        What its tasks are a part of, for people.
+        The stage of its first task.
     done, tasks
-        How many of its tasks are done, and how many there are.
+        How many of its tasks are done, and how many it has.
     """
 
     stage: str
@@ -205,14 +205,14 @@ class Underway(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """Bytes that were moved since the beginning.
+    """Counters of moved bytes.
 
     Parameters
     ----------
     spilled, reloaded
-        Pages that stores have written to disk, and read from it.
+        Bytes of pages that stores wrote to disk, and read back.
     sent
-        Parts of outputs from one machine to another.
+        Bytes of outputs that were sent between machines.
     """
 
     spilled: int = 0
@@ -220,46 +220,46 @@ class Traffic(NamedTuple):
     sent: int = 0
 
     def since(self, before: Traffic) -> Traffic:
-        """What came since; a store that was started anew counts from 0."""
+        """Return the difference to earlier counters, at least 0: the counters of a store that was restarted begin at 0 again."""
         return Traffic(*(max(now - then, 0) for now, then in zip(self, before, strict=True)))
 
 
 class Runner(Protocol):
     """Runs tasks.
 
-    All methods are called from one event loop; :meth:`run` may be called again while others run.
+    Unless a method says otherwise, all calls come from one event loop. Several calls of :meth:`run` may be in progress.
     """
 
     @property
     def bands(self) -> tuple[Band, ...]:
-        """What there is to run on."""
+        """The bands that tasks run on."""
 
     async def run(self, tasks: Sequence[Task]) -> list[Output]:
-        """Run tasks, which may read each other's outputs and those of earlier runs; return what they made, in order.
+        """Run tasks, which may read each other's outputs and those of earlier runs; return their outputs in the order of the tasks.
 
         Raises
         ------
         Exception
-            What the work of some task raised, at once; the other tasks are stopped, and what was made is dropped.
+            The first exception that the work of a task raised. The other tasks are cancelled, and the run's outputs are dropped.
         TaskLost
-            If a task's process died more often than is bearable.
+            If the workers that ran a task died repeatedly, or no worker is left.
         """
 
     async def put(self, data: Any) -> Output:
-        """Make a table that is in this process an output of one part, for tasks to read."""
+        """Store a table of this process as an output of one part, for tasks to read."""
 
     async def fetch(self, key: int, part: int = 0) -> pa.Table:
-        """The rows of a part, in this process."""
+        """Return the rows of a part to this process."""
 
     def release(self, keys: Iterable[int]) -> None:
-        """Drop outputs that nothing will read any more. Unknown keys are no error."""
+        """Drop outputs that no later task reads. Unknown keys are ignored."""
 
-    def underway(self) -> list[Underway]:
-        """The runs that go on, for people. May be called in any thread."""
+    def progress(self) -> list[RunProgress]:
+        """Return the progress of the current runs, for display. Thread-safe."""
 
     async def traffic(self) -> Traffic:
-        """What has been moved so far, between stores and disks and between machines."""
+        """Return the bytes moved so far, between stores and disks and between machines."""
 
 
 class TaskLost(RuntimeError):
-    """A task could not be run: the processes that tried died."""
+    """A task could not be completed: its output or its workers were lost too often, or cannot be restored."""

@@ -1,4 +1,4 @@
-"""What runners tell those who watch: the tasks of a run when it ends, and memory over time. Nothing while nobody does."""
+"""Events that runners emit for profiles: a run's tasks when it ends, and memory samples. Nothing is sampled without a subscriber."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from craton.schedule.memory_accounting import own_memory
 from craton.schedule.tasks import Output, Task, Traffic
 from craton.store import Store
 
-#: Seconds between samples of memory, and how many go in one message.
-INTERVAL, TOGETHER = 0.05, 5
+#: Seconds between samples of memory, and the number of samples in one message.
+INTERVAL, SAMPLES_PER_MESSAGE = 0.05, 5
 
 
 class Sample(NamedTuple):
@@ -24,9 +24,9 @@ class Sample(NamedTuple):
     when
         Seconds since the epoch.
     own
-        Bytes of the process that it shares with nobody.
+        Bytes of the process's private memory.
     pages, disk
-        Bytes of the pages of its machine's store that are in memory, and on disk; -1 where somebody else tells that.
+        Bytes of pages of the machine's store in memory, and on disk; -1 in all but one process of each machine.
     """
 
     when: float
@@ -36,18 +36,18 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Samples the memory of this process while somebody watches.
+    """Samples the memory of this process periodically.
 
     Parameters
     ----------
     loop
-        In which samples are taken.
-    tell
-        Given the samples, some at a time.
+        The event loop that takes the samples.
+    report
+        Called with each batch of samples.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tell: Callable[[list[Sample]], None]) -> None:
-        self._loop, self._tell = loop, tell
+    def __init__(self, loop: asyncio.AbstractEventLoop, report: Callable[[list[Sample]], None]) -> None:
+        self._loop, self._report = loop, report
         self._store: Store | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._taken: list[Sample] = []
@@ -58,13 +58,13 @@ class Sampler:
         return self._timer is not None
 
     def start(self, store: Store | None) -> None:
-        """Begin; sample this store too, if one is given."""
+        """Start sampling, also of the store if one is given."""
         self._store = store
         if self._timer is None:
             self._sample()
 
     def stop(self) -> None:
-        """Stop; what was not told yet is dropped."""
+        """Stop sampling; samples of an incomplete batch are dropped."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -77,25 +77,25 @@ class Sampler:
             try:
                 counted = self._store._native.counters()
                 pages, disk = counted["page_memory"], counted["page_disk"]
-            except (ConnectionError, ValueError):  # it has ended
+            except (ConnectionError, ValueError):  # the store is closed
                 self._store = None
         self._taken.append(Sample(time.time(), own_memory(), pages, disk))
-        if len(self._taken) >= TOGETHER:
+        if len(self._taken) >= SAMPLES_PER_MESSAGE:
             taken, self._taken = self._taken, []
-            self._tell(taken)
+            self._report(taken)
 
 
-def tell_of(tasks: Iterable[Task], made: Mapping[int, Output]) -> None:
-    """Tell who listens to events of the tasks of a run that are done."""
+def emit_tasks(tasks: Iterable[Task], made: Mapping[int, Output]) -> None:
+    """Emit an event with the completed tasks of a run."""
     done = [(task.stage, made[task.key]) for task in tasks if task.key in made]
     if done:
         events.emit("tasks", tasks=done)
 
 
 def store_traffic(store: Store, sent: int = 0) -> Traffic:
-    """What a store has moved to and from disk; and what was sent from its machine."""
+    """Return the counters of a store, with the bytes that its machine sent."""
     try:
         counted = store._native.counters()
-    except (ConnectionError, ValueError):  # it has ended
+    except (ConnectionError, ValueError):  # the store is closed
         return Traffic(sent=sent)
     return Traffic(counted["written"], counted["read"], sent)

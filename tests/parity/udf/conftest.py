@@ -26,9 +26,9 @@ def workers() -> Iterator[None]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     runner = InlineRunner(bands=2, threads=2)
-    sessions.use(lambda: sessions.Session(runner, loop))
+    sessions.use_session_factory(lambda: sessions.FunctionSession(runner, loop))
     yield
-    sessions.use(None)
+    sessions.use_session_factory(None)
 
     async def settle() -> None:
         await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}), return_exceptions=True)
@@ -42,8 +42,8 @@ def workers() -> Iterator[None]:
 @pytest.fixture
 def parallel(workers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     """Every function is worth workers, after its first call, and every piece a round trip."""
-    monkeypatch.setattr(jobs, "PIECE", (1e-9, 0.5))
-    monkeypatch.setattr(jobs, "WORTH", -1.0)
-    monkeypatch.setattr(jobs, "SAMPLE", 0.0)
+    monkeypatch.setattr(jobs, "PIECE_SECONDS", (1e-9, 0.5))
+    monkeypatch.setattr(jobs, "MIN_PARALLEL_SECONDS", -1.0)
+    monkeypatch.setattr(jobs, "SAMPLE_SECONDS", 0.0)
     with Counted() as counted:
         yield counted

@@ -223,7 +223,7 @@ class Held:
         self.sent.append(Future())
         if len(self.sent) > 1:
             self._finish(len(self.sent) - 1)
-        if len(self.sent) == jobs._KEPT * self.workers:
+        if len(self.sent) == jobs._UNUSED_PIECES * self.workers:
             self._finish(0)
         return self.sent[-1]
 
@@ -234,7 +234,7 @@ class Held:
         """Drop nothing."""
 
 
-def test_others_are_sent_while_the_first_is_underway() -> None:
+def test_others_are_sent_while_the_first_is_in_flight() -> None:
     session = Held()
     run = jobs._Run(_Items(list(range(N)), Function(abs)), "test", 1)
     run.rate = 0.01
@@ -252,9 +252,9 @@ def test_pieces_are_worth_a_round_trip() -> None:
     while stops[-1] < run.total:
         stops.append(run.reach(stops[-1], run.share(stops[-1], 2, len(stops) - 1)))
     seconds = run.rate * np.diff(stops)
-    assert seconds[:2].max() <= jobs.PIECE[0]
-    assert seconds[2:-2].max() == pytest.approx(jobs.PIECE[1], rel=0.05)
-    assert seconds[:-1].min() > jobs.PIECE[0] / 2
+    assert seconds[:2].max() <= jobs.PIECE_SECONDS[0]
+    assert seconds[2:-2].max() == pytest.approx(jobs.PIECE_SECONDS[1], rel=0.05)
+    assert seconds[:-1].min() > jobs.PIECE_SECONDS[0] / 2
     assert len(seconds) < 40
 
 

@@ -82,7 +82,7 @@ def main():
     taken = []
     take = jobs._Run.take
     jobs._Run.take = lambda run, *args: (taken.append(1), take(run, *args))
-    jobs.WORTH, jobs.SAMPLE = 1e-9, 0.0
+    jobs.MIN_PARALLEL_SECONDS, jobs.SAMPLE_SECONDS = 1e-9, 0.0
     session.start().result()
 
     class Accessor:

@@ -1,4 +1,4 @@
-"""Assignment of tasks to bands: Algorithm 1 by hand, shapes of graphs, what is refused."""
+"""Assignment of tasks to bands: Algorithm 1 checked by hand, typical graphs, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Shape:
         self.edges: list[tuple[int, int, int]] = []
 
     def add(self, *inputs: tuple[int, int]) -> int:
-        """One more task, with the producers of its input and the bytes from each."""
+        """Add a task, given the producers of its input and the bytes from each."""
         self.edges += [(producer, self.tasks, nbytes) for producer, nbytes in inputs]
         self.tasks += 1
         return self.tasks - 1
 
     def each(self, count: int) -> list[int]:
-        """Tasks that read from outside."""
+        """Add tasks without producers."""
         return [self.add() for _ in range(count)]
 
     def graph(self, **options: Any) -> Graph:
@@ -37,12 +37,12 @@ class Shape:
 
 
 def two_phases(shape: Shape, tasks: Iterable[int], nbytes: int) -> None:
-    """An aggregate: of each, then of all."""
+    """A two-phase aggregate: partial results of each task, then the total."""
     shape.add(*[(shape.add((task, nbytes)), 4096) for task in tasks])
 
 
 def joined_tiles(tiles: int) -> Shape:
-    """Two tables that are partitioned alike, joined tile by tile, aggregated."""
+    """Two co-partitioned tables, joined tile by tile, then aggregated."""
     shape = Shape()
     left, right = shape.each(tiles), shape.each(tiles)
     joins = [shape.add((one, 64 * MIB), (other, 16 * MIB)) for one, other in zip(left, right, strict=True)]
@@ -51,7 +51,7 @@ def joined_tiles(tiles: int) -> Shape:
 
 
 def filtered_by_average(tiles: int) -> Shape:
-    """As TPC-H's query 17: one table's average is known to all before its tiles are joined."""
+    """As in TPC-H query 17: one table's average is broadcast to its tiles, which are then joined."""
     shape = Shape()
     left, right = shape.each(tiles), shape.each(tiles)
     average = shape.add(*[(shape.add((tile, 8 * MIB)), 1024) for tile in left])
@@ -62,7 +62,7 @@ def filtered_by_average(tiles: int) -> Shape:
 
 
 def broadcast(tiles: int) -> Shape:
-    """A small table that all read, then a join tile by tile."""
+    """A broadcast join with a small table, then a join tile by tile."""
     shape = Shape()
     small, left, right = shape.each(3), shape.each(tiles), shape.each(tiles)
     first = [shape.add((tile, 64 * MIB), *[(one, MIB) for one in small]) for tile in left]
@@ -72,7 +72,7 @@ def broadcast(tiles: int) -> Shape:
 
 
 def co_partitioned(tiles: int, partitions: int) -> Shape:
-    """Two tables that are shuffled before they are joined partition by partition: map, shuffle, reduce."""
+    """A shuffle join: both tables are exchanged, then joined partition by partition."""
     shape = Shape()
     sides = []
     for size in (64 * MIB, 16 * MIB):
@@ -88,7 +88,7 @@ def co_partitioned(tiles: int, partitions: int) -> Shape:
 
 
 def tree(tiles: int) -> Shape:
-    """Joins of two until one is left; whose tiles are joined has nothing to do with their numbers."""
+    """A binary tree of joins over tiles in random order."""
     shape = Shape()
     top = [int(tile) for tile in np.random.default_rng(0).permutation(shape.each(tiles))]
     while len(top) > 1:
@@ -101,7 +101,7 @@ def moved(shape: Shape, bands: int, policy: Any) -> int:
 
 
 def check(assignment: Assignment) -> None:
-    """All tasks are in one band each, and bands that keep to their orders run each task after its producers."""
+    """Check that every task is in exactly one band, and in that band's order."""
     graph = assignment.graph
     assert assignment.bands.dtype == assignment.output.dtype == np.int32
     assert sorted(assignment.output) == sorted(assignment.order) == list(range(graph.tasks))
@@ -127,11 +127,11 @@ def test_algorithm_1_by_hand() -> None:
     assert paper.output.tolist() == [0, 5, 7, 8, 3, 1, 6, 4, 2]
     # The same without lines 2 to 4.
     assert assign(graph, [1, 1], policy="bfs").output.tolist() == [0, 5, 7, 8, 1, 6, 2, 3, 4]
-    # In a tree, nodes beside their nearest are in the paper's order.
+    # For a tree, our order of starting nodes equals the paper's.
     ours = assign(graph, [1, 1])
     assert ours.output.tolist() == paper.output.tolist()
-    # The starting nodes are cut after two of five. 5 and 6 follow their input; 7's is equal on both sides, and band 0 has less to do; so is
-    # 8's, and both have the same to do.
+    # The first two of the five starting nodes go to band 0. Tasks 5 and 6 follow their input. The input of 7 is equal in both bands, and
+    # band 0 has less work; so is the input of 8, and both bands have the same work.
     assert ours.bands.tolist() == [0, 1, 1, 0, 1, 0, 1, 0, 0]
     assert ours.of_band(0).tolist() == [0, 3, 5, 7, 8]
     assert ours.of_band(1).tolist() == [1, 4, 6, 2]
@@ -139,7 +139,8 @@ def test_algorithm_1_by_hand() -> None:
 
 
 def test_the_first_node_alone_does_not_keep_pairs_together() -> None:
-    # Tiles 0 to 3 and 4 to 7 are joined in pairs and gathered: seen from 0 all but 4 are equally near, and stay as they are numbered.
+    # Tiles 0 to 3 and 4 to 7 are joined in pairs, then gathered. All starting nodes but 4 are equally near to 0, so the paper's order
+    # keeps them by number.
     shape = Shape()
     left, right = shape.each(4), shape.each(4)
     shape.add(*[(shape.add((one, 10), (other, 10)), 1) for one, other in zip(left, right, strict=True)])
@@ -162,7 +163,7 @@ def test_the_first_node_alone_does_not_keep_pairs_together() -> None:
         ("co-partitioned", co_partitioned(31, 29)),
     ],
 )
-def test_less_moves_than_in_turn(name: str, shape: Shape, bands: int) -> None:
+def test_fewer_bytes_are_moved_than_with_round_robin(name: str, shape: Shape, bands: int) -> None:
     ours = assign(shape.graph(), [1] * bands)
     check(ours)
     assert moved_bytes(ours) <= 0.7 * moved(shape, bands, "round-robin")
@@ -172,20 +173,20 @@ def test_less_moves_than_in_turn(name: str, shape: Shape, bands: int) -> None:
 
 
 @pytest.mark.parametrize("bands", [2, 3, 5])
-def test_where_turns_happen_to_fit_no_more_moves(bands: int) -> None:
-    # The numbers of tiles that belong together are a multiple of the bands apart.
+def test_not_more_is_moved_where_round_robin_is_optimal(bands: int) -> None:
+    # The numbers of tiles that are joined differ by a multiple of the number of bands.
     for shape in (joined_tiles(30), co_partitioned(30, 30)):
         assert moved(shape, bands, "ncs") <= moved(shape, bands, "round-robin")
 
 
 def test_only_what_must_move_moves() -> None:
     assert moved(joined_tiles(31), 2, "ncs") < MIB
-    # A shuffle over two bands moves half; all that follows it stays.
+    # A shuffle over two bands moves half of the bytes; the tasks after it move nothing.
     shuffled = 31 * (64 + 16) * MIB
     assert moved(co_partitioned(31, 31), 2, "ncs") <= 0.55 * shuffled
 
 
-def test_a_diamond_opens_and_a_chain_stays() -> None:
+def test_a_diamond_is_split_and_a_chain_is_not() -> None:
     diamond = Graph(4, [0, 0, 1, 2], [1, 2, 3, 3])
     assert assign(diamond, [1, 1]).bands.tolist() == [0, 0, 1, 1]
     chain = Graph(5, [0, 1, 2, 3], [1, 2, 3, 4])
@@ -193,7 +194,7 @@ def test_a_diamond_opens_and_a_chain_stays() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_assignments_are_whole_and_always_the_same(policy: Any) -> None:
+def test_assignments_are_complete_and_deterministic(policy: Any) -> None:
     for shape in (joined_tiles(9), co_partitioned(6, 5), tree(13)):
         graph = shape.graph(costs=np.arange(shape.tasks) % 5)
         one, other = (assign(graph, [2, 1, 1], policy=policy, seed=3) for _ in range(2))
@@ -219,7 +220,7 @@ def test_sizes_of_outputs_are_sizes_of_edges() -> None:
     assert [moved_bytes(assignment) for assignment in bands] == [7, 7, 1]
 
 
-def test_input_that_lies_somewhere() -> None:
+def test_preferred_bands() -> None:
     graph = Graph(6, [0, 2, 1, 3], [4, 4, 5, 5], preferred=[1, 0, -1, -1, -1, -1])
     assert assign(graph, [1, 1]).bands.tolist() == [1, 0, 1, 0, 1, 0]
 
@@ -228,7 +229,7 @@ def test_no_tasks() -> None:
     nothing = assign(Graph(0, [], []), [1, 1])
     assert nothing.bands.tolist() == nothing.of_band(1).tolist() == []
     assert moved_bytes(nothing) == 0
-    with pytest.raises(IndexError, match="band 2 of 2"):
+    with pytest.raises(IndexError, match="there is no band 2"):
         nothing.of_band(2)
 
 
@@ -238,7 +239,7 @@ def test_no_tasks() -> None:
         (lambda: Graph(3, [0, 1, 2], [1, 2, 1]), ValueError, "a cycle of 2 tasks: 1 → 2 → 1"),
         (lambda: Graph(3, [0, 3], [1, 2]), ValueError, "edge 1 has the producer 3, and the 3 tasks are counted from 0"),
         (lambda: Graph(3, [0], [-1]), ValueError, "edge 0 has the consumer -1"),
-        (lambda: Graph(-1, [], []), ValueError, "a graph has -1 tasks"),
+        (lambda: Graph(-1, [], []), ValueError, "tasks is -1, expected 0 or more"),
         (lambda: Graph(2**31, [], []), ValueError, "2147483648 tasks were given; there can be at most 2147483647"),
         (lambda: Graph(3, [0], [1, 2]), ValueError, "consumers has 2 items, expected 1"),
         (lambda: Graph(3, [[0]], [1]), ValueError, "producers has 2 dimensions"),
@@ -262,16 +263,16 @@ def test_no_tasks() -> None:
             ValueError,
             'no policy is named "best"; there are ncs, ',
         ),
-        (lambda: assign(Graph(1, [], []), [1], seed=-1), ValueError, "the seed is -1"),
+        (lambda: assign(Graph(1, [], []), [1], seed=-1), ValueError, "seed is -1"),
     ],
 )
-def test_refused_with_what_and_where(make: Callable[[], object], error: type[Exception], text: str) -> None:
+def test_invalid_arguments_are_named(make: Callable[[], object], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
 
 
-def test_the_interpreter_is_released() -> None:
-    # Another thread, which this one waits for, runs while this one is inside.
+def test_the_gil_is_released() -> None:
+    # Another thread makes progress while this one is in `assign`.
     shape = joined_tiles(20_000)
     graph = shape.graph()
     inside, done = threading.Event(), threading.Event()

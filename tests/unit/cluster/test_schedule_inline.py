@@ -1,4 +1,4 @@
-"""Tasks in this process: order, pages, slices, errors, releases."""
+"""The inline runner: order of tasks and rows, pages, row ranges, errors, and releasing outputs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def copied(inputs: Sequence[Input], sink: Sink) -> list[int]:
     return [one.rows for one in inputs]
 
 
-def test_parts_are_small_pieces_of_one_page(runner: InlineRunner, store: Store) -> None:
+def test_small_parts_share_a_page(runner: InlineRunner, store: Store) -> None:
     made = task(spread(10), parts=6)
     (output,) = ran(runner, made)
     assert [part.rows for part in output.parts] == [3, 3, 2, 2, 0, 0]
@@ -79,12 +79,12 @@ def test_parts_are_small_pieces_of_one_page(runner: InlineRunner, store: Store) 
     assert store.describe()["pages"].tolist() == [1]
 
 
-def test_reads_are_parts_of_tasks_in_order(runner: InlineRunner) -> None:
+def test_a_read_concatenates_parts_of_tasks_in_order(runner: InlineRunner) -> None:
     sources = [task(spread(8), parts=4) for _ in range(2)]
     keys = tuple(one.key for one in sources)
     reader = task(copied, Read(keys, (2, 0)))
     sliced = task(copied, Read(keys, (2, 0), (1, 5)))
-    # Readers may come before what they read.
+    # Consumers may be listed before their producers.
     outputs = ran(runner, sliced, reader, *sources)
     assert outputs[1].value == [8]
     assert outputs[0].value == [5]
@@ -93,7 +93,7 @@ def test_reads_are_parts_of_tasks_in_order(runner: InlineRunner) -> None:
     assert fetched(runner, sliced.key)["n"].to_pylist() == whole[1:6]
 
 
-def test_large_and_small_pieces_keep_their_order(runner: InlineRunner) -> None:
+def test_large_and_small_batches_keep_their_order(runner: InlineRunner) -> None:
     def write(inputs: Sequence[Input], sink: Sink) -> None:
         sink.write(0, numbers(0, 3))
         sink.write(0, numbers(3, 100_000))
@@ -104,7 +104,7 @@ def test_large_and_small_pieces_keep_their_order(runner: InlineRunner) -> None:
     assert fetched(runner, made.key)["n"].to_pylist() == list(range(100_004))
 
 
-def test_text_takes_as_many_bytes_as_its_rows_have(runner: InlineRunner) -> None:
+def test_the_size_of_a_slice_of_text_is_that_of_its_rows(runner: InlineRunner) -> None:
     frame = pl.DataFrame({"text": [f"a text that is too long for a view {i}" for i in range(50_000)]})
 
     def write(inputs: Sequence[Input], sink: Sink) -> None:
@@ -117,7 +117,7 @@ def test_text_takes_as_many_bytes_as_its_rows_have(runner: InlineRunner) -> None
     assert read.schema.field("text").type == pa.string_view()
 
 
-def test_a_task_that_writes_nothing_says_its_columns(runner: InlineRunner, store: Store) -> None:
+def test_a_task_without_rows_can_declare_its_schema(runner: InlineRunner, store: Store) -> None:
     silent, says = task(lambda inputs, sink: None), task(lambda inputs, sink: sink.schema(numbers(0, 0).schema))
     reader = task(
         lambda inputs, sink: [one.table().schema.names for one in inputs], Read((silent.key,)), Read((says.key,))
@@ -126,19 +126,19 @@ def test_a_task_that_writes_nothing_says_its_columns(runner: InlineRunner, store
     assert len(store.describe()) == 0
 
 
-def test_parts_come_one_by_one(runner: InlineRunner) -> None:
+def test_tables_yields_part_by_part(runner: InlineRunner) -> None:
     source = task(spread(3), parts=4)
     reader = task(lambda inputs, sink: [one.num_rows for one in inputs[0].tables()], Read((source.key,), (0, 1, 2, 3)))
     nothing = task(lambda inputs, sink: [one.num_rows for one in inputs[0].tables()], Read((source.key,), (3,)))
     assert [output.value for output in ran(runner, source, reader, nothing)[1:]] == [[1, 1, 1], [0]]
 
 
-def test_memory_is_measured_and_lent(runner: InlineRunner, store: Store) -> None:
+def test_memory_is_reserved_and_measured(runner: InlineRunner, store: Store) -> None:
     def hungry(inputs: Sequence[Input], sink: Sink) -> int:
         data = bytearray(48 << 20)
         for place in range(0, len(data), 4096):
             data[place] = 1
-        time.sleep(10 * INTERVAL)  # however busy the machine is, it is sampled once
+        time.sleep(10 * INTERVAL)  # long enough to be sampled at least once on a busy machine
         return store.counters()["reserved"]
 
     (output,) = ran(runner, Task(new_key(), Calls(hungry), memory=64 << 20))
@@ -147,7 +147,7 @@ def test_memory_is_measured_and_lent(runner: InlineRunner, store: Store) -> None
     assert store.counters()["reserved"] == 0
 
 
-def test_an_error_drops_what_was_made(runner: InlineRunner, store: Store) -> None:
+def test_an_error_drops_all_outputs_of_the_run(runner: InlineRunner, store: Store) -> None:
     source = task(spread(4), parts=4)
 
     def fail(inputs: Sequence[Input], sink: Sink) -> None:
@@ -161,7 +161,7 @@ def test_an_error_drops_what_was_made(runner: InlineRunner, store: Store) -> Non
         fetched(runner, source.key)
 
 
-def test_release_drops_and_put_keeps(runner: InlineRunner, store: Store) -> None:
+def test_put_and_release(runner: InlineRunner, store: Store) -> None:
     async def go() -> None:
         put = await runner.put(numbers(0, 5))
         (output,) = await runner.run([made := task(copied, Read((put.key,)))])
@@ -176,19 +176,19 @@ def test_release_drops_and_put_keeps(runner: InlineRunner, store: Store) -> None
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        ([task(copied, Read((7,)), key=1)], "reads the output of task 7, which nobody makes"),
-        ([task(copied, Read((2,)), key=1), task(copied, Read((1,)), key=2)], "waits for its own output"),
+        ([task(copied, Read((7,)), key=1)], "reads the output of task 7, which does not exist"),
+        ([task(copied, Read((2,)), key=1), task(copied, Read((1,)), key=2)], "depends on its own output"),
         ([task(copied, key=1), task(copied, key=1)], "only 1 different keys"),
     ],
 )
-def test_what_cannot_be_run(tasks: list[Task], message: str, runner: InlineRunner) -> None:
+def test_invalid_graphs(tasks: list[Task], message: str, runner: InlineRunner) -> None:
     with pytest.raises(ValueError, match=message):
         ran(runner, *tasks)
 
 
-def test_parts_that_are_not_there(runner: InlineRunner) -> None:
+def test_parts_that_do_not_exist(runner: InlineRunner) -> None:
     source = task(spread(4), parts=4)
     with pytest.raises(IndexError, match=f"part 4 of the output of task {source.key}"):
         ran(runner, source, task(copied, Read((source.key,), (4,))))
-    with pytest.raises(IndexError, match="part 1 was written to, and the output has 1 parts"):
+    with pytest.raises(IndexError, match="cannot write to part 1: the output has 1 parts"):
         ran(runner, task(lambda inputs, sink: sink.write(1, numbers(0, 1))))

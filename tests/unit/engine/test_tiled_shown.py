@@ -34,7 +34,7 @@ from craton.plan.names import HIDDEN
 from craton.plan.operators import Aggregate, AggregateCall, Filter, Join, SortKey, Window
 from craton.plan.visit import topological
 from craton.schedule.inline import InlineRunner
-from craton.schedule.tasks import Output, Task, Traffic, Underway, new_key
+from craton.schedule.tasks import Output, RunProgress, Task, Traffic, new_key
 from craton.store import Store
 
 ROWS = 4000
@@ -266,21 +266,21 @@ def test_what_goes_on_is_told(file: str) -> None:
         f"{tiling.number}.1 Aggregate {done}/3 tiles · 0 stages done · in this process" for done in range(3)
     ]
     assert " 0/1 tiles · 1 stage done · " in runner.lines[3]
-    assert runner.underway() == []
+    assert runner.progress() == []
 
 
 def test_a_run_that_fails_goes_on_no_more() -> None:
     class Fails:
         def run(self, inputs: Any, sink: Any) -> None:
-            seen.append(runner.underway())
+            seen.append(runner.progress())
             raise ZeroDivisionError
 
     runner = InlineRunner()
-    seen: list[list[Underway]] = []
+    seen: list[list[RunProgress]] = []
     with pytest.raises(ZeroDivisionError):
         asyncio.run(runner.run([Task(new_key(), Fails(), stage="a")]))
     assert seen == [[("a", 0, 1)]]
-    assert runner.underway() == []
+    assert runner.progress() == []
 
 
 @pytest.mark.parametrize("shown", ["on", "off", "auto"])

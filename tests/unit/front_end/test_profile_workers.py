@@ -22,11 +22,11 @@ from craton.engine.tiled import TiledEngine, using
 from craton.lower.tiled import Settings
 from craton.memory import clear_memory
 from craton.profiling import Profile, drawing
-from craton.profiling.activity import Ran
+from craton.profiling.activity import TaskRecord
 from craton.profiling.drawing import _lanes
 from craton.schedule.inline import InlineRunner
-from craton.schedule.tasks import Output, Part
-from craton.schedule.telemetry import TOGETHER, Sample, Sampler
+from craton.schedule.tasks import Output, PartSize
+from craton.schedule.telemetry import SAMPLES_PER_MESSAGE, Sample, Sampler
 from craton.store import Store
 
 PYTHON = Path(pd.__file__).parents[2]
@@ -144,11 +144,11 @@ def test_drawings(engine: TiledEngine, tmp_path: Path, monkeypatch: pytest.Monke
         for kind, begins in ((".png", b"\x89PNG"), (".svg", b"<svg"), (".html", b"<!doctype html>")):
             plot(tmp_path / f"{name}{kind}")
             assert (tmp_path / f"{name}{kind}").read_bytes().startswith(begins)
-        with pytest.raises(ValueError, match=r"written as \.png, \.svg or \.html, and not as .*tasks\.jpg"):
+        with pytest.raises(ValueError, match=r"cannot write .*tasks\.jpg.*must end with \.png, \.svg or \.html"):
             plot(tmp_path / "tasks.jpg")
     tiles = sum(stage.tiles for stage in engine.last[0].stages)
     assert report.plot_tasks().count("<title>") == tiles
-    monkeypatch.setattr(drawing, "_TOLD", 0)  # as where there are many
+    monkeypatch.setattr(drawing, "_MAX_TOOLTIPS", 0)  # as where there are many
     assert "<title>" not in report.plot_tasks()
     assert "store of machine 1: on disk" in report.plot_memory()
     report.save(tmp_path / "all.html")
@@ -159,8 +159,8 @@ def test_drawings(engine: TiledEngine, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_tasks_that_overlap_have_lanes_of_their_own() -> None:
-    def task(worker: int, started: float, seconds: float) -> Ran:
-        return Ran.of("a", Output(1, (Part(1, 8),), None, seconds, 0, worker, started))
+    def task(worker: int, started: float, seconds: float) -> TaskRecord:
+        return TaskRecord.of("a", Output(1, (PartSize(1, 8),), None, seconds, 0, worker, started))
 
     ran = [
         task(0, 0.0, 1.0),
@@ -198,7 +198,7 @@ def test_a_sampler_tells_until_it_is_stopped() -> None:
     with Store.open(1 << 20) as store:
         assert asyncio.run(go(store)) == 2
     samples = [sample for some in told for sample in some]
-    assert len(samples) == 2 * TOGETHER
+    assert len(samples) == 2 * SAMPLES_PER_MESSAGE
     assert [sample.when for sample in samples] == sorted(sample.when for sample in samples)
     assert samples[0].when >= began
     assert all(sample.own > 0 and sample.pages == 0 and sample.disk == 0 for sample in samples)
@@ -208,7 +208,7 @@ def test_a_store_that_ends_ends_no_sampling() -> None:
     async def go(store: Store, told: Callable[[list[Sample]], None]) -> None:
         sampler = Sampler(asyncio.get_running_loop(), told)
         sampler.start(store)
-        for _ in range(TOGETHER - 1):
+        for _ in range(SAMPLES_PER_MESSAGE - 1):
             assert sampler._timer is not None
             sampler._timer.cancel()
             sampler._sample()
@@ -218,7 +218,7 @@ def test_a_store_that_ends_ends_no_sampling() -> None:
     with Store.open(1 << 20) as store:
         pass
     asyncio.run(go(store, found.extend))
-    assert [sample.pages for sample in found] == [-1] * TOGETHER
+    assert [sample.pages for sample in found] == [-1] * SAMPLES_PER_MESSAGE
 
 
 def test_nobody_is_told_while_nobody_listens(

@@ -41,7 +41,7 @@ LATE = {
     ),
     "engine.bounded": (STARTED, "cluster.sessions engine.tiled lower.tiled.planner schedule.inline"),
     "engine.choice": (STARTED, "engine.tiled"),
-    "engine.kernel_process": (STARTED, "remote.surfaces"),
+    "engine.kernel_process": (STARTED, "remote.side_output"),
     "engine.run": (STARTED, "engine.kernel_process lower lower.decoded"),
     "lower": (STARTED, "lower.single_node"),
     "memory": (STARTED, "engine.results"),

@@ -1,1 +1,1 @@
-"""What starts a cluster's processes, and knows its machines: one module a host."""
+"""Hosts start a cluster's processes on its machines: one module for each kind of cluster, and their common base."""

@@ -1,7 +1,7 @@
-"""What a host promises: it starts workers, starts them again, ends them, and knows on which machines they are.
+"""The interface of hosts: a host starts, restarts and ends workers, and reports the addresses of workers and machines.
 
-A host has no part in what workers do: messages and data go directly between them, over the addresses that it tells. Every
-host passes the same tests, ``tests/cluster``.
+It takes no part in their communication: messages and data go directly between workers. Every host passes the same tests,
+``tests/cluster``.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, ClassVar
 
 from craton.schedule.tasks import Band
 
-#: What keeps the libraries of numbers from using more threads than a worker has.
+#: Environment variables that limit the threads of numeric libraries.
 THREADS = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "ARROW_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
-    """What a host is to start.
+class WorkerSpec:
+    """The number and size of the workers that a host starts.
 
     Parameters
     ----------
     workers
-        How many; ``None`` for as many as the host has room for.
+        The number of workers; ``None`` for as many as the host has room for.
     threads
-        Threads of each; ``None`` for the host to say.
+        Threads of each worker; ``None`` lets the host choose.
     memory
-        Bytes that the workers of one machine, and its store, may use together; ``None`` for what the machine has.
+        Bytes that the workers of one machine and its store may use together; ``None`` for the machine's default limit.
     """
 
     workers: int | None = None
@@ -37,17 +37,17 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """A machine.
 
     Parameters
     ----------
     number
-        From 0, which is the driver's own.
+        From 0, which is the driver's machine.
     name
-        For people.
+        Its name, for display.
     address
-        Of the pool in which its node actor lives, which holds the outputs there.
+        The address of the pool with its node actor, which holds the machine's outputs.
     """
 
     number: int
@@ -56,15 +56,15 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A worker that serves.
+class StartedWorker:
+    """A worker that was started.
 
     Parameters
     ----------
     band
-        What it is.
+        Its band.
     address
-        Of the pool in which its actor lives, under the name `craton.cluster.worker.UID`.
+        The address of the pool with its actor, whose uid is `craton.cluster.worker.UID`.
     """
 
     band: Band
@@ -72,51 +72,53 @@ class Started:
 
 
 class Host(ABC):
-    """Starts workers. All methods but :meth:`open` and :meth:`close` are called from the supervisor's event loop.
+    """Starts workers. All methods except :meth:`open` and :meth:`close` are called in the supervisor's event loop.
 
     Attributes
     ----------
     pool
-        The supervisor's actor pool, in the driver's process; given between :meth:`open` and :meth:`start`.
+        The supervisor's actor pool, in the driver's process; set between :meth:`open` and :meth:`start`.
     """
 
     pool: Any
 
     name: ClassVar[str]
-    """What users call it."""
+    """The `host` argument of ``craton.init``."""
 
-    def open(self, spec: Spec) -> str:
-        """Find the machines; return the name or number at which they reach this one. Called once, in the user's thread.
+    def open(self, spec: WorkerSpec) -> str:
+        """Connect to the machines; return the host name or IP address at which they reach this one.
+
+        Called once, in the user's thread.
 
         Raises
         ------
         OSError, RuntimeError
-            If they are not found; then nothing is left.
+            If that fails; then everything is released again.
         """
         return "127.0.0.1"
 
     def close(self) -> None:
-        """Let go of what :meth:`open` found. Called last, in the user's thread."""
+        """Release what :meth:`open` acquired. Called last, in the user's thread."""
         return
 
     @abstractmethod
-    async def start(self, spec: Spec) -> list[Started]:
-        """Start the workers, all at once; return when all serve. Called once.
+    async def start(self, spec: WorkerSpec) -> list[StartedWorker]:
+        """Start the workers concurrently; return when all accept requests. Called once.
 
         Raises
         ------
         OSError, RuntimeError
-            If one cannot be started; then none is left.
+            If a worker cannot be started; then none is left running.
         """
 
     @abstractmethod
-    async def restart(self, worker: int) -> Started:
-        """Have a worker there again whose process has ended; return when it serves. It may have been started by itself.
+    async def restart(self, worker: int) -> StartedWorker:
+        """Restart a worker whose process has ended, unless its pool has restarted it; return when it accepts requests.
 
         Raises
         ------
         OSError, RuntimeError
-            If that cannot be.
+            If the worker cannot be restarted.
         """
 
     @abstractmethod
@@ -125,23 +127,23 @@ class Host(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """End all workers and whatever else was started, at once; return when they have ended."""
+        """End all workers, and all other processes that were started, concurrently; return when they have ended."""
 
     @property
     @abstractmethod
-    def nodes(self) -> list[Node]:
-        """The machines, by number; known when :meth:`start` has returned."""
+    def nodes(self) -> list[ClusterNode]:
+        """The machines, by number; complete when :meth:`start` has returned."""
 
     async def ending(self, worker: int) -> str | None:
-        """How a worker's process ended, for people, as far as the host knows more than its connection told."""
+        """Return how a worker's process ended, for error messages; None if only the broken connection is known."""
         return None
 
 
 def cores() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Environment variables of a worker's process, to be set before it imports anything."""
+    """Return the environment variables of a worker's process; libraries read them when they are imported."""
     return {**dict.fromkeys(THREADS, str(threads)), "CRATON_CLUSTER": "embedded"}

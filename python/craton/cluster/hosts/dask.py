@@ -1,7 +1,7 @@
-"""The Dask host: a worker of Craton beside each worker of Dask, whatever manages the cluster.
+"""The Dask host: one Craton worker beside each Dask worker, on any kind of Dask cluster.
 
-On each of Dask's workers there is an actor of Dask's, the launcher; when Dask loses a worker, the launcher is made again
-on one that is new. Where no cluster is given, one is started within this process.
+Each Dask worker runs a launcher, which is a Dask actor. When Dask loses a worker, the launcher is created again on another Dask
+worker that has none. Without an address, a cluster is started in this process.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import distributed
 
-from craton.cluster.hosts.base import Spec, cores
+from craton.cluster.hosts.base import WorkerSpec, cores
 from craton.cluster.hosts.engine import EngineHost, Launched
 from craton.cluster.hosts.launcher import Launcher
 
-# Seconds between looks whether Dask has a worker that is new.
-_LOOK = 0.1
+# Seconds between checks for a Dask worker without a launcher.
+_POLL = 0.1
 
 
 class DaskHost(EngineHost):
@@ -30,9 +30,9 @@ class DaskHost(EngineHost):
     Parameters
     ----------
     address
-        Of the scheduler; or a client, or a cluster; ``None`` to start a cluster.
+        The scheduler's address, or a Dask client or cluster; ``None`` starts a cluster.
     security
-        As Dask's client has it.
+        The `security` argument of ``distributed.Client``.
     **more
         See :class:`EngineHost`.
     """
@@ -45,15 +45,17 @@ class DaskHost(EngineHost):
         self._cluster: Any = None
         self._client: Any = None
         self._threads: int | None = None
-        self._used: dict[int, str] = {}  # the worker of Dask of each launcher
+        self._used: dict[int, str] = {}  # the Dask worker of each launcher
         self._lock = threading.Lock()
 
-    def connect(self, spec: Spec) -> int:
+    def connect(self, spec: WorkerSpec) -> int:
         """Connect to the cluster; see :meth:`EngineHost.connect`."""
         self._threads = spec.threads
         if isinstance(self.address, distributed.Client):
             if self.address.asynchronous:
-                raise ValueError("craton.init needs a client of Dask's that is not asynchronous")
+                raise ValueError(
+                    "craton.init needs a synchronous Dask client; this one was made with asynchronous=True"
+                )
             self._client = self.address
         else:
             if self.address is None:
@@ -61,7 +63,7 @@ class DaskHost(EngineHost):
                 self._cluster = distributed.LocalCluster(
                     n_workers=workers,
                     threads_per_worker=spec.threads or max(cores() // workers, 1),
-                    processes=False,  # its workers only launch ours
+                    processes=False,  # Dask's workers only run launchers
                     memory_limit=0,
                     dashboard_address="127.0.0.1:0",
                     worker_dashboard_address="127.0.0.1:0",
@@ -73,8 +75,8 @@ class DaskHost(EngineHost):
             self._client.wait_for_workers(spec.workers or 1, self.timeout)
         except TimeoutError:
             raise RuntimeError(
-                f"Dask has {len(self._workers())} workers at {self._client.scheduler.address}, and not {spec.workers or 1} "
-                f"within {self.timeout:g} s"
+                f"Dask has {len(self._workers())} workers at {self._client.scheduler.address} after {self.timeout:g} s, expected "
+                f"{spec.workers or 1}; start more, or pass a smaller workers=… or a longer timeout=…"
             ) from None
         return spec.workers or len(self._workers())
 
@@ -83,20 +85,22 @@ class DaskHost(EngineHost):
         return {name: known for name, known in workers.items() if known.get("status", "running") == "running"}
 
     def launch(self, number: int) -> Launched:
-        """Have a launcher on a worker of Dask's that has none; see :meth:`EngineHost.launch`."""
+        """Create a launcher on a Dask worker that has none; see :meth:`EngineHost.launch`."""
         until = time.monotonic() + self.timeout
         name, known = self._free(number)
         while not name:
             if time.monotonic() > until:
-                raise RuntimeError(f"Dask has no worker without one of Craton's; it has {len(self._workers())}")
-            time.sleep(_LOOK)
+                raise RuntimeError(
+                    f"each of Dask's {len(self._workers())} workers runs a Craton worker already; start another Dask worker"
+                )
+            time.sleep(_POLL)
             name, known = self._free(number)
         future = self._client.submit(
             Launcher, actor=True, pure=False, workers=[name], allow_other_workers=False, key=f"craton-{uuid.uuid4()}"
         )
         try:
             actor = future.result(self.timeout)
-            found = self._asked(actor, "facts")
+            found = self._call_actor(actor, "machine_info")
         except BaseException:
             with contextlib.suppress(Exception):
                 future.release()
@@ -116,14 +120,14 @@ class DaskHost(EngineHost):
 
     def serve(self, launched: Launched, key: bytes, host: str) -> str:
         """Call the launcher; see :meth:`EngineHost.serve`."""
-        return self._asked(launched.handle[1], "serve", key, host)
+        return self._call_actor(launched.handle[1], "serve", key, host)
 
-    def _asked(self, actor: Any, method: str, *arguments: Any) -> Any:
-        with self._client.as_current():  # an actor's calls go through the current client
+    def _call_actor(self, actor: Any, method: str, *arguments: Any) -> Any:
+        with self._client.as_current():  # Dask sends an actor's calls through the current client
             return getattr(actor, method)(*arguments).result(self.timeout)
 
     def disconnect(self) -> None:
-        """Let go of the cluster; see :meth:`EngineHost.disconnect`."""
+        """Disconnect from the cluster; see :meth:`EngineHost.disconnect`."""
         launched, self._launched = self._launched, []
         for one in launched:
             with contextlib.suppress(Exception):

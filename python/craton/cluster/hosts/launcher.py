@@ -1,8 +1,8 @@
-"""What runs in a process of the engine, beside each worker: it starts the worker's process, and starts it again.
+"""The launcher: an actor of Ray or Dask that starts, and restarts, the process of one worker.
 
-Ray and Dask make a :class:`Launcher` where they have room for a worker, as an actor of theirs. From then on the driver
-speaks to it, to the worker and to the store of its machine by `craton.actor`; the engine has no part in that. When the
-driver's connection ends, so does everything that was started.
+The engine creates a :class:`Launcher` where it has room for a worker. From then on the driver communicates with the launcher, the
+worker and the store of the machine by `craton.actor`, without the engine. When the driver's connection ends, all processes that
+the launcher started end.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from craton._native import __version__
 from craton.actor.wire.peers import Peers
 from craton.config import options
 
-#: The name of the starter in a launcher's pool.
+#: The uid of the starter in a launcher's pool.
 UID = "craton-starter"
-# Seconds until a launcher's pool must serve.
+# Seconds that a launcher's pool may take to start.
 _SERVES = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a launcher knows of where it is.
+class MachineInfo:
+    """A description of a launcher's machine.
 
     Parameters
     ----------
     version
-        Of Craton.
+        The version of Craton.
     machine
-        Tells machines apart: two processes of the same one can share memory, sockets and files.
+        An identifier: processes with equal identifiers can share memory, sockets and files.
     name
-        The machine's, for people.
+        The machine's name, for display.
     memory
         Bytes that Craton may use there.
     """
@@ -51,13 +51,13 @@ class Facts:
     memory: int
 
 
-def facts() -> Facts:
-    """What there is to know of this process's machine."""
-    return Facts(__version__, machine(), socket.gethostname(), options.memory_limit)
+def machine_info() -> MachineInfo:
+    """Return the description of this process's machine."""
+    return MachineInfo(__version__, machine(), socket.gethostname(), options.memory_limit)
 
 
 def machine() -> str:
-    """Which machine, or container, and whose processes: where it is the same, a store can be shared."""
+    """Return an identifier of this machine or container, and of the user: processes where it is equal can share a store."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         spaces = [str(os.stat(f"/proc/self/ns/{space}").st_ino) for space in ("mnt", "net", "pid", "user")]
@@ -67,29 +67,29 @@ def machine() -> str:
 
 
 class Launcher:
-    """An actor of the engine."""
+    """Starts the worker's processes; an actor of the engine."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
 
-    def facts(self) -> Facts:
-        """What there is to know of its machine."""
-        return facts()
+    def machine_info(self) -> MachineInfo:
+        """Return the description of its machine."""
+        return machine_info()
 
     def serve(self, key: bytes, host: str) -> str:
-        """Serve a pool that has a :class:`Starter`, in a thread of its own; return its address.
+        """Start an actor pool with a :class:`Starter`, in a new thread; return its address.
 
         Parameters
         ----------
         key
-            Of the session.
+            The session's authentication key.
         host
-            The name or number at which others reach this machine.
+            The host name or IP address at which others reach this machine.
 
         Raises
         ------
         OSError
-            If the host is not this machine's.
+            If this machine cannot listen at `host`.
         """
         served: Future[str] = Future()
         self._thread = threading.Thread(
@@ -121,9 +121,9 @@ class Starter(xo.StatelessActor):
     Parameters
     ----------
     pool
-        The launcher's; the processes are sub pools of it.
+        The launcher's pool; the processes are its sub pools.
     ended
-        To be set when nobody needs it any more.
+        Set when the driver disconnects.
     """
 
     def __init__(self, pool: Any, ended: asyncio.Event) -> None:
@@ -131,28 +131,28 @@ class Starter(xo.StatelessActor):
         self._pool, self._ended = pool, ended
 
     async def watch(self) -> None:
-        """Return never; when the caller ends, so does everything here."""
+        """Never return. When the caller disconnects, the pool and its processes end."""
         try:
             await asyncio.Event().wait()
         finally:
             self._ended.set()
 
     async def reach(self, address: str, uid: str) -> None:
-        """Try whether an actor can be reached from here.
+        """Check that an actor can be reached from here.
 
         Raises
         ------
         ConnectionError
-            If it cannot.
+            If it cannot be reached.
         """
         await xo.actor_ref(uid, address=address)
 
     async def add(self, label: str, variables: dict[str, str]) -> str:
-        """Start a process with these environment variables, in which a pool serves; return its address."""
+        """Start a sub pool in a process with these environment variables; return its address."""
         return await self._pool.append_sub_pool(label=label, env=variables)
 
-    async def recovered(self, address: str) -> bool:
-        """Wait until a process has been started again; return whether it has."""
+    async def wait_restarted(self, address: str) -> bool:
+        """Wait for a process that is being restarted; return whether it is running."""
         if address not in self._pool.config.get_external_addresses():
             return False
         try:
@@ -162,15 +162,15 @@ class Starter(xo.StatelessActor):
         return True
 
     async def kill(self, address: str) -> None:
-        """Kill a process; it is started again."""
-        with contextlib.suppress(ValueError):  # it is being started
+        """Kill a process; the pool restarts it."""
+        with contextlib.suppress(ValueError):  # it is being restarted already
             await self._pool.kill_pool(address)
 
     async def remove(self, address: str | None = None) -> None:
-        """Kill a process, or all, for good; return when it has ended."""
+        """Kill a process, or all if no address is given, without a restart; return when they have ended."""
         addresses = self._pool.config.get_external_addresses()[1:] if address is None else [address]
-        await asyncio.gather(*[self._removed(each) for each in addresses])
+        await asyncio.gather(*[self._remove(each) for each in addresses])
 
-    async def _removed(self, address: str) -> None:
+    async def _remove(self, address: str) -> None:
         with contextlib.suppress(ValueError):
             await self._pool.remove_sub_pool(address, force=True)

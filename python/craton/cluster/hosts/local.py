@@ -1,7 +1,7 @@
-"""The local host: workers are processes of this machine, sub pools of the supervisor's actor pool.
+"""The local host: workers are processes of this machine, as sub pools of the supervisor's actor pool.
 
-The pool starts them, ends them with the driver, starts them again, and knows how each ended. The store is the driver's
-own: workers map its pages, and the driver reads results where they are.
+The pool starts and restarts them, and ends them with the driver. They share the driver's store: workers map its pages, and the
+driver reads results without a copy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import socket
 
 import craton.actor as xo
 from craton.cluster import worker
-from craton.cluster.hosts.base import Host, Node, Spec, Started, cores, environment
+from craton.cluster.hosts.base import ClusterNode, Host, StartedWorker, WorkerSpec, cores, environment
 from craton.cluster.transfer import UID as NODE
 from craton.cluster.transfer import NodeActor
 from craton.config import options
@@ -29,19 +29,19 @@ class LocalHost(Host):
     Parameters
     ----------
     nodes
-        How many machines there shall seem to be: each after the first has a process with a store of its own, so that what
-        happens between machines can be tried on one.
+        Tests only: treat the workers as if they were on so many machines. Each machine after the first has its own store, in an
+        additional process.
     """
 
     name = "local"
 
     def __init__(self, nodes: int = 1) -> None:
         self._count = nodes
-        self._nodes: list[Node] = []
-        self._started: list[Started] = []
+        self._nodes: list[ClusterNode] = []
+        self._started: list[StartedWorker] = []
         self._stores: list[str] = []
 
-    async def start(self, spec: Spec) -> list[Started]:
+    async def start(self, spec: WorkerSpec) -> list[StartedWorker]:
         """Start the workers; see :meth:`Host.start`."""
         workers = spec.workers or max(cores() // (spec.threads or 1), 1)
         threads = spec.threads or max(cores() // workers, 1)
@@ -49,46 +49,46 @@ class LocalHost(Host):
             options.memory_limit = spec.memory  # of the store that is opened now
         memory = (spec.memory or default_store().limit) // self._count
         name = socket.gethostname()
-        self._nodes = [Node(0, name, self.pool.external_address)]
+        self._nodes = [ClusterNode(0, name, self.pool.external_address)]
         self._stores = [default_store().address or default_store().serve()]
         for number in range(1, self._count):
             variables = {"CRATON_STORE": "", "CRATON_MEMORY_LIMIT": str(memory), "CRATON_CLUSTER": "embedded"}
             address = await self.pool.append_sub_pool(env=variables)
             self._stores.append(f"@craton-{os.getpid()}-{secrets.token_hex(8)}")
             await xo.create_actor(NodeActor, number, self._stores[number], uid=NODE, address=address)
-            self._nodes.append(Node(number, f"{name}/{number}", address))
+            self._nodes.append(ClusterNode(number, f"{name}/{number}", address))
         of = [number * self._count // workers for number in range(workers)]
         bands = [Band(i, threads, memory // of.count(of[i]), of[i]) for i in range(workers)]
         self._started = list(await asyncio.gather(*[self._start(band) for band in bands]))
         return self._started
 
-    async def _start(self, band: Band) -> Started:
+    async def _start(self, band: Band) -> StartedWorker:
         variables = {
             **environment(band.threads),
             "CRATON_STORE": self._stores[band.node],
             "CRATON_MEMORY_LIMIT": str(options.memory_limit),
         }
         address = await self.pool.append_sub_pool(label=f"band-{band.number}", env=variables)
-        await self._actor(band, address)
-        return Started(band, address)
+        await self._create_actor(band, address)
+        return StartedWorker(band, address)
 
-    async def _actor(self, band: Band, address: str) -> None:
+    async def _create_actor(self, band: Band, address: str) -> None:
         await xo.create_actor(worker.WorkerActor, band, uid=worker.UID, address=address)
 
-    async def restart(self, number: int) -> Started:
-        """Have a worker there again; see :meth:`Host.restart`. The pool starts it by itself."""
+    async def restart(self, number: int) -> StartedWorker:
+        """Wait for the pool to restart a worker; see :meth:`Host.restart`."""
         started = self._started[number]
         if started.band.node:
             await self.pool.wait_recovered(self._nodes[started.band.node].address)
         await self.pool.wait_recovered(started.address)
-        # It could not be made if the store of its machine was not there yet.
+        # Creating the actor failed if the machine's store was not running yet.
         if not await xo.has_actor(xo.create_actor_ref(started.address, worker.UID)):
-            await self._actor(started.band, started.address)
+            await self._create_actor(started.band, started.address)
         return started
 
     async def end(self, number: int) -> None:
         """Kill a worker's process."""
-        with contextlib.suppress(ValueError):  # it is being started
+        with contextlib.suppress(ValueError):  # it is being restarted already
             await self.pool.kill_pool(self._started[number].address)
 
     async def stop(self) -> None:
@@ -102,6 +102,6 @@ class LocalHost(Host):
             await self.pool.remove_sub_pool(address, force=True)
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ClusterNode]:
         """The machines."""
         return self._nodes

@@ -1,7 +1,7 @@
-"""The Ray host: a placement group with room for each worker, and an actor of Ray's in each of its bundles.
+"""The Ray host: a placement group with one bundle for each worker, and a Ray actor, the launcher, in each bundle.
 
-Ray chooses the machines, and makes room again elsewhere when it loses one. Its actors end with the driver, however that
-ends. Where no cluster is given, one is started on this machine.
+Ray chooses the machines, and places a bundle elsewhere when it loses a machine. Ray's actors end with the driver, even if that is
+killed. Without an address, a cluster is started on this machine.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ray.exceptions import GetTimeoutError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from craton.cluster.hosts.base import Spec, cores
+from craton.cluster.hosts.base import WorkerSpec, cores
 from craton.cluster.hosts.engine import EngineHost, Launched, most_threads
 from craton.cluster.hosts.launcher import Launcher
 
-# Bytes of the object store of a Ray that is started here: what is said to launchers, and no data.
+# Bytes of the object store of a Ray cluster that is started here; only the messages to launchers pass through it.
 _OBJECTS = 100 << 20
 
 
@@ -32,16 +32,16 @@ class RayHost(EngineHost):
     Parameters
     ----------
     address
-        Of the cluster, as for ``ray.init``; ``None`` for what ``RAY_ADDRESS`` says, or to start one. A program that is
-        connected to Ray stays so.
+        The cluster's address, as for ``ray.init``; ``None`` uses ``RAY_ADDRESS``, or starts a cluster. If the program is connected
+        to Ray already, that connection is used and stays open.
     runtime_env
-        Ray's, of the actors that start workers.
+        The runtime environment of the Ray actors that start workers.
     resources
-        What each worker takes of Ray beside processors, such as ``{"GPU": 1}``.
+        Ray resources of each worker in addition to CPUs, such as ``{"GPU": 1}``.
     strategy
-        Of the placement group.
+        The strategy of the placement group.
     ray_options
-        More arguments of ``ray.init``.
+        Further arguments of ``ray.init``.
     **more
         See :class:`EngineHost`.
     """
@@ -65,8 +65,8 @@ class RayHost(EngineHost):
         self._group: Any = None
         self._threads = 1
 
-    def connect(self, spec: Spec) -> int:
-        """Connect to the cluster, and have it make room; see :meth:`EngineHost.connect`."""
+    def connect(self, spec: WorkerSpec) -> int:
+        """Connect to the cluster and create the placement group; see :meth:`EngineHost.connect`."""
         self._actor_env = {}
         if ray.is_initialized():
             self._actor_env = self._runtime_env
@@ -76,8 +76,7 @@ class RayHost(EngineHost):
         workers = spec.workers or sum(own // (spec.threads or 1) for own in free)
         if not workers:
             raise RuntimeError(
-                f"Ray's machines have {free} processors now, and a worker needs {spec.threads or 1}; if it can have more of "
-                f"them, say how many workers"
+                f"Ray's machines have {free} CPUs, and each worker needs {spec.threads or 1}; pass workers=… if Ray can add machines"
             )
         self._threads = spec.threads or most_threads(free, workers)
         bundle = {"CPU": self._threads, **self._resources}
@@ -86,12 +85,12 @@ class RayHost(EngineHost):
             ray.get(self._group.ready(), timeout=self.timeout)
         except GetTimeoutError:
             raise RuntimeError(
-                f"Ray has not found room for {workers} workers with {bundle} each within {self.timeout:g} s; its machines have "
-                f"{free} processors"
+                f"Ray found no room for {workers} workers with {bundle} each within {self.timeout:g} s; its machines have {free} "
+                f"CPUs. Pass a smaller workers=… or threads=…, or a longer timeout=…"
             ) from None
         return workers
 
-    def _init(self, spec: Spec) -> None:
+    def _init(self, spec: WorkerSpec) -> None:
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options: dict[str, Any] = {"runtime_env": self._runtime_env or None}
         if address == "local":
@@ -105,7 +104,7 @@ class RayHost(EngineHost):
         self._connected = True
 
     def launch(self, number: int) -> Launched:
-        """Have a launcher in a bundle of the group; see :meth:`EngineHost.launch`."""
+        """Create a launcher in a bundle of the placement group; see :meth:`EngineHost.launch`."""
         strategy = PlacementGroupSchedulingStrategy(self._group, number)
         actor = (
             ray.remote(Launcher)
@@ -120,7 +119,7 @@ class RayHost(EngineHost):
         )
         try:
             host = actor.__ray_call__.remote(_address)
-            found, at = ray.get([actor.facts.remote(), host], timeout=self.timeout)
+            found, at = ray.get([actor.machine_info.remote(), host], timeout=self.timeout)
         except BaseException:
             with contextlib.suppress(Exception):
                 ray.kill(actor)
@@ -132,12 +131,12 @@ class RayHost(EngineHost):
         return ray.get(launched.handle.serve.remote(key, host), timeout=self.timeout)
 
     @property
-    def shares_folder(self) -> bool:
-        """Not where Ray gives workers a folder."""
+    def shares_working_directory(self) -> bool:
+        """False if the runtime environment sets a working directory."""
         return "working_dir" not in self._runtime_env
 
     def disconnect(self) -> None:
-        """Let go of the cluster; see :meth:`EngineHost.disconnect`."""
+        """Disconnect from the cluster; see :meth:`EngineHost.disconnect`."""
         launched, self._launched = self._launched, []
         group, self._group = self._group, None
         connected, self._connected = self._connected, False
@@ -159,7 +158,7 @@ def _address(_launcher: Any) -> str:
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep the program's handling of SIGTERM, which Ray changes."""
+    """Restore the program's SIGTERM handler, which Ray replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

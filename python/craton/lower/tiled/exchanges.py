@@ -25,7 +25,7 @@ from craton.lower.tiled.tiles import (
 from craton.plan.expr import Call
 from craton.plan.names import HIDDEN, hidden_name
 from craton.plan.operators import Operator, Project, RowNumber, schema
-from craton.schedule.tasks import Output, Part, Read
+from craton.schedule.tasks import Output, PartSize, Read
 
 #: Rows of a tile are numbered below this bit; the tile's number stands above it.
 _ROW_BITS = 40
@@ -49,7 +49,7 @@ def gathered(tiles: Tiles) -> Tiles:
     scan, leaf = new_leaf(
         tiles.schema,
         reads=(tuple(read for tile in tiles.reads for read in tile),),
-        sizes=(Part(tiles.rows, tiles.nbytes),),
+        sizes=(PartSize(tiles.rows, tiles.nbytes),),
         kept=tiles.kept,
     )
     return Tiles((Segment(scan, (leaf,)),), tiles.order, tied=tiles.tied)
@@ -98,7 +98,7 @@ def partitioned(
     return at_rest(
         columns,
         [(Read(keys, group),) for group in groups],
-        [Part(sum(sizes[i].rows for i in g), sum(sizes[i].nbytes for i in g)) for g in groups],
+        [PartSize(sum(sizes[i].rows for i in g), sum(sizes[i].nbytes for i in g)) for g in groups],
         **changes,
     )
 
@@ -122,13 +122,13 @@ def coalesced(tiling: Tiling, *outputs: Sequence[Output]) -> list[tuple[int, ...
     return groups
 
 
-def skewed_parts(tiling: Tiling, sizes: Sequence[Part]) -> list[int]:
+def skewed_parts(tiling: Tiling, sizes: Sequence[PartSize]) -> list[int]:
     """The numbers of parts that are far larger than the others, and than a tile should be."""
     least = max(SKEWED * statistics.median(size.nbytes for size in sizes), tiling.settings.tile_bytes)
     return [number for number, size in enumerate(sizes) if size.nbytes > least]
 
 
-def note_skew(tiling: Tiling, op: Operator, sizes: Sequence[Part], why: str) -> None:
+def note_skew(tiling: Tiling, op: Operator, sizes: Sequence[PartSize], why: str) -> None:
     """Say if one task has far more rows than the others, and why they are not dealt out."""
     total = sum(size.rows for size in sizes)
     for number in skewed_parts(tiling, sizes):
@@ -224,10 +224,10 @@ async def with_one_position(tiling: Tiling, op: Operator, tiles: Tiles) -> Tiles
     return with_positions(await in_order(tiling, op, tiles))
 
 
-def part_sizes(outputs: Sequence[Output]) -> list[Part]:
+def part_sizes(outputs: Sequence[Output]) -> list[PartSize]:
     """The size of each part over all outputs."""
     return [
-        Part(sum(part.rows for part in parts), sum(part.nbytes for part in parts))
+        PartSize(sum(part.rows for part in parts), sum(part.nbytes for part in parts))
         for parts in zip(*(output.parts for output in outputs), strict=True)
     ]
 

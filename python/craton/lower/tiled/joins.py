@@ -27,7 +27,7 @@ from craton.plan.expr import Column, Expr, Literal
 from craton.plan.names import hidden_name
 from craton.plan.operators import Join, Operator, Project, RowNumber, schema
 from craton.records import dataclass
-from craton.schedule.tasks import Output, Part, Read
+from craton.schedule.tasks import Output, PartSize, Read
 
 #: Which side each kind of join can have broadcast: then the other's rows are all seen by exactly one task.
 _RIGHT = ("inner", "left", "semi", "anti", "cross")
@@ -59,7 +59,7 @@ def _is_small(tiling: Tiling, tiles: Tiles) -> bool:
 def _for_all(tiling: Tiling, op: Operator, tiles: Tiles, others: Segment) -> tuple[Operator, Leaf]:
     """All rows of tiles at rest, in order if that is seen, as a leaf beside each tile of a segment."""
     read = tuple(read for tile in tiles.reads for read in tile)
-    size = Part(tiles.rows, tiles.nbytes)
+    size = PartSize(tiles.rows, tiles.nbytes)
     scan, leaf = new_leaf(tiles.schema, reads=(read,) * len(others), sizes=(size,) * len(others), kept=tiles.kept)
     if not tiles.order or not tiling.observed(op):
         return scan, leaf
@@ -201,10 +201,10 @@ class _Side:
     order: tuple[OrderKey, ...]
     names: tuple[str, ...]
 
-    def sizes(self, groups: Sequence[tuple[int, ...]]) -> list[Part]:
+    def sizes(self, groups: Sequence[tuple[int, ...]]) -> list[PartSize]:
         """The size of each group of parts."""
         every = part_sizes(self.outputs)
-        return [Part(sum(every[i].rows for i in g), sum(every[i].nbytes for i in g)) for g in groups]
+        return [PartSize(sum(every[i].rows for i in g), sum(every[i].nbytes for i in g)) for g in groups]
 
     def read(self, group: tuple[int, ...]) -> Read:
         """The rows of a group of parts."""
@@ -235,7 +235,7 @@ def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[Or
     large = [set(skewed_parts(tiling, of_side)) for of_side in sizes]
     if op.how in ("semi", "anti"):
         large[1] = set()  # its rows are only looked up
-    met: dict[str, list[tuple[tuple[Read, Part], tuple[Read, Part]]]] = {op.how: []}
+    met: dict[str, list[tuple[tuple[Read, PartSize], tuple[Read, PartSize]]]] = {op.how: []}
     for number, group in enumerate(groups):
         pieces = []
         for side, of_side, cut in ((left, sizes[0], large[0]), (right, sizes[1], large[1])):
@@ -256,7 +256,7 @@ def _parted(tiling: Tiling, op: Join, left: _Side, right: _Side, order: tuple[Or
     return Tiles(tuple(segments), order, found.beside(left.names, right.names) if op.how == "inner" else found)
 
 
-Pieces = list[tuple[Read, Part]]
+Pieces = list[tuple[Read, PartSize]]
 
 
 def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Pieces, Pieces]]:
@@ -286,12 +286,12 @@ def _meetings(op: Join, left: Pieces, right: Pieces) -> Iterator[tuple[str, Piec
 
 
 def _together(pieces: Pieces) -> Pieces:
-    read, size = pieces[0][0], Part(sum(part.rows for _, part in pieces), sum(part.nbytes for _, part in pieces))
+    read, size = pieces[0][0], PartSize(sum(part.rows for _, part in pieces), sum(part.nbytes for _, part in pieces))
     return pieces if len(pieces) == 1 else [(replace(read, rows=None), size)]
 
 
 def _meeting(
-    op: Join, how: str, pairs: Sequence[tuple[tuple[Read, Part], tuple[Read, Part]]], left: _Side, right: _Side
+    op: Join, how: str, pairs: Sequence[tuple[tuple[Read, PartSize], tuple[Read, PartSize]]], left: _Side, right: _Side
 ) -> Segment:
     leaves = []
     for number, side in enumerate((left, right)):

@@ -23,7 +23,7 @@ from craton.plan.functions.strategies import Ranges, Running, Step, strategy_of
 from craton.plan.names import hidden_name
 from craton.plan.operators import Aggregate, AggregateCall, Join, Operator, Project, Window, schema
 from craton.plan.registry import FUNCTIONS
-from craton.schedule.tasks import Part, Read
+from craton.schedule.tasks import PartSize, Read
 
 Named = tuple[str, WindowCall]
 
@@ -51,7 +51,7 @@ def beside(
     tiles: Tiles,
     columns: Mapping[str, pl.DataType],
     reads: Sequence[tuple[Read, ...]],
-    sizes: Sequence[Part],
+    sizes: Sequence[PartSize],
     on: Sequence[tuple[Column, Column]] = (),
 ) -> Tiles:
     """Tiles with rows of other tiles beside the rows of each: one row beside all, or those that agree in columns of both."""
@@ -113,7 +113,7 @@ async def _carried(
     totals: tuple[tuple[str, AggregateCall], ...],
     carries: Sequence[tuple[Step, ...]],
     on: Sequence[tuple[Column, Column]] = (),
-) -> tuple[list[tuple[Read, ...]], list[Part]]:
+) -> tuple[list[tuple[Read, ...]], list[PartSize]]:
     """What is carried into each of some tiles at rest, of the totals of all tiles, or of their groups."""
     keys = tuple((theirs.name, ours) for ours, theirs in on)
     each = kept(tiles).then(lambda plan: Aggregate(plan, keys, totals, sort=False))
@@ -138,7 +138,7 @@ async def _carried(
     reads: list[tuple[Read, ...]] = []
     for end, output in zip(ends, outputs, strict=True):
         reads.append((Read((carried.key,), rows=(end - output.rows, output.rows)),))
-    return reads, [Part(output.rows, output.nbytes) for output in outputs]
+    return reads, [PartSize(output.rows, output.nbytes) for output in outputs]
 
 
 # ---- ranks ----

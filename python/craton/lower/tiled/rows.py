@@ -39,7 +39,7 @@ from craton.plan.operators import (
 )
 from craton.plan.size import value_bytes
 from craton.plan.sources import FileSource, KeptSource, MemorySource
-from craton.schedule.tasks import Part, Read
+from craton.schedule.tasks import PartSize, Read
 
 #: Bytes that are written together of what is read by one task, about.
 _WRITTEN_BYTES = 4 << 20
@@ -110,7 +110,7 @@ async def in_memory(tiling: Tiling, frame: pl.DataFrame) -> Tiles:
     wanted = max(tiling.least_tiles(), -(-nbytes // tiling.settings.tile_bytes))
     if tiling.settings.tiles is None and nbytes <= tiling.settings.collapse_bytes:
         wanted = 1
-    reads, sizes = sliced(Read((output.key,)), Part(frame.height, nbytes), wanted)
+    reads, sizes = sliced(Read((output.key,)), PartSize(frame.height, nbytes), wanted)
     return at_rest(dict(frame.schema), reads, sizes)
 
 

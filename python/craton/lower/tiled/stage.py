@@ -21,7 +21,7 @@ from craton.plan.size import row_bytes
 from craton.plan.sources import FileSource, MemorySource, Source
 from craton.plan.visit import topological
 from craton.records import dataclass
-from craton.schedule.pages import copied_table
+from craton.schedule.pages import copy_table
 from craton.schedule.tasks import Input, Sink
 from craton.store.frames import frame_of
 
@@ -320,4 +320,4 @@ def compact(frame: pl.DataFrame) -> pl.DataFrame:
 
 def copy_of(frame: pl.DataFrame) -> pl.DataFrame:
     """A frame in memory of its own: nothing of what it was made of is held by it."""
-    return from_arrow(copied_table(to_arrow(frame)), dict(frame.schema))
+    return from_arrow(copy_table(to_arrow(frame)), dict(frame.schema))

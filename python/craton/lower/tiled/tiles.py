@@ -19,7 +19,7 @@ from craton.plan.names import hidden_name
 from craton.plan.operators import Attach, Join, Operator, Project, RowNumber, Scan, Sort, SortKey, schema
 from craton.plan.sources import Source
 from craton.records import dataclass
-from craton.schedule.tasks import Part, Read
+from craton.schedule.tasks import PartSize, Read
 
 _slots = itertools.count()
 
@@ -66,7 +66,7 @@ class Leaf:
     slot: int
     scans: tuple[Operator, ...] = ()
     reads: tuple[tuple[Read, ...], ...] = ()
-    sizes: tuple[Part, ...] = ()
+    sizes: tuple[PartSize, ...] = ()
     kept: bool = False
 
     def __len__(self) -> int:
@@ -228,14 +228,14 @@ class Tiles:
         return self.tied or not self.order
 
     @property
-    def sizes(self) -> tuple[Part, ...] | None:
+    def sizes(self) -> tuple[PartSize, ...] | None:
         """The size of each tile, if they are outputs as they are."""
         if not all(segment.at_rest for segment in self.segments):
             return None
         return tuple(size for segment in self.segments for size in segment.leaves[0].sizes)
 
     @property
-    def read(self) -> tuple[Part, ...]:
+    def read(self) -> tuple[PartSize, ...]:
         """The size of what each tile reads, if that are outputs whose rows are only renamed, picked and numbered."""
         if not all(_only_named(segment.plan) and segment.leaves[0].sizes for segment in self.segments):
             return ()
@@ -325,7 +325,7 @@ def new_leaf(columns: Mapping[str, pl.DataType], **what: Any) -> tuple[Scan, Lea
 
 
 def at_rest(
-    columns: Mapping[str, pl.DataType], reads: Iterable[tuple[Read, ...]], sizes: Iterable[Part], **changes: Any
+    columns: Mapping[str, pl.DataType], reads: Iterable[tuple[Read, ...]], sizes: Iterable[PartSize], **changes: Any
 ) -> Tiles:
     """Tiles that are outputs as they are."""
     kept = changes.pop("kept", False)
@@ -333,12 +333,12 @@ def at_rest(
     return Tiles((Segment(scan, (leaf,)),), **changes)
 
 
-def sliced(read: Read, size: Part, wanted: int) -> tuple[list[tuple[Read, ...]], list[Part]]:
+def sliced(read: Read, size: PartSize, wanted: int) -> tuple[list[tuple[Read, ...]], list[PartSize]]:
     """A read cut into about equal runs of rows."""
     count = max(min(wanted, size.rows), 1)
     cuts = [size.rows * i // count for i in range(count + 1)]
     runs = [(start, stop - start) for start, stop in itertools.pairwise(cuts)]
-    sizes = [Part(rows, size.nbytes * rows // max(size.rows, 1)) for _, rows in runs]
+    sizes = [PartSize(rows, size.nbytes * rows // max(size.rows, 1)) for _, rows in runs]
     before = 0 if read.rows is None else read.rows[0]
     return [(replace(read, rows=(before + start, rows)),) for start, rows in runs], sizes
 

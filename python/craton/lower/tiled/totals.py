@@ -46,7 +46,7 @@ from craton.plan.operators import (
     schema,
 )
 from craton.plan.registry import Strategy
-from craton.schedule.tasks import Part
+from craton.schedule.tasks import PartSize
 
 INT = pl.Int64()
 
@@ -229,7 +229,7 @@ def _at_places(ranged: Tiles, value: str, places: Sequence[int]) -> Tiles:
     for number, (read, end) in enumerate(zip(ranged.reads, ends, strict=True)):
         here = [place - (end - sizes[number]) for place in places if end - sizes[number] <= place < end]
         for run in _runs(here):
-            size = Part(sizes[number], 0)
+            size = PartSize(sizes[number], 0)
             scan, leaf = new_leaf(ranged.schema, reads=(read,), sizes=(size,), kept=True)
             plan = Slice(sorted_by(scan, (OrderKey(value),)), run[0], len(run))
             segments.append(Segment(plan, (leaf,)))

@@ -74,7 +74,7 @@ from craton.plan.operators import (
     Window,
 )
 from craton.plan.registry import FUNCTIONS, Kind, Strategy
-from craton.schedule.tasks import Part, Read
+from craton.schedule.tasks import PartSize, Read
 
 
 @tiles_of(Window)
@@ -209,7 +209,7 @@ async def _one(tiling: Tiling, op: Window, tiles: Tiles, windows: list[Named]) -
     found = await aggregated(tiling, total, kept(tiles), ordered=tiling.observed(op.input))
     outputs = await tiling.run_all(op, found, Keep(), ordered=False)
     value = tiling.resting(dict(found.schema), outputs)
-    return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [Part(1, value.nbytes)] * len(tiles))
+    return beside(tiles, dict(found.schema), [value.reads[0]] * len(tiles), [PartSize(1, value.nbytes)] * len(tiles))
 
 
 # ---- some rows of the tiles beside ----
@@ -250,7 +250,7 @@ def _reach(window: WindowCall) -> int:
 
 def _rows_near(tiles: Tiles, reads: list[tuple[Read, ...]]) -> tuple[Operator, Leaf]:
     # Whoever runs some of the tiles runs all of them, so that outputs are dropped after their neighbours have read them.
-    return new_leaf(tiles.schema, reads=tuple(reads), sizes=(Part(0, 0),) * len(reads), kept=tiles.kept)
+    return new_leaf(tiles.schema, reads=tuple(reads), sizes=(PartSize(0, 0),) * len(reads), kept=tiles.kept)
 
 
 def _last_rows(reads: list[Read], sizes: list[int], tile: int, rows: int) -> tuple[Read, ...]:

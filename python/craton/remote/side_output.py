@@ -1,7 +1,7 @@
-"""What a function says while it runs in a worker: lines that it prints, warnings, the exception that it raises.
+"""The side output of a function that runs in a worker: printed text, warnings, and the exception that it raises.
 
-All of it travels back with the results, and is said again here in the order of the rows, as if the function had been
-called here.
+It is recorded in the worker, returned with the results, and replayed in the program in the order of the items, as if the function
+had been called there.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from craton import forks
 from craton.actor.errors import RemoteTraceback
 from craton.serialize import deserialize, serialize
 
-__all__ = ["Said", "failure_of", "heard", "raised", "say"]
+__all__ = ["SideOutput", "pack_exception", "record_output", "replay_output", "unpack_exception"]
 
 _STREAMS = ("stdout", "stderr")
 
 
 @dataclass(slots=True)
-class Said:
-    """What was said while a block ran.
+class SideOutput:
+    """Text and warnings that were recorded.
 
     Attributes
     ----------
     text
-        Pairs of a stream's name and what was written to it, in order.
+        Pairs of a stream's name and the text that was written to it, in order.
     warned
-        What :func:`warnings.warn_explicit` takes: message, category, file name, line number, module.
+        Serialized arguments of :func:`warnings.warn_explicit`: message, category, file name and line number.
     """
 
     text: list[tuple[str, str]] = field(default_factory=list)
@@ -42,23 +42,23 @@ class Said:
 
 
 class _Stream(io.TextIOBase):
-    """Stands for a standard stream: keeps what is written by a thread that is listened to, and passes on the rest."""
+    """Replaces a standard stream: records what threads in :func:`record_output` write, and passes on the text of other threads."""
 
     def __init__(self, name: str, behind: Any) -> None:
         self._name = name
         self.behind = behind
 
     def write(self, text: str) -> int:
-        said: Said | None = getattr(_listening, "said", None)
-        if said is None:
+        recorded: SideOutput | None = getattr(_listening, "recorded", None)
+        if recorded is None:
             return self.behind.write(text)  # type: ignore[no-any-return]
         if type(text) is not str:
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        said.text.append((self._name, text))
+        recorded.text.append((self._name, text))
         return len(text)
 
     def flush(self) -> None:
-        if getattr(_listening, "said", None) is None:
+        if getattr(_listening, "recorded", None) is None:
             self.behind.flush()
 
     def writable(self) -> bool:
@@ -73,47 +73,47 @@ _installing = forks.lock()
 
 
 @contextlib.contextmanager
-def heard(filters: list[Any]) -> Iterator[Said]:
-    """Keep what this thread writes to the standard streams, and warnings, within a block.
+def record_output(filters: list[Any]) -> Iterator[SideOutput]:
+    """Record what this thread writes to the standard streams, and its warnings, within a block.
 
     Parameters
     ----------
     filters
-        The filters of warnings, as the caller has them.
+        The program's warning filters, which apply within the block.
     """
-    said = Said()
+    recorded = SideOutput()
     with _installing:
         for name in _STREAMS:
             if not isinstance(getattr(sys, name), _Stream):
                 setattr(sys, name, _Stream(name, getattr(sys, name)))
     with warnings.catch_warnings():
-        before, said_before = warnings.showwarning, getattr(_listening, "said", None)
+        before, outer = warnings.showwarning, getattr(_listening, "recorded", None)
         if filters:
             warnings.resetwarnings()
             warnings.filters.extend(filters)  # type: ignore[attr-defined]
 
         def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-            if getattr(_listening, "said", None) is not said:
+            if getattr(_listening, "recorded", None) is not recorded:
                 before(message, category, filename, lineno, file, line)
                 return
-            with contextlib.suppress(Exception):  # one that cannot be pickled is not told
-                said.warned.append(bytes(serialize((message, category, filename, lineno))))
+            with contextlib.suppress(Exception):  # a warning that cannot be pickled is dropped
+                recorded.warned.append(bytes(serialize((message, category, filename, lineno))))
 
         warnings.showwarning = show
-        _listening.said = said
+        _listening.recorded = recorded
         try:
-            yield said
+            yield recorded
         finally:
-            _listening.said = said_before
+            _listening.recorded = outer
 
 
-def say(said: Said) -> None:
-    """Write and warn here what was said elsewhere."""
-    for name, text in said.text:
+def replay_output(recorded: SideOutput) -> None:
+    """Write recorded text to this process's streams, and issue recorded warnings."""
+    for name, text in recorded.text:
         stream = getattr(sys, name)
         if stream is not None:
             stream.write(text)
-    for one in said.warned:
+    for one in recorded.warned:
         message, category, filename, lineno = deserialize(one)
         registry = _registries.setdefault(filename, {})
         warnings.warn_explicit(message, category, filename, lineno, registry=registry)
@@ -125,20 +125,20 @@ _registries: dict[str, dict[Any, Any]] = {}
 # -- exceptions -------------------------------------------------------------------------------------------------------
 
 
-def failure_of(error: BaseException) -> bytes:
-    """An exception as bytes: itself, those that caused it, and its traceback as text."""
-    _without_own_frames(error)
+def pack_exception(error: BaseException) -> bytes:
+    """Serialize an exception, the chain of its causes, and its traceback as text."""
+    _strip_own_frames(error)
     text = "".join(traceback.format_exception(error))
     chain: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in chain:
         chain.append(one)
         one = one.__cause__
-    return bytes(serialize(([_taken_apart(one) for one in chain], text)))
+    return bytes(serialize(([_pack_one(one) for one in chain], text)))
 
 
-def _without_own_frames(error: BaseException) -> None:
-    """Begin the traceback where the user's code begins."""
+def _strip_own_frames(error: BaseException) -> None:
+    """Remove Craton's frames from the beginning of the traceback."""
     at = error.__traceback__
     while at is not None and str(at.tb_frame.f_globals.get("__name__")).startswith("craton."):
         at = at.tb_next
@@ -146,32 +146,32 @@ def _without_own_frames(error: BaseException) -> None:
         error.__traceback__ = at
 
 
-def raised(failure: bytes) -> BaseException:
-    """The exception that :func:`failure_of` took apart; at the end of its causes is where it came from."""
+def unpack_exception(failure: bytes) -> BaseException:
+    """Deserialize an exception of :func:`pack_exception`; the last of its causes has the original traceback as text."""
     chain, text = deserialize(failure)
-    made = [_put_together(*one) for one in chain]
+    made = [_unpack_one(*one) for one in chain]
     for error, cause in zip(made, [*made[1:], RemoteTraceback(text)], strict=True):
         error.__cause__ = cause
     first: BaseException = made[0]
     return first
 
 
-def _taken_apart(error: BaseException) -> tuple[type, bytes | None, tuple[Any, ...], dict[str, Any]]:
-    """Its class; its pickle, if it comes back from that; and else what it is made of, as far as that can be sent."""
+def _pack_one(error: BaseException) -> tuple[type, bytes | None, tuple[Any, ...], dict[str, Any]]:
+    """Return an exception's class and pickle; if that does not unpickle to the class, the picklable arguments and attributes instead."""
     kind = type(error)
     bare = error.with_traceback(None)
     try:
         pickled = bytes(serialize(bare))
         if type(deserialize(pickled)) is kind:
             return kind, pickled, (), {}
-    except Exception:  # many classes of exceptions cannot be made again from what they are pickled as
+    except Exception:  # many exception classes cannot be unpickled, because their `args` do not match `__init__`
         pass
-    args = tuple(value if _travels(value) else repr(value) for value in error.args)
-    state = {name: value for name, value in vars(error).items() if _travels(value)}
-    return (kind if _travels(kind) else Exception), None, args, state
+    args = tuple(value if _can_be_pickled(value) else repr(value) for value in error.args)
+    state = {name: value for name, value in vars(error).items() if _can_be_pickled(value)}
+    return (kind if _can_be_pickled(kind) else Exception), None, args, state
 
 
-def _put_together(kind: Any, pickled: bytes | None, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _unpack_one(kind: Any, pickled: bytes | None, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     if pickled is not None:
         error: BaseException = deserialize(pickled)
         return error
@@ -181,7 +181,7 @@ def _put_together(kind: Any, pickled: bytes | None, args: tuple[Any, ...], state
     return error
 
 
-def _travels(value: Any) -> bool:
+def _can_be_pickled(value: Any) -> bool:
     try:
         deserialize(serialize(value))
     except Exception:

@@ -1,4 +1,4 @@
-"""Tasks that wait for what they read, and those that are ready, the first ones first."""
+"""A priority queue of tasks with dependencies: a task becomes ready when all outputs that it reads are available."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import heapq
 from collections.abc import Container, Iterable
 
 
-class Waiting:
-    """What is ready among tasks that read each other's outputs; knows keys only.
+class TaskQueue:
+    """Tasks, by key, that wait for inputs or are ready to run.
 
-    Not locked: its users have a lock of their own.
+    Not thread-safe: callers hold their own lock.
     """
 
     def __init__(self) -> None:
         self.missing: dict[int, int] = {}
-        """How many outputs each task waits for that is not ready."""
+        """For each task that is not ready, the number of outputs that it waits for."""
         self._readers: dict[int, list[int]] = {}
         self._order: dict[int, int] = {}
         self._ready: list[tuple[int, int]] = []
 
-    def add(self, key: int, order: int, reads: Iterable[int], made: Container[int]) -> None:
+    def add(self, key: int, order: int, reads: Iterable[int], available: Container[int]) -> None:
         """Add a task.
 
         Parameters
         ----------
         key
-            The task's.
+            The task's key.
         order
-            Ready tasks of less are taken first.
+            The priority: ready tasks with lower numbers are taken first.
         reads
             Keys of the outputs that it reads.
-        made
-            Those that are there.
+        available
+            Keys of the outputs that are available.
         """
-        missing = {read for read in reads if read not in made}
+        missing = {read for read in reads if read not in available}
         self._order[key] = order
         if not missing:
             heapq.heappush(self._ready, (order, key))
@@ -42,12 +42,12 @@ class Waiting:
         for read in missing:
             self._readers.setdefault(read, []).append(key)
 
-    def made(self, key: int) -> None:
-        """Take note of an output that is there now."""
+    def mark_available(self, key: int) -> None:
+        """Record that an output is available; tasks that waited for it only become ready."""
         for reader in self._readers.pop(key, ()):
             left = self.missing.get(reader)
             if left is None:
-                continue  # it was removed
+                continue  # the task was removed
             if left > 1:
                 self.missing[reader] = left - 1
             else:
@@ -55,7 +55,7 @@ class Waiting:
                 heapq.heappush(self._ready, (self._order[reader], reader))
 
     def readers(self, key: int) -> list[int]:
-        """The tasks that wait for an output; some may have been removed."""
+        """Return the tasks that wait for an output; some of them may have been removed."""
         return self._readers.get(key, [])
 
     def take(self) -> int | None:
@@ -68,7 +68,7 @@ class Waiting:
         return None
 
     def take_last(self, number: int) -> list[int]:
-        """Remove at most so many ready tasks, those that would be taken last, and return their keys."""
+        """Remove at most `number` ready tasks, those of the lowest priority, and return their keys."""
         self._ready = sorted(each for each in self._ready if self._order.get(each[1]) == each[0])
         kept = max(len(self._ready) - number, 0)
         given = [key for _, key in self._ready[kept:]]
@@ -78,13 +78,13 @@ class Waiting:
         return given
 
     def remove(self, key: int) -> None:
-        """Forget a task that waits or is ready; one that is unknown is no error."""
+        """Remove a task; an unknown key is ignored."""
         self._order.pop(key, None)
         self.missing.pop(key, None)
 
     @property
     def ready(self) -> int:
-        """How many tasks are ready, about: some may have been removed."""
+        """An upper bound of the number of ready tasks; removed tasks may still be counted."""
         return len(self._ready)
 
     def __len__(self) -> int:
