@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -26,6 +27,10 @@ _FILE_CLOCK = 5
 _LOOKS = 20
 #: Objects that are asked for their state at a time.
 _ASKED = 16
+#: Larger files are not copied before they are written in place.
+MOST_COPIED = 1 << 30
+#: Files that plans of this process were built on, by the identity of the object.
+_living: weakref.WeakValueDictionary[int, HeldFiles] = weakref.WeakValueDictionary()
 
 #: Device, inode, size, and the times of change of content and of status, in ns.
 Version = tuple[int, int, int, int, int]
@@ -112,6 +117,25 @@ def check_held(sources: Iterable[Any], *, remote: bool = False) -> None:
             held.check()
 
 
+def keep_rows(path: str) -> None:
+    """Have plans that were built on a file keep what is in it, because it is about to be written in place by this program.
+
+    What is larger than ``MOST_COPIED``, or finds no room on the disk, is not kept: plans then say that the file changed.
+
+    Parameters
+    ----------
+    path
+        Of a local file; there need be none.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return
+    if status.st_size <= MOST_COPIED:
+        for held in list(_living.values()):
+            held.keep(status)
+
+
 def in_place(sources: Iterable[Any]) -> bool:
     """Whether other processes find the files of sources by their names.
 
@@ -144,11 +168,12 @@ class HeldFiles:
         One a file.
     """
 
-    __slots__ = ("_descriptors", "_paths", "_process", "_read_at", "versions")
+    __slots__ = ("__weakref__", "_copied", "_descriptors", "_paths", "_process", "_read_at", "versions")
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = tuple(paths)
         self._descriptors: list[int] = []
+        self._copied: set[int] = set()
         self._read_at: list[str] = []
         self._process = os.getpid()
         if len(self._paths) > MOST_FILES or not os.path.isdir(_DESCRIPTORS):
@@ -159,6 +184,7 @@ class HeldFiles:
                 self._descriptors.append(os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)))
         if len(self._descriptors) == len(self._paths):
             self.versions = tuple(settled_version(descriptor) for descriptor in self._descriptors)
+            _living[id(self)] = self
         else:  # no descriptors left: do without
             self._close()
             self.versions = tuple(settled_version(path) for path in self._paths)
@@ -187,6 +213,27 @@ class HeldFiles:
             self._read_at = [f"{_DESCRIPTORS}/{descriptor}" for descriptor in self._descriptors]
         return self._read_at if self._is_open else found
 
+    def keep(self, status: os.stat_result) -> None:
+        """Copy the file of a device and inode, if it is one of these, so that its rows are there when it has changed.
+
+        Parameters
+        ----------
+        status
+            Of the file.
+        """
+        if not self._is_open:
+            return
+        for i, descriptor in enumerate(self._descriptors):
+            now = os.fstat(descriptor)
+            if (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
+                continue
+            with contextlib.suppress(OSError):  # SourceChanged is one, and says that there is nothing left to be kept
+                self._found(i)
+                with _copy_of(descriptor) as copy:
+                    self._found(i)
+                    os.dup2(copy, descriptor, inheritable=False)
+                    self._copied.add(i)
+
     def in_place(self) -> bool:
         """Whether the files are what they were, and their names lead to them: else at most this process can read the rows."""
         return all(_state(path) == version for path, version in zip(self._paths, self.versions, strict=True))
@@ -213,6 +260,8 @@ class HeldFiles:
         now = _state(path)
         if now == version:
             return path
+        if i in self._copied and self._is_open:
+            return f"{_DESCRIPTORS}/{self._descriptors[i]}"
         # A file that was removed or replaced has another time of status, and the same content. One that is still there and
         # has another time of status may have been written over, and been given its old time of change.
         if not self._is_open or (now is not None and now[:2] == version[:2]):
@@ -231,6 +280,21 @@ class HeldFiles:
                 self._close()
         except AttributeError:  # the interpreter is going down, and modules with it
             return
+
+
+@contextlib.contextmanager
+def _copy_of(descriptor: int) -> Iterator[int]:
+    """A descriptor of a copy of a file, which is on the disk and has no name."""
+    import tempfile  # takes long to load, and few programs come here
+
+    with tempfile.TemporaryFile() as copy:
+        start, size = 0, os.fstat(descriptor).st_size
+        while start < size:
+            sent = os.sendfile(copy.fileno(), descriptor, start, size - start)
+            if sent == 0:
+                raise OSError("a file has become shorter")
+            start += sent
+        yield copy.fileno()
 
 
 def _state(path: str) -> Version | None:

@@ -107,6 +107,65 @@ def test_a_file_that_is_replaced_or_removed_is_still_there_for_its_frame(path, k
     assert (first["b"].sum(), second["b"].sum()) == (table(1)["b"].sum(),) * 2
 
 
+def appended(kind, path):
+    """Have a call of Craton's write more rows into a file."""
+    if kind == "csv":
+        cp.DataFrame(table(7)).to_csv(path, mode="a", header=False, index=False)
+    else:
+        cp.DataFrame(table(7)).to_json(path, mode="a", orient="records", lines=True)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"], indirect=True)
+def test_rows_that_are_appended_are_not_those_of_a_frame_that_was_read_before(path, kind):
+    read = FORMATS[kind][1]
+    first = read(path)
+    large = first[first["b"] > 10]
+    appended(kind, path)
+    second = read(path)
+    appended(kind, path)
+    assert (len(large), large["a"].sum()) == (ROWS - 11,) * 2
+    assert second["a"].sum() == 8 * ROWS
+    assert read(path)["a"].sum() == 15 * ROWS
+    path.unlink()
+    assert first["b"].sum() == table(1)["b"].sum()
+    assert second["b"].sum() == 2 * table(1)["b"].sum()
+
+
+@pytest.mark.parametrize("kind", ["csv"], indirect=True)
+def test_a_frame_is_appended_to_its_own_file(path, kind):
+    frame = cp.read_csv(path)
+    frame[frame["b"] < 3].to_csv(path, mode="a", header=False, index=False)
+    assert len(frame) == ROWS
+    assert cp.read_csv(path)["b"].tail(3).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["csv"], indirect=True)
+def test_a_file_of_two_names_is_written_in_place_and_kept(path, kind, tmp_path):
+    os.link(path, tmp_path / "again.csv")
+    first, second = cp.read_csv(path), cp.read_csv(tmp_path / "again.csv")
+    cp.DataFrame(table(2)).to_csv(path, index=False)
+    assert (first["a"].sum(), second["a"].sum()) == (ROWS, ROWS)
+    assert cp.read_csv(tmp_path / "again.csv")["a"].sum() == 2 * ROWS
+
+
+@pytest.mark.parametrize("kind", ["csv"], indirect=True)
+def test_what_was_lost_before_is_not_kept(path, kind, tmp_path):
+    frame = cp.read_csv(path)
+    write_over(path, content(kind, 2, tmp_path))
+    appended(kind, path)
+    with pytest.raises(SourceChanged):
+        frame["a"].sum()
+
+
+@pytest.mark.parametrize("kind", ["csv"], indirect=True)
+def test_large_files_are_not_copied(path, kind, monkeypatch):
+    monkeypatch.setattr(held, "MOST_COPIED", 100)
+    frame = cp.read_csv(path)
+    appended(kind, path)
+    with pytest.raises(SourceChanged):
+        frame["a"].sum()
+
+
 def changing(monkeypatch, change):
     """Have a file change while a plan runs: after its first look, before the kernel reads."""
     from craton.engine import run
@@ -168,6 +227,11 @@ def tiles():
 
 def test_a_file_that_is_replaced_or_removed_is_still_there_for_tiles(path, kind, tmp_path, tiles):
     test_a_file_that_is_replaced_or_removed_is_still_there_for_its_frame(path, kind, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"], indirect=True)
+def test_rows_that_are_appended_are_not_those_of_a_frame_for_tiles(path, kind, tiles):
+    test_rows_that_are_appended_are_not_those_of_a_frame_that_was_read_before(path, kind)
 
 
 def test_a_frame_is_written_over_its_own_file(path, kind, tiles):

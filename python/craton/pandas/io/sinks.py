@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from craton.errors import Unsupported
+from craton.lower.held import keep_rows
 from craton.pandas.core.native import Native, native, through
 from craton.pandas.core.staying import inside_pandas, plain_pandas, stays_in_pandas
 from craton.refusals import Reason, Refusal
@@ -45,6 +46,7 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
             return entry.run(self, (target, *rest), kwargs, reason)
 
         if kwargs.get("mode", "w") != "w":
+            _keep_rows(path)
             return write(path)
         from craton.pandas.io.publish import published, published_folder
 
@@ -53,9 +55,17 @@ def _sink(base: type, name: str) -> Callable[[Callable[..., Any]], Any]:
                 return write(written)
         with published(path) as written:
             in_place = written is path and isinstance(path, (str, os.PathLike))
+            if in_place:
+                _keep_rows(path)
             return write(written, Reason(Refusal.WRITE_NOT_FILE) if in_place else None)
 
     return native(base, name, route=through(around))
+
+
+def _keep_rows(path: Any) -> None:
+    """What this program's own call writes in place is kept for the plans that were built on it."""
+    if isinstance(path, (str, os.PathLike)) and isinstance(name := os.fspath(path), str):
+        keep_rows(os.path.expanduser(name))
 
 
 def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
