@@ -313,6 +313,15 @@ b = pd.DataFrame({"s": s, "k": ["a", "a", None, "a", "a"]})
 v1 = b.groupby("k").cumsum()
 v2 = b.groupby("k")["s"].cumprod()
 """,
+    "a count beside objects of a file": """
+t = pd.DataFrame({"k": [3, 1, 2], "b": [None, True, False]})
+t.to_parquet(f"{folder}/a.parquet")
+a = pd.read_parquet(f"{folder}/a.parquet")
+v1 = a.iloc[[2, 1, 1]]
+v2 = v1.nlargest(2, "k")
+v3 = len(v2)
+v4 = v1["k"].sum()
+""",
 }
 
 OPEN: dict[str, str] = {}

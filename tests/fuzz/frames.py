@@ -104,6 +104,12 @@ RARE: dict[str, tuple[str, ...]] = {
 }
 #: Values of a column of Python objects of several types.
 MIXED = ("1", '"a"', "None", "2.5", "True", '"b"', "datetime.date(2020, 1, 2)")
+#: Python objects that files hold as values of one type, and pandas reads as objects again.
+STORED = (
+    ("True", "False", "None"),
+    ("datetime.date(2020, 1, 2)", "datetime.date(1999, 12, 31)", "None"),
+    ("datetime.date(2020, 1, 2)", "datetime.date(2020, 1, 3)"),
+)
 COMMON = ("int64", "float64", "str", "bool", "datetime64[us]", "datetime64[ns]", "object", "int64", "float64", "str")
 NAMES = ('"k"', '"x"', '"y"', '"g"', '"s"', '"t"', '"v"', '"w"')
 ODD_NAMES = ('"a b"', "0", '"index"', '"level_0"', '"count"', '"x_y"', '""', '"__row__"', '"value"', "None", '"size"')
@@ -208,7 +214,8 @@ def _for_files(rng: random.Random, column: Column, rows: int, used: set[str]) ->
         label = next(f'"c{i}"' for i in range(99) if f'"c{i}"' not in used)
         used.add(label)
     if column.dtype == "object" and any(not text.startswith(('"', "None")) for text in column.values):
-        return Column(label, "int64", tuple(rng.choice(_INTS) for _ in range(rows)))
+        stored = rng.choice(STORED)
+        return Column(label, "object", tuple(rng.choice(stored) for _ in range(rows)))
     return Column(label, column.dtype, column.values)
 
 

@@ -131,6 +131,45 @@ def test_functions(read, program):
     check(lambda pd: program(pd, read(pd)), native=None)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda f: f.iloc[[3, 0, 0, 2]],
+        lambda f: f.loc[[3, 0, 0]],
+        lambda f: f.iloc[[3, 0, 0, 2]].nlargest(3, "k"),
+        lambda f: f.iloc[[0, 2]].sort_values("k").head(3),
+        lambda f: f.iloc[[3, 0, 2]].query("k > 1"),
+        lambda f: f.loc[[1, 3]].assign(z=1),
+        lambda f: f[f["k"].isin(f["k"].drop_duplicates())],
+        lambda f: f.drop_duplicates("k"),
+        lambda f: f.drop_duplicates("k").nsmallest(2, "f"),
+        lambda f: f.iloc[[3, 0, 2]].set_index("k"),
+    ],
+)
+@pytest.mark.parametrize(
+    "number",
+    [
+        len,
+        lambda f: f.shape,
+        lambda f: f.size,
+        lambda f: f.empty,
+        lambda f: f["f"].sum(),
+        lambda f: f[["f"]].max(),
+        lambda f: f["s"].nunique(),
+        lambda f: f["f"].iloc[0],
+    ],
+)
+def test_numbers_of_chosen_rows(read, rows, number):
+    """A number of rows that were chosen by a join looks at what else lives over them: frames with Python objects, too."""
+
+    def program(pd):
+        frame = rows(read(pd))
+        behind = frame.head(2)
+        return number(frame), number(behind), frame, behind
+
+    check(program, native=None)
+
+
 def test_written_again(read, tmp_path):
     for form in ("parquet", "feather"):
 

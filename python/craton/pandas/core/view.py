@@ -283,8 +283,9 @@ class View:
 
     @property
     def exprs(self) -> tuple[Expr, ...]:
-        """The expressions of all columns and levels of the index."""
-        return tuple(value.expr for value in (*self.values, *self.index.values))
+        """The expressions of all columns and levels of the index, those of Python objects as the columns that they are read from."""
+        exprs = (value.expr for value in (*self.values, *self.index.values))
+        return tuple(expr.column if isinstance(expr, Carried) else expr for expr in exprs)
 
     # -- columns -----------------------------------------------------------------------------------------------------
 
