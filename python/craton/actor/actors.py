@@ -1,4 +1,4 @@
-"""What users subclass: actors, one message at a time, and stateless ones, which take messages as they come."""
+"""The base classes of actors: `Actor` handles one call at a time, `StatelessActor` handles calls concurrently."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _NO_LOCK = "__craton_no_lock__"
 _NOT_PLAIN = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _FINAL, _PERHAPS = frozenset({type(None), bool, int, float, str, bytes, list, dict}), (tuple, GeneratorType)
-# Of each class, whether a method is plain, by name; as far as that was asked.
+# A cache of `is_plain`: class -> method name -> result.
 _plain: weakref.WeakKeyDictionary[type, dict[str, bool]] = weakref.WeakKeyDictionary()
 
 
 def no_lock(method: _F) -> _F:
-    """Let a method of an `Actor` run while others do."""
+    """Let a method of an `Actor` run without the actor's lock, concurrently with other methods."""
     setattr(method, _NO_LOCK, True)
     return method
 
 
 def in_thread(method: _F) -> _F:
-    """Run a plain method in a thread, so that the pool's other actors go on meanwhile; the actor itself waits for it.
+    """Run a plain method in a thread, so that it does not block the event loop and the pool's other actors.
 
-    A call that is cancelled ends at once, if its thread has begun or not; the actor's turn ends with the thread.
+    The actor stays locked while the method runs. A cancelled call ends immediately, but if its thread has started, the
+    actor stays locked until the thread ends.
     """
 
     @functools.wraps(method)
@@ -60,9 +61,9 @@ def in_thread(method: _F) -> _F:
 
 
 class Turn:
-    """A lock that is handed from each holder to who has waited longest: nobody overtakes.
+    """An actor's lock. It is fair: a released lock passes to the call that has waited longest.
 
-    Who wants it takes a `Ticket`, which is its place in the queue from then on.
+    A call acquires the lock with a `Ticket`, which fixes the call's place in the queue when it is taken.
     """
 
     __slots__ = ("_held", "_until", "_waiting")
@@ -74,18 +75,18 @@ class Turn:
 
     @property
     def free(self) -> bool:
-        """Whether nobody holds it."""
+        """Whether the lock is not held."""
         return not self._held
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return the number of calls that wait."""
         return len(self._waiting)
 
     def __bool__(self) -> bool:
         return True
 
     def ticket(self) -> Ticket:
-        """Take a place in the queue: at once the turn itself, if it is free."""
+        """Take a place in the queue. A free lock is acquired immediately."""
         if not self._held:
             self._held = True
             return Ticket(self, None)
@@ -94,7 +95,7 @@ class Turn:
         return Ticket(self, future)
 
     def lasts_until(self, end: asyncio.Future[Any]) -> None:
-        """Have whoever holds it keep it until then, also if it is given up before."""
+        """Delay the release of the lock until ``end`` is done, even if the holder releases it earlier."""
         self._until = end
 
     def _leave(self, future: asyncio.Future[None]) -> None:
@@ -116,7 +117,7 @@ class Turn:
 
 
 class Ticket:
-    """A place in the queue for a turn: ``async with`` waits for it, holds it, and hands it on."""
+    """A place in the queue for a `Turn`: ``async with`` waits for the lock, holds it, and releases it."""
 
     __slots__ = ("_future", "_turn")
 
@@ -136,7 +137,7 @@ class Ticket:
         self.give_up()
 
     def give_up(self) -> None:
-        """Hand the turn on, or leave the queue; once."""
+        """Release the lock, or leave the queue if it was not acquired yet; later calls do nothing."""
         turn, self._turn = self._turn, None
         if turn is None:
             return
@@ -147,14 +148,14 @@ class Ticket:
 
 
 class BaseActor:
-    """What `Actor` and `StatelessActor` have in common.
+    """The base of `Actor` and `StatelessActor`.
 
     Attributes
     ----------
     uid : bytes
-        Its name in its pool.
+        The actor's name in its pool.
     address : str
-        Its pool's.
+        The pool's address.
     """
 
     _turn: Turn | None
@@ -177,12 +178,12 @@ class BaseActor:
 
     @classmethod
     def default_uid(cls) -> str:
-        """Return the name of the class, as a name for its only actor."""
+        """Return the name of the class: a uid for classes that have one actor only."""
         return cls.__name__
 
     @property
     def _generators(self) -> dict[str, Any]:
-        """The streams that are being read, by their names."""
+        """The open streams, by name."""
         return self._streams
 
     def ref(self) -> ActorRef:
@@ -201,12 +202,12 @@ class BaseActor:
         Returns
         -------
         object
-            What the caller gets.
+            The result for the caller.
         """
         return await self.receive(*message)
 
     async def receive(self, method: str, batched: int, args: Any, kwargs: Any, ticket: Ticket | None = None) -> Any:
-        """Call a method in turn, and return what comes of it in the end."""
+        """Call a method while holding the actor's lock, and return its final result; see `finish`."""
         found = getattr(self, method)
         if ticket is None:
             ticket = self.ticket(method)
@@ -225,21 +226,21 @@ class BaseActor:
         return result if is_final(result) else await self.finish(result)
 
     async def go_on(self, result: Any, ticket: Ticket | None) -> Any:
-        """Do the rest of `receive` for a method that was called already; ``ticket`` is for its coroutine."""
+        """Do the rest of `receive` for a method that was called already; its coroutine runs under ``ticket``."""
         if isinstance(result, Coroutine):
             async with contextlib.nullcontext() if ticket is None else ticket:
                 result = await result
         return await self.finish(result)
 
     def ticket(self, method: str) -> Ticket | None:
-        """Return a place in the queue for the actor's turn; None for a method that needs none."""
+        """Return a place in the queue for the actor's lock; None if the method runs without the lock."""
         turn = self._turn
         return None if turn is None or getattr(getattr(self, method, None), _NO_LOCK, False) else turn.ticket()
 
     async def finish(self, result: Any) -> Any:
-        """Await what a method has returned instead of a value: awaitables and async generators, also within a tuple.
+        """Await the awaitables and async generators that a method returned, also those in a returned tuple.
 
-        They run without the actor's lock; the steps of a generator take it for themselves.
+        They run without the actor's lock, except that each step of a generator acquires it.
         """
         if inspect.isawaitable(result):
             result = await result
@@ -267,7 +268,7 @@ class BaseActor:
             await asyncio.wait(tasks)
             raise
         finally:
-            # One error is raised; the others are not complained of.
+            # Only one error is raised. Retrieving the others keeps asyncio from warning about them.
             _ = [task.exception() for task in tasks if task.done() and not task.cancelled()]
         for (place, _), task in zip(waiting, tasks, strict=True):
             values[place] = task.result()
@@ -298,13 +299,14 @@ class BaseActor:
             return None
         except asyncio.CancelledError:
             if begun and not inside:
-                # While it waited for its turn. It cleans up when it has it; whoever has cancelled it does not wait.
+                # Cancelled while it waited for the lock. The generator's cleanup needs the lock too, so it runs in a task of
+                # its own, and the caller does not wait for it.
                 task = asyncio.ensure_future(self._end(generator))
                 _ending.add(task)
                 task.add_done_callback(_ending.discard)
             raise
         finally:
-            error = None  # which would keep this frame, and be kept by it
+            error = None  # break the reference cycle between the exception and this frame
 
     async def _end(self, generator: AsyncGenerator[Any, Any]) -> None:
         async with contextlib.nullcontext() if self._turn is None else self._turn.ticket():
@@ -321,31 +323,31 @@ async def _awaited(item: Awaitable[Any]) -> Any:
 
 
 class Actor(BaseActor):
-    """An object in a pool that takes one message at a time.
+    """An object in a pool that handles one call at a time.
 
-    Its methods may be plain or ``async``. A method that is an async generator gives up the actor while what it yields
-    is awaited, and returns by ``raise Return(value)``.
+    Its methods may be plain or ``async``. A method that is an async generator releases the actor's lock while the pool
+    awaits what it yielded, and returns a value by ``raise Return(value)``.
     """
 
 
 class StatelessActor(BaseActor):
-    """An object in a pool that takes messages as they come, at the same time."""
+    """An object in a pool that handles calls concurrently."""
 
     _takes_turns = False
 
 
 def receives_plainly(kind: type) -> bool:
-    """Whether messages to such an actor go straight to its methods: it has no way of its own to receive them."""
+    """Whether an actor class does not override ``__on_receive__``, so that messages go directly to its methods."""
     return kind.__on_receive__ is BaseActor.__on_receive__  # type: ignore[attr-defined]
 
 
 def is_plain(kind: type, name: str) -> bool:
-    """Whether a method can be called where its message is read: it is a plain function of the class."""
+    """Whether a method can be called synchronously when its message is read: it is a plain function of the class."""
     found = getattr(kind, name, None)
     return type(found) is FunctionType and not found.__code__.co_flags & _NOT_PLAIN and receives_plainly(kind)
 
 
 def is_final(result: Any) -> bool:
-    """Whether there is nothing to await of what a method has returned; see `BaseActor.finish`."""
+    """Whether the result of a method contains nothing to await; see `BaseActor.finish`."""
     kind = type(result)
     return kind in _FINAL or not (kind in _PERHAPS or hasattr(kind, "__await__") or hasattr(kind, "__aiter__"))

@@ -1,4 +1,4 @@
-"""One method of many actors, called with one message to each of their processes."""
+"""Calls the same method of many actors, with one message to each process that they live in."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from craton.actor.wire.peers import CALL, ask_pool
 
 __all__ = ["call_each"]
 
-# Calls that are done before others have their turn.
+# Plain calls that run before the event loop gets to run other tasks.
 _AT_ONCE = 64
 
 
@@ -36,13 +36,13 @@ async def call_each(
     refs : sequence of ActorRef
         The actors.
     method : str
-        The method.
+        The method's name.
     pairs : sequence of tuple, optional
-        Arguments and keywords for each actor.
+        ``(args, kwargs)`` for each actor.
     same : tuple, optional
-        Those of all, in their place.
+        ``(args, kwargs)`` for all actors; given instead of ``pairs``.
     return_exceptions : bool
-        Return what was raised, in its place.
+        Return exceptions in place of the results that they prevented.
 
     Returns
     -------
@@ -52,7 +52,7 @@ async def call_each(
     Raises
     ------
     Exception
-        The first in the order of the actors, when all calls have ended.
+        That of the first actor, in their order, whose call failed; raised after all calls have ended.
     """
     places: defaultdict[str, list[int]] = defaultdict(list)
     for index, ref in enumerate(refs):
@@ -117,7 +117,7 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
             task = asyncio.ensure_future(work)
             waiting[task] = index
             if ticket is not None:
-                # A task that is cancelled before its first step never sees it.
+                # If the task is cancelled before its first step, its coroutine never runs and cannot release the ticket.
                 task.add_done_callback(functools.partial(_give_up, ticket))
         if waiting:
             await asyncio.wait(waiting)

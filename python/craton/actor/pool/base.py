@@ -1,4 +1,4 @@
-"""A pool: actors, and the sockets through which they are reached."""
+"""The base class of pools: holds actors, listens on sockets, and dispatches the messages that arrive."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ logger = logging.getLogger("craton.actor")
 
 Answer = Callable[..., Awaitable[Any]]
 
-# Seconds that actors and calls which are cancelled at the end have for that.
+# Seconds that cancelled actors and calls have to clean up when the pool ends.
 TIDY = 0.5
 
 
@@ -43,20 +43,20 @@ class Pool:
     Attributes
     ----------
     external_address : str
-        Where it is reached.
+        The configured address.
     advertised : str
-        The same, as its actors know it and tell others: a pool that only says that it is everywhere is at this machine's
-        own address; known when it listens.
+        The address that its actors pass on: as `external_address`, but with this machine's own host in place of a
+        wildcard such as ``0.0.0.0``. Set when the pool listens.
     secured : Secured or None
-        The settings of TLS, if its connections between machines have it.
+        The TLS settings of its connections between machines; None without TLS.
     actors : dict
-        Those who live here, by uid.
+        The actors, by uid.
     returning : Returning or None
-        What waits for actors that are still to be made again; None if none are.
+        In a restarted process, delays calls of actors that have not been recreated yet; None otherwise.
     """
 
     answers: ClassVar[dict[str, Answer]] = {}
-    """What a pool can be asked, beside calls of methods, and who answers."""
+    """The handlers of requests to the pool itself, by the request's name."""
 
     def __init__(self, config: ActorPoolConfig, process_index: int) -> None:
         self.config, self.process_index = config, process_index
@@ -81,28 +81,28 @@ class Pool:
 
     @property
     def external_address(self) -> str:
-        """Where it is reached."""
+        """The address at which the pool is reached."""
         return self.config.get_external_address(self.process_index)
 
     @property
     def main_address(self) -> str:
-        """Where the main pool of the group is reached."""
+        """The address of the group's main pool."""
         return self.config.get_external_addresses()[0]
 
     def listen(self) -> None:
-        """Listen at the configured address; a port that is not given is chosen.
+        """Listen at the configured address, on TCP and on a Unix socket; a free port is chosen if none is given.
 
         Raises
         ------
         OSError
             The port is taken, or the host is not this machine's.
         ValueError
-            There are settings for TLS, but no certificate for others to see.
+            TLS is configured without a certificate of this process.
         """
         if self.secured is not None and self.secured.server is None:
             raise ValueError(
-                f"a pool with TLS needs a certificate: authorities are given, {self.secured.tls.ca}, and no "
-                f"{tls.VARIABLE}CERT"
+                f"a pool with TLS needs a certificate: only the authorities {self.secured.tls.ca} are given; "
+                f"set {tls.VARIABLE}CERT"
             )
         conf = self.config.pools[self.process_index]
         host, port = addresses.split(conf.address)
@@ -119,7 +119,7 @@ class Pool:
                 self._listening.append(local)
             else:
                 self._complain(
-                    "Another user holds the name of the Unix socket of %s: it is reached through TCP", address
+                    "Another user holds the name of the Unix socket of %s; clients will connect over TCP", address
                 )
         for sock in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock)
@@ -139,7 +139,7 @@ class Pool:
             if sock.family == socket.AF_UNIX:
                 if not owners.is_own(sock):
                     self._complain(
-                        "%s drops a client: it is a process of user %s, and this pool is user %d's",
+                        "%s drops a client: it is a process of user %s, and this pool runs as user %d",
                         self.external_address,
                         owners.credentials(sock)[1],
                         os.geteuid(),
@@ -152,7 +152,7 @@ class Pool:
             name = f"client {next(self._visitors)}"
             link = tls.link(self.loop, sock, self, self._key, True, name, self.secured)
             if link.closed:
-                continue  # it had gone again
+                continue  # the client has disconnected already
             shared.share(link, sock, self._home)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
@@ -172,7 +172,7 @@ class Pool:
     # ---- messages ----
 
     def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
-        """Do what a message asks."""
+        """Handle a message from a client."""
         kind, number = message[0], message[1]
         ticket = None
         if kind in (CALL, BATCH):
@@ -191,7 +191,7 @@ class Pool:
             ):
                 self._call_now(link, number, actor, name, value)
                 return
-            # The place in the queue is taken now: calls are done in the order in which they came.
+            # Taking the ticket now, and not in the task, runs the calls in the order in which they arrived.
             ticket = None if actor is None or not receives_plainly(type(actor)) else actor.ticket(name)
             work = self.handle(kind, uid, name, steps, value, ticket)
         elif kind == ASK:
@@ -199,7 +199,7 @@ class Pool:
         elif kind == CANCEL:
             task = self._running.get((link, message[2]))
             if task is not None:
-                # After its first step, also if it came just now: who has not begun could not answer.
+                # Not before the task's first step: a task that is cancelled before it never runs, and could not answer.
                 self.loop.call_soon(task.cancel)
             return
         else:
@@ -218,7 +218,7 @@ class Pool:
                 self._running.pop((link, number), None)
             else:
                 self._tasks.discard(task)
-            # One that is cancelled before its first step sees neither its work nor its ticket.
+            # A task that was cancelled before its first step has neither awaited its coroutine nor released its ticket.
             work.close()
             if ticket is not None:
                 ticket.give_up()
@@ -235,7 +235,7 @@ class Pool:
         return plain and name not in actor.__dict__
 
     def _call_now(self, link: Link, number: int, actor: Any, name: str, value: Any) -> None:
-        # No task, no lock: nothing else can run before it returns.
+        # Without a task and without taking the lock: nothing else can run before the plain method returns.
         self.counted["calls"] += 1
         began = perf_counter()
         try:
@@ -280,12 +280,12 @@ class Pool:
         self.counted["errors"] += 1
         text = f"at {self.external_address}, process {os.getpid()}:\n" + "".join(traceback.format_exception(error))
         if not number:
-            logger.error("A message failed, and nobody waits for its answer, %s", text)
+            logger.error("A call that was sent without waiting for its result failed, %s", text)
             return
         link.write(frames.pack((ERROR, number, text), sendable(error)))
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
-        """Drop a client: what it asked for is cancelled."""
+        """Forget a client that has disconnected, and cancel its calls."""
         if link in self._links:
             self._links.remove(link)
             self.counted["received"] += link.received
@@ -299,19 +299,19 @@ class Pool:
     async def handle(
         self, kind: int, uid: bytes, name: str, steps: Any, value: Any, ticket: Ticket | None = None
     ) -> Any:
-        """Call a method of an actor of this pool, and return what it returns.
+        """Call a method of an actor of this pool, and return its result.
 
         Raises
         ------
         ActorNotExist
-            It does not live here.
+            The pool has no such actor.
         """
         self.counted["calls"] += 1
         if self.returning is not None and uid not in self.actors:
             await self.returning.wait(uid)
         actor = self._resident(uid)
         if type(value) is frames.Undecodable:
-            self._complain("What %s was called with at %s cannot be read: %s", name, self.external_address, value.error)
+            self._complain("The arguments of %s at %s cannot be read: %s", name, self.external_address, value.error)
             raise value.error
         began = perf_counter()
         try:
@@ -332,12 +332,12 @@ class Pool:
         return await actor.__on_receive__(message)
 
     async def answer(self, what: str, value: Any, link: Link | None = None) -> Any:
-        """Answer a question about the pool itself; ``link`` is who asks, if that is another process."""
+        """Handle a request to the pool itself; ``link`` is the client's connection, None for this process."""
         if self.stopped:
             raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
         found = self.answers.get(what)
         if found is None:
-            raise ValueError(f"a pool cannot be asked for {what!r}")
+            raise ValueError(f"a pool has no request {what!r}; the known ones are {sorted(self.answers)}")
         if type(value) is frames.Undecodable:
             raise value.error
         return await found(self, value, link)
@@ -345,12 +345,12 @@ class Pool:
     # ---- actors ----
 
     async def create(self, uid: bytes | None, spec: bytes) -> bytes:
-        """Create an actor here from `describe_actor`'s bytes; return its uid.
+        """Create an actor in this pool from `describe_actor`'s bytes; return its uid.
 
         Raises
         ------
         ActorAlreadyExist
-            The name is taken.
+            The pool has an actor of that uid.
         """
         actor = self.make(uid, *unpickled(spec))
         try:
@@ -361,16 +361,16 @@ class Pool:
         return actor.uid
 
     def make(self, uid: bytes | None, kind: Any, args: Any, kwargs: Any) -> Any:
-        """Make an actor that lives here from now on, before its `__post_create__`.
+        """Construct and register an actor; the caller runs its `__post_create__`.
 
         Raises
         ------
         ActorAlreadyExist
-            The name is taken.
+            The pool has an actor of that uid.
         """
         uid = uid or secrets.token_hex(16).encode()
         if uid in self.actors:
-            raise ActorAlreadyExist(f"there is an actor {uid!r} at {self.external_address} already")
+            raise ActorAlreadyExist(f"the pool at {self.external_address} already has an actor {uid!r}")
         actor = kind.__new__(kind, *args, **kwargs)
         actor.uid, actor.address = uid, self.advertised
         actor.__init__(*args, **kwargs)
@@ -384,24 +384,24 @@ class Pool:
         return actor
 
     def forget(self, actor: Any) -> None:
-        """Let an actor live here no longer."""
+        """Unregister an actor."""
         uid = actor.uid
         if self.actors.get(uid) is actor:
             del self.actors[uid]
 
     async def returned(self, uid: bytes | None) -> None:
-        """Wait for an actor that may have to be made again.
+        """In a restarted process, wait until an actor has been recreated, or all have been.
 
         Raises
         ------
         ActorPoolNotStarted
-            That takes too long.
+            The wait timed out.
         """
         if self.returning is not None and uid is not None and uid not in self.actors:
             await self.returning.wait(uid)
 
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
-        """Take note of how to make actors of a sub pool again."""
+        """Record how to recreate actors of a sub pool. A pool that recreates none has nothing to record."""
 
     async def destroy(self, uid: bytes) -> None:
         """Destroy an actor of this pool.
@@ -409,7 +409,7 @@ class Pool:
         Raises
         ------
         ActorNotExist
-            It does not live here.
+            The pool has no such actor, or it is already being destroyed.
         """
         actor = self._resident(uid)
         if uid in self._leaving:
@@ -425,7 +425,7 @@ class Pool:
         actor._streams.clear()
 
     async def dismiss(self, timeout: float | None = None) -> None:
-        """Let all actors do what they do before they are destroyed, for at most some seconds; what they raise is logged."""
+        """Run the `__pre_destroy__` of all actors, with a timeout in seconds; their exceptions are logged."""
         tasks = [
             self.loop.create_task(_dismissed(actor))
             for uid, actor in list(self.actors.items())
@@ -440,31 +440,31 @@ class Pool:
             await asyncio.wait(late, timeout=TIDY)
 
     def use_key(self, key: bytes) -> None:
-        """Speak from now on only with those who have this key, in this pool, in its loop, and in sub pools that are added."""
+        """Require this key of later connections of this pool and its event loop, and of sub pools that are added later."""
         self._key = Peers.here().secret = key
 
     async def find(self, uid: bytes) -> str | None:
-        """Return the address in the group where an actor of that name lives."""
+        """Return the address of the pool of the group in which an actor lives, or None."""
         raise NotImplementedError
 
     # ---- life ----
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something in the background; it ends with the pool."""
+        """Run a coroutine in the background; it is cancelled when the pool closes."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def join(self, timeout: float | None = None) -> None:
-        """Wait until the pool has stopped, or some seconds."""
+        """Wait until the pool has stopped, or ``timeout`` seconds have passed."""
         try:
             await asyncio.wait_for(self._done.wait(), timeout)
         except TimeoutError:
             return
 
     def close(self) -> None:
-        """Stop listening, and hang up."""
+        """Stop listening, close all connections, and drop the actors."""
         self.stopped = True
         for sock in self._listening:
             self.loop.remove_reader(sock.fileno())
@@ -484,17 +484,25 @@ async def _dismissed(actor: Any) -> None:
     try:
         await actor.__pre_destroy__()
     except Exception:
-        logger.exception("The actor %r did not like to be destroyed", actor.uid)
+        logger.exception("The __pre_destroy__ of actor %r failed", actor.uid)
 
 
 def _signed(number: int) -> int:
-    # What is answered in spite of its cancellation is marked as such.
+    # A negative number marks the answer of a call that completed although it was cancelled.
     task = asyncio.current_task()
     return -number if task is not None and task.cancelling() else number
 
 
 def answers(what: str, who: bool = False) -> Callable[[Answer], Answer]:
-    """Declare who answers a question to a pool: given the pool and a value and, if asked for, the link of who asks."""
+    """Declare the handler of a request to a pool.
+
+    Parameters
+    ----------
+    what : str
+        The request's name; see `ask_pool`.
+    who : bool
+        Pass the client's `Link` (None for this process) as a third argument, after the pool and the value.
+    """
 
     def declare(function: Answer) -> Answer:
         Pool.answers[what] = function if who else lambda pool, value, _link: function(pool, value)

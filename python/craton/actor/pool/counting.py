@@ -1,35 +1,35 @@
-"""Counts that a pool keeps of the calls that it handles."""
+"""A histogram of the durations of a pool's calls."""
 
 from __future__ import annotations
 
 __all__ = ["BUCKETS", "Handled"]
 
 BUCKETS = 32
-"""The first counts what took less than a microsecond, each further one up to twice as long, the last everything else."""
+"""Number of buckets. The first counts calls of less than 1 µs, each further one up to twice as long; the last, all others."""
 
 
 class Handled:
-    """How long calls took.
+    """A histogram of durations with exponential buckets.
 
     Attributes
     ----------
     seconds : float
-        All of them together.
+        The sum of all durations.
     """
 
     __slots__ = ("_counts", "seconds")
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        # As many as there can be, so that counting need not look.
+        # A bucket for every bit length of a duration in µs that a float can hold, so that `took` needs no bounds check.
         self._counts = [0] * 1100
 
     def took(self, seconds: float) -> None:
-        """Count one."""
+        """Add one call of this duration."""
         self.seconds += seconds
         self._counts[int(seconds * 1e6).bit_length()] += 1
 
     @property
     def buckets(self) -> list[int]:
-        """How many took how long."""
+        """The counts of the `BUCKETS` buckets."""
         return [*self._counts[: BUCKETS - 1], sum(self._counts[BUCKETS - 1 :])]

@@ -1,4 +1,4 @@
-"""A thread that starts the processes of sub pools, passes on what they write, and keeps the last of it."""
+"""A thread that starts the processes of sub pools, forwards their standard error, and keeps its last lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, BinaryIO, TypeVar
 
 _T = TypeVar("_T")
 
-# Lines of a process that are kept, and bytes of one.
+# Lines kept of each process's standard error, and the most bytes kept of a line.
 _LINES, _LINE = 40, 2000
-# How often a pipe that never empties is read before whoever reads it goes on.
+# How many reads are done at most to empty a pipe that its process may keep filling.
 _ROUNDS = 64
 
 
 class Log:
-    """What a process writes to its standard error, from our end of the pipe."""
+    """The reading end of a process's standard error."""
 
     def __init__(self, pipe: BinaryIO) -> None:
         self._pipe = pipe
@@ -36,12 +36,12 @@ class Log:
         return self._pipe.fileno()
 
     def pass_on(self) -> bool | None:
-        """Read what is there, and write it to this process's standard error.
+        """Read from the pipe once, and write the bytes to this process's standard error.
 
         Returns
         -------
         bool or None
-            Whether there was something; None at the end.
+            Whether bytes were read; None at the end of the pipe.
         """
         with self._lock:
             if self._pipe.closed:
@@ -54,36 +54,36 @@ class Log:
             self._rest = self._rest[-_LINE:]
             self._lines.extend(line[:_LINE] for line in lines if line.strip())
         whole = bool(found)
-        # Not through Python's own buffer, which a thread must not hold when the interpreter ends.
+        # Bypasses `sys.stderr`: if the interpreter exits while this thread holds the lock of its buffer, it aborts.
         with contextlib.suppress(OSError):
             while found:
                 found = found[os.write(2, found) :]
         return whole or None
 
     def drain(self) -> None:
-        """Take in all that has been written until now."""
+        """Read everything that has been written so far."""
         for _ in range(_ROUNDS):
             if not self.pass_on():
                 return
 
     @property
     def last(self) -> list[str]:
-        """The last lines."""
+        """The last lines that the process wrote."""
         with self._lock:
             lines = [*self._lines, *([self._rest] if self._rest.strip() else [])]
         return [line.decode(errors="replace") for line in lines[-_LINES:]]
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         with self._lock:
             self._pipe.close()
 
 
 class Watcher:
-    """The thread.
+    """The thread, which starts processes and reads their standard error.
 
-    It starts the processes because the system ends them with the *thread* that started them: this one lives as long as
-    there are any. Ctrl-C is blocked in it, and so, until they are ready for it, in the processes that it starts.
+    Processes must be started by a long-lived thread, because Linux's parent-death signal is sent when the *thread* that
+    started the process ends. The thread blocks SIGINT (Ctrl-C), and the processes inherit that until they unblock it.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Watcher:
         self._thread.start()
 
     async def do(self, job: Callable[[], _T], undo: Callable[[_T], Any]) -> _T:
-        """Do something in the thread; `undo` it if whoever waits is cancelled meanwhile."""
+        """Run a function in the thread. If the caller is cancelled meanwhile, pass the result to `undo`."""
         future: concurrent.futures.Future[_T] = concurrent.futures.Future()
         with self._lock:
             if self._closing:
@@ -112,13 +112,13 @@ class Watcher:
             raise
 
     def add(self, pipe: BinaryIO) -> Log:
-        """Watch a pipe; called in the thread."""
+        """Start reading a pipe; called in the thread."""
         log = Log(pipe)
         self._selector.register(log, selectors.EVENT_READ, log)
         return log
 
     def close(self) -> None:
-        """Pass on what is there, and end."""
+        """Forward the remaining output, and end the thread."""
         with self._lock:
             if self._closing:
                 return

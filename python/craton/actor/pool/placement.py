@@ -1,4 +1,4 @@
-"""Which pool of a group an actor is made in, and which it lives in: what a main pool knows of the actors of all."""
+"""The main pool's part that places and finds actors: which pool to create an actor in, and which pool has it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from craton.actor.wire.peers import Peers
 
 
 class PlacingPool(Pool):
-    """A main pool's part that makes and finds actors.
+    """A pool that places and finds actors in its whole group; the base of `MainActorPool`.
 
     Attributes
     ----------
     sub_processes : dict of str to Process
         The sub pools' processes, by address.
     auto_recover : str or bool
-        What is made again when one of them ends.
+        What is restarted when one of them ends; see `create_actor_pool`.
     """
 
     def __init__(self, config: ActorPoolConfig, auto_recover: str | bool) -> None:
@@ -32,13 +32,13 @@ class PlacingPool(Pool):
         self.auto_recover = auto_recover
         self.sub_processes: dict[str, Process] = {}
         self._keepers: dict[str, Keeper] = {}
-        # How to make the actors of each sub pool again, and which idle labels they hold.
+        # How to recreate the actors of each sub pool, and the `IdleLabel` that each actor occupies.
         self._made: dict[str, dict[bytes, bytes]] = {}
         self._idle: dict[tuple[str, bytes], IdleLabel] = {}
         self._placing = asyncio.Lock()
 
     async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
-        """Create an actor in the pool that the strategy chooses."""
+        """Create an actor in the pool that the strategy chooses; return the pool's address and the uid."""
         if strategy is None:
             return await self._create_at(self.external_address, uid, spec)
         if not isinstance(strategy, IdleLabel):
@@ -54,24 +54,24 @@ class PlacingPool(Pool):
             return address, uid
 
     def place(self, strategy: Any) -> str:
-        """Return the address of the pool that a strategy chooses, other than an `IdleLabel`."""
+        """Return the address of the pool that a strategy chooses; not for `IdleLabel`, which needs the placed actors."""
         found: str = strategy.get_allocated_address(self._living(strategy), {})
         return found
 
     async def wait_recovered(self, address: str) -> None:
-        """Wait until a sub pool that was lost is there again.
+        """Wait until a sub pool whose process died has been restarted.
 
         Raises
         ------
         ServerClosed
-            It is not made again, or could not be.
+            The group does not restart sub pools, or restarting failed.
         """
         keeper = self._keepers.get(address)
         if keeper is not None:
             await keeper.recovered()
 
     def _living(self, strategy: Any) -> ActorPoolConfig:
-        """Return the pools that can be chosen: those that are dead for good only by their number."""
+        """Return the pools that a strategy may choose: only a `ProcessIndex` can choose a pool that is lost for good."""
         dead = {address for address, keeper in self._keepers.items() if keeper.lost}
         if not dead or isinstance(strategy, ProcessIndex):
             return self.config
@@ -90,7 +90,7 @@ class PlacingPool(Pool):
         return address, uid
 
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
-        """Take note of how to make actors of a sub pool again."""
+        """Record how to recreate actors of a sub pool."""
         if self.auto_recover == "actor":
             self._made.setdefault(address, {}).update(specs)
 
@@ -105,18 +105,18 @@ class PlacingPool(Pool):
                 return True
         except ConnectionError:
             if self.auto_recover == "actor" and uid in self._made.get(address, {}):
-                return True  # as soon as its process is noticed to have ended, it is made again
+                return True  # its process has ended; the actor will be recreated
         except ActorPoolNotStarted:
-            pass  # it is about to end
+            pass  # its pool is about to end
         self._idle.pop((address, uid), None)
         return False
 
     async def destroyed(self, uid: bytes) -> None:
-        """Nothing has to be told."""
+        """Do nothing: the main pool's own actors are not recorded."""
 
     async def find(self, uid: bytes, but: str | None = None) -> str | None:
-        """Ask the sub pools."""
-        # The first that has it is enough: another may be busy.
+        """Return the address of the sub pool that has an actor, or None; all sub pools except ``but`` are queried."""
+        # Return at the first positive answer, because another sub pool may be busy.
         asking = {
             self.loop.create_task(self._lives(address, uid)): address
             for address in self.sub_processes

@@ -1,4 +1,4 @@
-"""Calls of actors that are still to be made again, in a process that has taken a dead one's place."""
+"""Delays calls in a restarted process until their actors have been recreated."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from craton.actor.errors import ActorPoolNotStarted
 __all__ = ["PATIENCE", "Returning", "made_again"]
 
 PATIENCE = 3.0
-"""Seconds that calls wait for their actor."""
+"""Seconds that a call waits for its actor to be recreated."""
 
 made_again: ContextVar[bool] = ContextVar("made_again", default=False)
-"""Whether this is what an actor does while it is made again. The next one is made when it is done: it waits for none."""
+"""True in code that runs while an actor is recreated. Actors are recreated one by one, so such code must not wait for
+another actor."""
 
 
 class Returning:
-    """Which actors are there again; which ones are to come, only the main pool knows.
+    """The recreation of a restarted process's actors. Only the main pool has the list of actors to recreate.
 
     Parameters
     ----------
     pool : Pool
-        Where they are made.
+        The pool of the restarted process.
     """
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
         self._there: dict[bytes, asyncio.Future[None]] = {}
-        # How many calls wait, by the connection that they came through and the actor.
+        # The number of waiting calls for each (connection, uid).
         self._kept: Counter[tuple[Any, bytes]] = Counter()
 
     def keeps(self, link: Any, uid: bytes, actor: Any) -> bool:
-        """Whether a call has to wait: for its actor, or for those that came before it through the same connection."""
+        """Whether a call must wait: for its actor, or for earlier calls of the actor from the same connection."""
         return actor is None or (link, uid) in self._kept
 
     def later(self, link: Any, kind: int, uid: bytes, *message: Any) -> Coroutine[Any, Any, Any]:
-        """Take note of a call that has to wait; return what waits and then handles it."""
+        """Register a call that must wait; return a coroutine that waits and then handles it."""
         self._kept[link, uid] += 1
         return self._later(link, kind, uid, *message)
 
@@ -53,12 +54,12 @@ class Returning:
         return await self._pool.handle(kind, uid, *message)
 
     async def wait(self, uid: bytes) -> None:
-        """Wait until an actor has been made again, or all have been.
+        """Wait until an actor has been recreated, or all have been.
 
         Raises
         ------
         ActorPoolNotStarted
-            That takes too long.
+            The wait timed out.
         """
         if made_again.get():
             return
@@ -66,16 +67,16 @@ class Returning:
         done, _ = await asyncio.wait([there], timeout=PATIENCE)
         if not done and uid not in self._pool.actors:
             raise ActorPoolNotStarted(
-                f"the process of the pool at {self._pool.external_address} has been started again, and has not made "
-                f"the actor {uid!r} again within {PATIENCE:g} s, if there is one"
+                f"the process of the pool at {self._pool.external_address} was restarted, and the actor {uid!r}, if it "
+                f"exists, was not recreated within {PATIENCE:g} s"
             )
 
     def one_is_made(self, uid: bytes) -> None:
-        """Let those go on who wait for an actor."""
+        """Wake the calls that wait for an actor."""
         self._release(self._of(uid))
 
     def all_are_made(self) -> None:
-        """Let everybody go on, and keep nobody any more."""
+        """Wake all waiting calls, and delay no more."""
         self._pool.returning = None
         for there in self._there.values():
             self._release(there)

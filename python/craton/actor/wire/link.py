@@ -1,7 +1,8 @@
-"""One connection: frames written in batches, and read with as few copies as the system allows.
+"""One connection: sends frames in batches, and receives them with few copies.
 
-What is small is gathered and leaves with one system call at the end of the loop's turn; buffers are handed to the
-system where they lie. What is read goes into a ring first; the rest of a large part is read straight to where it stays.
+Small pieces of frames are joined and sent with one system call at the end of the event loop's iteration; large buffers
+are passed to the system call without copying. Received bytes go into a small buffer first; the rest of a large part is
+received directly into its final memory.
 """
 
 from __future__ import annotations
@@ -22,40 +23,40 @@ from craton.actor.wire.owners import credentials
 from craton.actor.wire.shared import Note, Sharing
 
 _RING = 1 << 18
-# The ring of a connection that has not authenticated yet: a record of the handshake fits.
+# The receive buffer of a connection that has not authenticated yet; a record of the handshake fits.
 _FIRST_RING = 128
-# Bytes that are joined with their neighbours rather than handed over by themselves.
+# Pieces of up to this many bytes are copied and joined with their neighbours.
 _JOINED = 1 << 15
 _SLICES = 256
-# Bytes that the system takes at a time of a large buffer, where it lets us choose.
+# Size of the kernel's send buffer of a Unix socket.
 _SEND_BUFFER = 1 << 20
-# Bytes that wait to be sent: above the first senders wait, below the second they go on.
+# Backpressure: senders wait while more bytes than the first are unsent, and go on when at most the second are left.
 HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
-# Parts from this size on lie in memory of the system's own: it is there only where bytes have come.
+# Parts from this size on are received into an anonymous mapping, of which only the pages that were written are committed.
 _LARGE = 32 << 20
-# Seconds within which a peer has to show that it has the key.
+# Seconds that a peer has to complete the handshake.
 PATIENCE = 5.0
 
 
 class Receiver(Protocol):
-    """Whom a link tells what happens."""
+    """The callbacks of a link."""
 
     def on_message(self, link: Link, message: tuple[Any, ...]) -> None:
-        """A message has come."""
+        """Handle a received message."""
 
     def on_lost(self, link: Link, error: BaseException | None) -> None:
-        """The connection has ended; why, unless it was closed here."""
+        """Handle the end of the connection; ``error`` is the reason, None if it was closed normally."""
 
 
 class Tied(Protocol):
-    """What is kept for a peer, and no longer than there is a connection to it."""
+    """An object whose life is bound to a connection."""
 
     def on_cut(self, link: Link) -> None:
-        """The connection has ended."""
+        """Handle the end of the connection."""
 
 
 def _room(size: int) -> memoryview:
-    """Return memory for a part; a peer that only claims to send much gets none by that."""
+    """Return memory for a part; an announced size alone does not make a large part use physical memory."""
     if size <= _RING:
         return memoryview(bytearray(size))
     if size < _LARGE:
@@ -65,7 +66,7 @@ def _room(size: int) -> memoryview:
     try:
         found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
-        raise ValueError(f"a frame claims a part of {size:,} bytes, and there is no room for it") from error
+        raise ValueError(f"a frame claims a part of {size:,} bytes, for which there is not enough memory") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
             found.madvise(mmap.MADV_HUGEPAGE)
@@ -73,18 +74,19 @@ def _room(size: int) -> memoryview:
 
 
 class Reader:
-    """Cuts a stream of bytes into frames.
+    """Splits a stream of bytes into the handshake's records and frames.
 
-    `buffer` says where the next bytes go, `filled` how many came, as `asyncio.BufferedProtocol` does it.
+    The caller writes received bytes into `buffer`'s result, and then passes their number to `filled`, as with
+    `asyncio.BufferedProtocol`.
 
     Parameters
     ----------
     receive
-        Given each message.
+        Called with each message.
     handshake
-        Given each record of the handshake; returns the bytes of the next one, or 0 when frames come.
+        Called with each record of the handshake; returns the size of the next record, or 0 when frames follow.
     expects : int
-        Bytes of the first record.
+        Size of the first record in bytes; 0 if there is no handshake.
     """
 
     def __init__(
@@ -93,34 +95,34 @@ class Reader:
         self._receive, self._handshake, self._expects = receive, handshake, expects
         self._ring = memoryview(bytearray(_FIRST_RING if expects else _RING))
         self._start = self._end = 0
-        # Of a frame that does not stay in the ring: where its pieces go, up to the one that is being filled; the lengths
-        # of all of them; and how full the last is.
+        # The state of a frame too large for the receive buffer: the memory of its pieces (envelope and parts) so far, the
+        # sizes of all its pieces, and how many bytes of the last piece in `_pieces` have been received.
         self._pieces: list[memoryview] = []
         self._lengths: list[int] = []
         self._full = 0
-        # Of a frame whose envelope says where its parts go: that it is one, where they go, and the message.
+        # The state of a frame with direct placement: whether it is one, the memory of its parts, and its message.
         self._placed = False
         self._places: list[memoryview] = []
         self._message: tuple[Any, ...] = ()
 
     @property
     def between(self) -> bool:
-        """Whether no frame has begun."""
+        """Whether the stream is between two frames."""
         return not self._pieces and self._start == self._end
 
     def buffer(self) -> memoryview:
-        """Return where the next bytes go; never empty."""
+        """Return the memory for the next bytes; never empty."""
         if self._pieces:
             return self._pieces[-1][self._full :]
         return self._ring[self._end :]
 
     def filled(self, count: int) -> None:
-        """Take note of bytes that have come, and receive every message that is whole.
+        """Process bytes that were written into `buffer`, and pass on every message that is complete.
 
         Raises
         ------
         ValueError
-            The stream is not one of frames.
+            The bytes are not a valid frame.
         """
         if self._pieces:
             self._full += count
@@ -164,7 +166,7 @@ class Reader:
         if self._start == self._end:
             self._start = self._end = 0
         elif self._end > _RING // 2:
-            # What waits here for its rest is less than half a ring.
+            # Move the incomplete rest to the front; it is less than half of the receive buffer.
             rest = bytes(ring[self._start : self._end])
             ring[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
@@ -176,7 +178,7 @@ class Reader:
         return ring
 
     def clear(self) -> None:
-        """Let go of all memory: nothing is read any more."""
+        """Release all memory; nothing is read any more."""
         self._pieces, self._places, self._message = [], [], ()
         self._ring = memoryview(b"")
 
@@ -203,7 +205,7 @@ class Reader:
                 return
 
     def _next(self) -> bool:
-        # Each piece gets its memory when its turn comes.
+        # Memory is allocated piece by piece, when the piece's bytes arrive.
         number = len(self._pieces)
         if number == len(self._lengths):
             return False
@@ -223,22 +225,22 @@ class Reader:
 
 
 class Link:
-    """A socket to one peer, in one event loop.
+    """A connection to one peer, in one event loop.
 
     Attributes
     ----------
     peer : str
-        Who is there, for messages.
+        Describes the peer in error messages.
     pid : int or None
-        The number, as this process sees it, of the process there that listens, if it is on this machine.
+        The pid of the peer's process in this process's pid namespace; None if it is on another machine.
     ready : asyncio.Future
-        Done when both sides have shown that they have the key; its exception says why not.
+        Done when both sides have authenticated; has an exception if they did not.
     sharing : Sharing or None
-        What lends large values to a peer on this machine.
+        Sends large values through shared memory, if the peer is on this machine.
     sent, received : int
-        Bytes.
+        Number of bytes so far.
     tied : set of Tied
-        What is told when the connection ends.
+        Objects to notify when the connection ends.
     """
 
     def __init__(
@@ -247,7 +249,7 @@ class Link:
         self._prepare(loop, receiver, peer)
         self._sock = sock
         sock.setblocking(False)
-        if sock.family == socket.AF_UNIX:  # TCP finds out by itself what it needs
+        if sock.family == socket.AF_UNIX:  # TCP sizes its buffers automatically
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._fd = sock.fileno()
         loop.add_reader(self._fd, self._readable)
@@ -280,11 +282,11 @@ class Link:
 
     @property
     def full(self) -> bool:
-        """Whether senders should wait; see `drained`."""
+        """Whether senders should wait (backpressure); see `drained`."""
         return self._bytes > HIGH_WATER
 
     async def drained(self) -> None:
-        """Wait until there is room to send.
+        """Wait until at most `LOW_WATER` bytes are unsent.
 
         Raises
         ------
@@ -299,11 +301,11 @@ class Link:
             raise ConnectionResetError(f"the connection to {self.peer} has ended")
 
     def pack(self, fields: tuple[Any, ...], value: Any) -> list[Any]:
-        """Return the pieces of a frame for this peer; see `frames.pack`."""
+        """Encode a message for this peer; see `frames.pack`."""
         return frames.pack(fields, value, None if self.sharing is None else self.sharing.lend, self)
 
     def write(self, pieces: list[Any]) -> None:
-        """Send a frame; what the system does not take at once of a large buffer must not change before it is sent."""
+        """Send a frame, now or later; large buffers are not copied, and must not change before they are sent."""
         if self._closed:
             return
         waits = self._gathering
@@ -317,10 +319,10 @@ class Link:
             else:
                 self._seal()
                 self._pieces.append(memoryview(piece).cast("B"))
-                # Its owner may be called next, and change it.
+                # Do not delay it: other code may run next and change the buffer.
                 waits = waits and plain
         if not waits and not self._blocked:
-            # One leaves at once; those that follow before anything is read wait for one another until the turn ends.
+            # The first frame is sent immediately; later ones are gathered until the end of the loop's iteration.
             self._gathering = True
             self._flush()
             return
@@ -372,7 +374,7 @@ class Link:
                 self._resume()
 
     def rest(self) -> None:
-        """Read nothing until there is room to send again: the peer asks for more than it takes."""
+        """Stop reading until at most `LOW_WATER` bytes are unsent: the peer sends calls but does not read the answers."""
         if not self._rests and not self._closed:
             self._rests = True
             self._loop.remove_reader(self._fd)
@@ -390,9 +392,9 @@ class Link:
     # ---- receiving ----
 
     def _readable(self) -> None:
-        self._gathering = self._due = True  # answers leave together
+        self._gathering = self._due = True  # gather the answers to all messages read here
         try:
-            # A few times, so that a large part is not read in one small piece a turn.
+            # Several reads, so that a large part does not take one iteration of the loop for each small piece.
             for _ in range(16):
                 buffer = self._reader.buffer()
                 count = self._sock.recv_into(buffer)
@@ -406,7 +408,7 @@ class Link:
         except (BlockingIOError, InterruptedError):
             pass
         except Exception as error:
-            # Damaged frames and what cannot be unpickled included: there is no way to find the next frame.
+            # This includes invalid frames and failed unpickling, after which the start of the next frame is unknown.
             self._end(error)
             return
         self._gathered()
@@ -414,7 +416,7 @@ class Link:
     def _on_message(self, message: tuple[Any, ...]) -> None:
         if isinstance(message[-1], Note):
             if self.sharing is None:
-                raise ValueError("a value was lent over a connection between machines")
+                raise ValueError("the peer sent a reference to shared memory over a connection without sharing")
             found = self.sharing.receive(message)
             if found is None:
                 return
@@ -437,34 +439,34 @@ class Link:
         return self._handshake.expects
 
     def _too_late(self) -> None:
-        self._end(NotAuthenticated(f"{self.peer} did not introduce itself within {PATIENCE:g} s"))
+        self._end(NotAuthenticated(f"{self.peer} did not authenticate within {PATIENCE:g} s"))
 
     # ---- the end ----
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended."""
+        """Whether the connection has ended."""
         return self._closed
 
     def close(self) -> None:
-        """End it; what was written and fits the system's buffers is sent."""
+        """Close the connection; unsent bytes are sent as far as the kernel's buffer has room."""
         if not self._closed and self._bytes and not self._blocked:
             self._flush()
         if not self._closed:
             self._end(None)
 
     def fail(self, error: BaseException) -> None:
-        """End it because the other side's machine is gone."""
+        """Close the connection because the peer's machine is unreachable."""
         self._end(error)
 
     def let_go(self) -> None:
-        """Close this process's descriptor only: in a fork, or when the loop has been closed."""
+        """Close the file descriptor only; for forks, and for event loops that were closed."""
         self._closed = True
         self._sock.close()
         self._forget()
 
     def drop(self, error: BaseException) -> None:
-        """End it because of what the peer did."""
+        """Close the connection because of an error of the peer."""
         self._end(error)
 
     def _hang_up(self, error: BaseException | None) -> None:
@@ -486,16 +488,16 @@ class Link:
             self._drained.set_result(None)
             self._drained = None
         if not self.ready.done():
-            why = error or ConnectionResetError(f"{self.peer} ended the connection before it had introduced itself")
+            why = error or ConnectionResetError(f"{self.peer} closed the connection before it had authenticated")
             self.ready.set_exception(why)
-            self.ready.exception()  # whoever waits is told; nobody else needs to be
+            self.ready.exception()  # mark as retrieved: it is not logged if nothing awaits `ready`
         tied, self.tied = self.tied, set()
         for one in tied:
             one.on_cut(self)
         self._receiver.on_lost(self, error)
 
     def _forget(self) -> None:
-        # Not left to the collector of circles, which does not know how large it is.
+        # Released now: the garbage collector is not triggered by the size of memory in reference cycles.
         self._pieces.clear()
         self._joined.clear()
         self._bytes = self._joined_bytes = 0

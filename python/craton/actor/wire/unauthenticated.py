@@ -1,4 +1,4 @@
-"""Connections that have not authenticated yet, and what is said of those that never do."""
+"""Limits on connections that have not authenticated yet, and rate-limited warnings about bad connections."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from craton.actor.wire.link import Link
 __all__ = ["Complaints", "Unauthenticated"]
 
 MOST = 1024
-"""Connections at a time that have not shown that they have the key."""
+"""The most unauthenticated connections at a time."""
 MANY, LATER = 64, 0.2
-"""After so many that never did, and so many seconds, what they took is given back to the system."""
+"""After this many failed connections, and this many seconds, freed memory is returned to the system."""
 LINES, SECONDS = 10, 10.0
-"""Lines in so many seconds that are written about bad peers."""
+"""The most warnings about bad connections in this many seconds."""
 
 logger = logging.getLogger("craton.actor")
 
 
 def most() -> int:
-    """Return how many strangers are let in at a time: no more than a quarter of the descriptors there are."""
+    """Return the most unauthenticated connections at a time: `MOST`, but at most a quarter of the file descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST if soft == resource.RLIM_INFINITY else max(16, min(MOST, soft // 4))
 
 
 class Unauthenticated:
-    """Connections whose other side has not shown that it has the key.
+    """Connections that have not authenticated yet.
 
-    When there are too many, the one that has been silent for longest goes: whoever has the key needs milliseconds.
+    When there are too many, the oldest is dropped: a client that has the key authenticates within milliseconds.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Unauthenticated:
         return len(self._links)
 
     def add(self, link: Link) -> None:
-        """Take note of a connection."""
+        """Track a connection until it has authenticated or ended."""
         self._links[link] = None
         link.ready.add_done_callback(lambda ready: self._known(link, ready))
         if len(self._links) > self._most:
@@ -60,21 +60,21 @@ class Unauthenticated:
             ready.get_loop().call_later(LATER, _give_back)
 
     def drop_oldest(self) -> None:
-        """End the connection that has been a stranger's for longest."""
+        """Close the connection that has been unauthenticated for the longest time."""
         oldest = next(iter(self._links), None)
         if oldest is not None:
             del self._links[oldest]
-            oldest.drop(NotAuthenticated(f"{oldest.peer} is one of too many that have not introduced themselves"))
+            oldest.drop(NotAuthenticated(f"{oldest.peer} is one of too many connections that have not authenticated"))
 
 
 class Complaints:
-    """A line for each bad peer, but not more than a few at a time."""
+    """Logs a warning for each bad connection, rate-limited to `LINES` in `SECONDS` seconds."""
 
     def __init__(self) -> None:
         self._since, self._lines, self._unsaid = -SECONDS, 0, 0
 
     def __call__(self, text: str, *values: Any) -> None:
-        """Write a warning, or count it if there were many."""
+        """Log a warning; above the limit, only count it."""
         now = time.monotonic()
         if now - self._since > SECONDS:
             if self._unsaid:
@@ -88,12 +88,12 @@ class Complaints:
 
 
 def _give_back() -> None:
-    # The C library keeps what many small pieces took, TLS's above all.
+    # The C library keeps memory that was freed in many small pieces, above all TLS's.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def pause(loop: asyncio.AbstractEventLoop, descriptor: int, again: Any) -> None:
-    """Accept nothing for a moment: descriptors have run out."""
+    """Stop accepting connections for a moment, because file descriptors have run out."""
     loop.remove_reader(descriptor)
     loop.call_later(0.05, again)
