@@ -1,4 +1,4 @@
-"""``craton actor ls`` and ``top``: pools of another process, shown to people and to programs."""
+"""``craton actor ls`` and ``top``, with their formats for people and for programs, on another process's pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Smaller things that programs written for Xoscar rely on."""
+"""Smaller behaviours that programs written for Xoscar rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The debug mode: it names slow calls, cycles and errors, and nothing that is in order."""
+"""The debugging mode logs slow calls, cycles and errors, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The debug mode: what is slow or stuck is named in the log."""
+"""The debugging mode logs slow calls, waits for locks, and deadlocks."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_blocks_the_loop_is_named_afterwards(watching: pytest.LogCaptureFix
         async with pools() as address:
             ref = await xo.create_actor(Slow, address=address)
             await ref.block(0.2)
-            await until(watching, "nothing else could run meanwhile")
+            await until(watching, "blocked the event loop")
 
     asyncio.run(check())
 
@@ -103,7 +103,7 @@ def test_calls_in_a_circle_are_named(watching: pytest.LogCaptureFixture) -> None
             assert await first.round([second, first]) == "end"
             (text,) = [record.getMessage() for record in watching.records if "cycle of calls" in record.getMessage()]
             assert [part.split("'")[3] for part in text.splitlines()[1:]] == ["first", "second", "first"]
-            # With locks, that is a deadlock: it is named, and can be given up.
+            # With locks, the cycle is a deadlock: it is logged, and the call can be cancelled.
             with pytest.raises(TimeoutError):
                 await xo.wait_for(first.call([second, first]), 0.5)
             await until(watching, "'call' of actor b'first' waits for the actor's lock, which 'call' holds")

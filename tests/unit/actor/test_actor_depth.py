@@ -1,4 +1,4 @@
-"""Messages that nest without end, or have the reader allocate without end: an error or a dropped peer, and never more."""
+"""Messages that nest too deep, or claim too much memory, cause an error or drop the peer, and never crash the reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from actors import Worker, until
 MANY = 1_000_000
 _SLICE = b"cbuiltins\nslice\n"
 
-#: Streams that make values nested `n` deep, or open as many lists.
+#: Pickles that build values nested `n` deep, or open `n` lists.
 NESTED: dict[str, Callable[[int], bytes]] = {
     "marks": lambda n: b"(" * n,
     "tuples": lambda n: b"(" * n + b"t" * n,
@@ -82,7 +82,7 @@ def test_pickles_that_claim_much_are_not_read(name: str) -> None:
 
 
 def test_what_is_as_deep_as_is_accepted_is_safe() -> None:
-    # To hash it, compare it, and free it recurses in C.
+    # Hashing, comparing and freeing the value recurse in C.
     deep = unpickled(_stream(NESTED["pairs"](MOST_DEPTH - 1)))
     assert hash(deep) == hash(unpickled(_stream(NESTED["pairs"](MOST_DEPTH - 1))))
     assert len({deep, (deep[0],)}) == 1
@@ -91,7 +91,7 @@ def test_what_is_as_deep_as_is_accepted_is_safe() -> None:
 
 
 class Node:
-    """Refers to the one before."""
+    """A node of a linked list."""
 
     def __init__(self, before: Any) -> None:
         self.before = before
@@ -143,7 +143,7 @@ def test_objects_that_nest(monkeypatch: pytest.MonkeyPatch) -> None:
         craton.deserialize(data)
 
 
-# ---- to a pool ----
+# ---- messages to a pool ----
 
 
 def _framed(envelope: bytes) -> bytes:
@@ -151,7 +151,7 @@ def _framed(envelope: bytes) -> bytes:
 
 
 def _general(fields: tuple[Any, ...], body: bytes) -> bytes:
-    # As `frames.pack` writes what the general encoder has encoded, with another stream in its place.
+    # A frame as `frames.pack` writes it for the general encoder, but with the given pickle in it.
     envelope = pickle.dumps(fields, 5)
     pieces = [bytes(piece) for piece in frames.pack(fields, (({1, 2},), {}))]
     meta = b"".join(pieces)[frames.HEADER.size + frames.LENGTH_BYTES + len(envelope) :]
@@ -161,7 +161,7 @@ def _general(fields: tuple[Any, ...], body: bytes) -> bytes:
 
 
 def _sent(address: str, data: bytes, wanted: bytes = b"") -> bytes:
-    """Send something with the key, and return what comes, until it has what is wanted or ends."""
+    """Authenticate, send bytes, and return the received bytes, until they contain ``wanted`` or the connection ends."""
     host, port = addresses.split(address)
     with socket.create_connection((host, port or 0), timeout=20) as sock:
         shake = auth.Handshake(auth.key(), False)
@@ -181,7 +181,7 @@ def _sent(address: str, data: bytes, wanted: bytes = b"") -> bytes:
 
 def test_to_a_pool(caplog: pytest.LogCaptureFixture) -> None:
     envelopes = [*(make(MANY) for make in NESTED.values()), *BOMBS.values()]
-    # A name that nests would be hashed, to find the actor.
+    # A nested value as a uid would be hashed to find the actor.
     envelopes.append(b"(K\x00K\x01)" + b"\x85" * MANY + b"\x8c\x03addN)}\x86t")
 
     async def main() -> None:
@@ -191,12 +191,12 @@ def test_to_a_pool(caplog: pytest.LogCaptureFixture) -> None:
             for body in envelopes:
                 await loop.run_in_executor(None, _sent, pool.external_address, _framed(_stream(body)))
                 assert await ref.add(0) == 0
-            # Where only an argument nests, it is the call's error.
+            # If only an argument nests too deep, only the call fails.
             call = (CALL, 7, b"w", "echo", None)
             asked = _general(call, NESTED["pairs"](MANY))
             why = b"at most 10000 is accepted"
             assert why in await loop.run_in_executor(None, _sent, pool.external_address, asked, why)
-            # What an actor is made from is a pickle in a message.
+            # The class and arguments of a new actor are a pickle within a message.
             with pytest.raises(ValueError, match="accepted"):
                 await pool.create(b"x", _stream(NESTED["tuples"](MANY)))
             assert await ref.add(1) == 1

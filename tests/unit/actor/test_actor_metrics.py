@@ -1,4 +1,4 @@
-"""What pools count, and how it is told."""
+"""The metrics of pools, and their formats."""
 
 from __future__ import annotations
 

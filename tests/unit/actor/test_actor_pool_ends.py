@@ -1,4 +1,4 @@
-"""How pools are started and ended where something is in the way: what is stuck, large, busy or cancelled."""
+"""Starting and ending pools under difficulties: stuck or busy processes, large configurations, cancellation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from actors import Worker, of, program, runs, until
 
 
 class Clinging(Worker):
-    """Does not want to be destroyed."""
+    """An actor whose `__pre_destroy__` does not end."""
 
     async def __pre_destroy__(self) -> None:
         await asyncio.sleep(100)
 
 
 class Told(Worker):
-    """Says when it is destroyed, and lets that take its time."""
+    """An actor that records its `__pre_destroy__`, which takes a while."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Told(Worker):
 
 def test_what_a_process_is_told_may_be_large() -> None:
     async def main() -> None:
-        envs = [{"LARGE": "x" * 100_000}] * 2  # each is told of all
+        envs = [{"LARGE": "x" * 100_000}] * 2  # every process gets the configuration of all
         async with await xo.create_actor_pool("127.0.0.1", n_process=2, envs=envs) as pool:
             ref = await xo.create_actor(Worker, address=pool.external_address, allocate_strategy=of(2))
             assert await ref.env("LARGE") == envs[0]["LARGE"]
@@ -77,7 +77,7 @@ def test_a_process_that_is_stuck_is_killed_when_its_time_is_over(monkeypatch: py
         began = loop.time()
         await pool.remove_sub_pool(first, timeout=0.1)
         assert not runs(pids[first])
-        # Nor does who gives up waiting leave anything behind.
+        # A caller that is cancelled while it waits leaves nothing behind either.
         removing = asyncio.ensure_future(pool._end(second, pool.sub_processes[second], 100))
         await asyncio.sleep(0)
         removing.cancel()
@@ -176,7 +176,7 @@ class Base(BaseException):
 
 
 class Wordless(Exception):
-    """Can neither be sent nor written."""
+    """Can be neither serialized nor formatted."""
 
     def __reduce__(self) -> Any:
         raise TypeError("no")
@@ -212,7 +212,7 @@ def test_whatever_a_method_raises_reaches_its_caller(
             ref = await xo.create_actor(Raising, address=pool.external_address, allocate_strategy=of(1))
             for method in (ref.plain, ref.awaited):
                 waiting = asyncio.ensure_future(method(kind))
-                # The caller is told, at once, and its connection serves others still.
+                # The caller gets an error immediately, and its connection still serves others.
                 await asyncio.wait({waiting}, timeout=20)
                 assert waiting.done()
                 with pytest.raises(found):
@@ -223,7 +223,7 @@ def test_whatever_a_method_raises_reaches_its_caller(
     asyncio.run(main())
 
 
-# ---- whom nobody answers ----
+# ---- pools that do not answer ----
 
 
 def test_a_pool_that_is_busy_does_not_keep_others(
@@ -248,11 +248,13 @@ def test_a_pool_that_is_busy_does_not_keep_others(
                 with pytest.raises(TimeoutError, match=rf"{first} has not answered within 0.5 s"):
                     await xo.metrics(first)
                 assert await asyncio.to_thread(cli.main, ["ls", first]) == 1
-                assert loop.time() - began < 20  # and not those in which it might say that it has been cancelled
+                assert (
+                    loop.time() - began < 20
+                )  # the call is abandoned, without waiting for the pool to confirm its cancellation
                 third = await pool.append_sub_pool()
             finally:
                 os.kill(stopped.pid, signal.SIGCONT)
-            # It is told as soon as it listens.
+            # It gets the configuration as soon as it reads again.
             await until(lambda: knows(first, third))
 
     async def knows(address: str, other: str) -> bool:
@@ -293,7 +295,7 @@ asyncio.run(main())
             os.kill(int(pid), signal.SIGKILL)
             with pytest.raises(xo.ServerClosed, match="has ended"):
                 await call
-            assert loop.time() - began < 20  # it is asked for less than a second
+            assert loop.time() - began < 20  # the busy main pool is given less than a second to answer
 
         asyncio.run(main())
     finally:
@@ -344,7 +346,7 @@ def test_a_store_that_is_opened_while_its_pool_stops_is_closed(monkeypatch: pyte
         store = sharing.GroupStore()
         getting = asyncio.ensure_future(store.get())
         await until(opening.is_set)
-        getting.cancel()  # nobody waits for it any more
+        getting.cancel()  # no caller waits for the store any more
         await asyncio.wait({getting})
         store.close()
         open_now.set()

@@ -1,4 +1,4 @@
-"""Peers without the key, and peers that speak rubbish: they are dropped, and harm nobody."""
+"""Peers without the key, and peers that send garbage, are dropped without affecting others."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _attack(kind: int, sock: socket.socket, dice: random.Random, key: bytes, hea
         sock.shutdown(socket.SHUT_WR)
         while sock.recv(4096):
             pass
-    # 9: nothing at all
+    # kind 9 sends nothing
 
 
 def _attacks(address: str, count: int, key: bytes) -> int:
@@ -131,7 +131,7 @@ def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> No
             calls = 0
             while not work.done():
                 calls += 1
-                assert await ref.add(1) == calls  # all the while
+                assert await ref.add(1) == calls  # calls work during the attack
                 await asyncio.sleep(0.01)
             assert await work == count
             await _until(lambda: not pool._links and not len(pool.strangers))
@@ -183,7 +183,7 @@ def test_a_refusal_is_told_from_a_death() -> None:
         server = await asyncio.start_server(dies, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()
         async with server, await xo.create_actor_pool("127.0.0.1", n_process=0):
-            with pytest.raises(xo.ServerClosed, match="nobody can be reached"):
+            with pytest.raises(xo.ServerClosed, match="no pool can be reached"):
                 await xo.has_actor(xo.create_actor_ref(b"somebody", address=f"{host}:{port}"))
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""TLS between pools: what goes over it, who is refused and why, and what a man in the middle gets."""
+"""TLS between pools: traffic, refused peers and the reasons given, and attacks by a man in the middle."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.skipif(OPENSSL is None, reason="it makes certificates w
 
 
 class Files:
-    """Certificates and keys in a folder."""
+    """Creates certificates and keys in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._authority("ca")
         for name in ("one", "two"):
             self._signed(name)
-        self._authority("alone")  # signed by itself
+        self._authority("alone")  # self-signed
 
     def _run(self, *arguments: str) -> None:
         subprocess.run([str(OPENSSL), *arguments], cwd=self.folder, check=True, capture_output=True)
@@ -63,7 +63,7 @@ class Files:
         )  # fmt: skip
 
     def encrypted(self) -> str:
-        """Return the path of a key with a password."""
+        """Return the path of a key that is encrypted with a password."""
         self._run("ec", "-in", "one.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key")
         return self.path("locked.key")
 
@@ -91,7 +91,7 @@ def _nothing_chosen() -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_tcp() -> Iterator[None]:
-    """Have this process find no Unix sockets."""
+    """Make this process connect over TCP only."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(addresses, "local_name", lambda _address: "\0nobody is here")
         yield
@@ -99,7 +99,7 @@ def only_tcp() -> Iterator[None]:
 
 @contextlib.contextmanager
 def speaking(given: xo.TLS | None) -> Iterator[None]:
-    """Have this process connect so."""
+    """Use these TLS settings for connections of this process."""
     secured = tls.choose(given or False)
     try:
         yield
@@ -108,7 +108,7 @@ def speaking(given: xo.TLS | None) -> Iterator[None]:
 
 
 def far(given: xo.TLS | None, work: Callable[[str], Awaitable[None]]) -> None:
-    """Do something with the address of a sub pool that has such settings, which this process has not met."""
+    """Run ``work`` with the address of a sub pool that has these settings, and that this process is not connected to."""
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, tls=given or False) as pool:
@@ -127,7 +127,7 @@ def link_to(address: str) -> Any:
     return peer.link
 
 
-# ---- what goes over it ----
+# ---- traffic ----
 
 
 @pytest.mark.parametrize("ca", ["ca", "itself", None])
@@ -157,7 +157,7 @@ def test_calls(files: Files, ca: str | None) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert link_to(address) is link
-        # At the other side, too.
+        # The other side uses TLS, too.
         assert link.received > 20_000_000 < link.sent
 
     far(given, work)
@@ -267,17 +267,17 @@ def test_a_silent_machine_is_noticed(files: Files, monkeypatch: pytest.MonkeyPat
     far(files.tls("one"), work)
 
 
-# ---- who is refused ----
+# ---- refused peers ----
 
 
 @pytest.mark.parametrize(
     ("theirs", "ours", "why"),
     [
-        ("one", None, "wants TLS, and this process has none"),
-        (None, "one", "speaks without TLS, and this process with it only"),
+        ("one", None, "requires TLS, and this process has none"),
+        (None, "one", "does not use TLS, and this process requires it"),
         ("one", "alone", "does not accept the certificate of this process"),
-        ("one", "", "wants a certificate, and this process has none"),
-        ("alone", "one", "no authority in .*ca.pem vouches for the certificate of the pool at .*self"),
+        ("one", "", "requires a certificate, and this process has none"),
+        ("alone", "one", "the certificate of the pool at .* is not signed by an authority in .*ca.pem: .*self"),
     ],
 )
 def test_who_is_refused(files: Files, theirs: str | None, ours: str | None, why: str) -> None:
@@ -289,7 +289,7 @@ def test_who_is_refused(files: Files, theirs: str | None, ours: str | None, why:
         ):
             await xo.actor_ref("w", address=address)
         assert time.monotonic() - began < PATIENCE - 1
-        # It goes on serving those that it knows.
+        # It still serves its other clients.
         if theirs != "alone":
             assert await (await xo.create_actor(Worker, address=address)).add(3) == 3
 
@@ -324,7 +324,7 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
                 elif kind % 3 == 1:
                     sock.sendall(b"\x16\x03\x01\x02\x00" + dice.randbytes(dice.randrange(600)))
                 else:
-                    # TLS, and then nothing that has the key.
+                    # TLS is negotiated, but the client does not have the key.
                     with tls.Secured(client).client.wrap_socket(sock) as secure:
                         secure.sendall(auth.SECURED + dice.randbytes(auth.NONCE + auth.MAC))
                         assert b"".join(iter(lambda: secure.recv(100), b"")) == auth.REFUSED
@@ -360,11 +360,11 @@ def test_whoever_stalls_is_dropped(files: Files, monkeypatch: pytest.MonkeyPatch
     asyncio.run(main())
 
 
-# ---- in the middle ----
+# ---- man in the middle ----
 
 
 class Middle:
-    """Listens, and passes on what it hears; as a server with TLS of its own if it has settings."""
+    """A relay; with settings, it terminates TLS with its own certificate."""
 
     def __init__(self, address: str, given: xo.TLS | None) -> None:
         self._target, self._given = addresses.split(address), given
@@ -413,7 +413,7 @@ def test_a_man_in_the_middle(files: Files, given: str | None) -> None:
         middle = Middle(address, files.tls("two", False) if given == "own certificate" else None)
         try:
             if given == "own certificate":
-                # He can read everything, so nothing is said.
+                # The relay could read everything, so the handshake must fail before anything is sent.
                 with pytest.raises(xo.NotAuthenticated, match="refuses this process"):
                     await xo.create_actor(Worker, secret, address=middle.address)
                 heard = b"".join(middle.heard)
@@ -458,7 +458,7 @@ def test_wrong_settings(files: Files, tmp_path: Path) -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="a pool with TLS needs a certificate"):
             await xo.create_actor_pool("127.0.0.1", n_process=0, tls=xo.TLS(ca=files.path("ca.pem")))
-        with pytest.raises(TypeError, match=r"`tls` is a craton\.actor\.TLS or False"):
+        with pytest.raises(TypeError, match=r"`tls` must be a craton\.actor\.TLS or False"):
             await xo.create_actor_pool("127.0.0.1", n_process=0, tls="one.pem")  # type: ignore[arg-type]
 
     asyncio.run(main())
@@ -472,7 +472,7 @@ def test_a_certificate_with_its_key(files: Files, tmp_path: Path) -> None:
 
 
 def test_frames_are_sent_as_they_lie() -> None:
-    # OpenSSL wants the same bytes again when it could not send them all.
+    # After a send that would block, OpenSSL requires the same bytes again.
     first, second = memoryview(b"a" * 10), memoryview(b"b" * tls._MOST)
     assert tls._beginning([first, second]) == first
     assert tls._beginning([second, first]) == second

@@ -1,4 +1,4 @@
-"""Turns and cancellation: who has the actor, and for how long."""
+"""Actors' locks and cancellation: which call holds the lock, and for how long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ here_and_there = pytest.mark.parametrize("place", [MainPool(), of(1)], ids=["her
 
 
 def wrapped(method: Any) -> Any:
-    """Make a plain function of an `async` one, as decorators do."""
+    """Wrap an `async` function in a plain one, as decorators do."""
 
     @functools.wraps(method)
     def call(*args: Any) -> Any:
@@ -126,7 +126,7 @@ def test_a_wrapped_coroutine_has_the_actor(place: Any) -> None:
     async def work(ref: Any) -> None:
         assert await asyncio.gather(*[ref.add(1) for _ in range(5)]) == [1, 2, 3, 4, 5]
         group = await xo.create_actors(Worker, [()], address=ref.address)
-        # One actor several times: the same turn.
+        # Several calls of one actor, which queue for its lock.
         twice = type(group)([group[0]] * 4)
         assert sorted(await twice.call("add", 1)) == [1, 2, 3, 4]
 
@@ -149,7 +149,7 @@ def test_whoever_waits_for_the_actor_is_cancelled(place: Any) -> None:
         for task in waiting[:19]:
             with pytest.raises(asyncio.CancelledError):
                 await task
-        assert (await ref.state())[1] == 1  # who has left is not counted, nor kept
+        assert (await ref.state())[1] == 1  # a cancelled call is neither counted nor kept
         await ref.free()
         assert await waiting[19] == 19
         await keeping
@@ -204,7 +204,7 @@ def test_a_thread_keeps_the_actor_until_it_ends(place: Any) -> None:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(ref.blocks(), 0.2)
         following = asyncio.ensure_future(ref.most())
-        if (await ref.state())[2]:  # it has begun
+        if (await ref.state())[2]:  # the method has started
             assert await _holds(ref)
         await ref.open()
         assert await following == 0
@@ -217,7 +217,7 @@ def test_one_error_of_several_is_raised() -> None:
     async def work(ref: Any) -> None:
         with pytest.raises(LookupError, match="one"):
             await ref.two()
-        gc.collect()  # and of the other nothing is said
+        gc.collect()  # and the other error is not logged as never retrieved
 
     said: list[Any] = []
 
@@ -241,11 +241,11 @@ def test_a_call_can_be_cancelled_at_any_time() -> None:
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
-            # What was answered already does not keep it from being cancelled.
+            # An answer sent before the cancellation arrived does not prevent the caller's cancellation.
             done, _ = await asyncio.wait({task}, timeout=10)
             assert done, turns
             assert task.cancelled()
-        # What is answered because of it, counts.
+        # An answer given after the cancellation is returned.
         task = asyncio.ensure_future(ref.late())
         await until(lambda: _holds(ref))
         task.cancel()

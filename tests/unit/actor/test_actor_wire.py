@@ -1,4 +1,4 @@
-"""Frames and their reader: any split of a stream gives its messages, and no damage to it does worse than a ValueError."""
+"""Frames and their reader: messages are decoded however the stream is split, and damage causes at worst a ValueError."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def test_damage_is_a_value_error_at_worst(
         return (0, 0)
 
     with pytest.MonkeyPatch.context() as patched:
-        # What pickle makes of damage is pickle's: here, how the stream is cut.
+        # Whether pickle detects damage is not tested here, only how the stream is split into frames.
         patched.setattr(frames, "unpack", envelope_only)
         try:
             reader = _fed(bytes(stream), cuts, [])
         except ValueError:
             return
     assert sum(taken) <= len(stream)
-    # Memory is there for what has come, and for one more part.
+    # Memory is allocated only for parts that have arrived, and one more.
     assert sum(len(piece) for piece in reader._pieces if len(piece) < _LARGE) <= len(stream) + _LARGE
 
 
@@ -156,7 +156,7 @@ def test_what_was_written_does_not_change_before_it_is_sent(size: int) -> None:
     async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
         memory = bytearray(b"a" * size)
         link.write([b"first"])
-        link.write([memory])  # one that waits for others of its turn
+        link.write([memory])  # gathered with others until the end of the loop's iteration
         memory[:] = b"b" * size
         assert (await _sent(theirs, 38 + 5 + size))[38:] == b"first" + b"a" * size
 
@@ -187,7 +187,7 @@ def test_a_peer_that_takes_nothing_is_not_read_from(monkeypatch: pytest.MonkeyPa
         link.write([bytes(20_000_000)])
         assert link.full
         link.rest()
-        theirs.send(b"rubbish" * 20)  # is read, and is the end, when there is room again
+        theirs.send(b"rubbish" * 20)  # read only when there is room again, and ends the connection
         for _ in range(20):
             await asyncio.sleep(0)
         assert link.received == 0
