@@ -102,7 +102,7 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
                 except (KeyboardInterrupt, SystemExit):
                     raise
                 except BaseException as error:
-                    errors[index] = _told(error)
+                    errors[index] = _describe_error(error)
                     continue
                 if is_final(result):
                     results[index] = result
@@ -128,7 +128,7 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
         try:
             results[index] = task.result()
         except BaseException as error:
-            errors[index] = _told(error)
+            errors[index] = _describe_error(error)
     return results, errors
 
 
@@ -136,5 +136,5 @@ def _give_up(ticket: Ticket, _task: object) -> None:
     ticket.give_up()
 
 
-def _told(error: BaseException) -> Raised:
+def _describe_error(error: BaseException) -> Raised:
     return Raised(error, "".join(traceback.format_exception(error)))
