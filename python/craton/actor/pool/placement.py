@@ -37,7 +37,7 @@ class PlacingPool(Pool):
         self._idle: dict[tuple[str, bytes], IdleLabel] = {}
         self._placing = asyncio.Lock()
 
-    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
+    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, recorded: bool = False) -> tuple[str, bytes]:
         """Create an actor in the pool that the strategy chooses; return the pool's address and the uid."""
         if strategy is None:
             return await self._create_at(self.external_address, uid, spec)

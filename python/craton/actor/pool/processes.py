@@ -105,22 +105,22 @@ class Process:
         RuntimeError
             The process ended before it was ready, or a module could not be imported.
         """
-        told = await self._told()
-        if told is not None and told[0] == "ready":
-            self.address = told[1]
+        report = await self._read_report()
+        if report is not None and report[0] == "ready":
+            self.address = report[1]
             self._oom = OomKills(self.pid)  # the process may have been moved to another control group meanwhile
             return self.address
         with contextlib.suppress(TimeoutError):
             await self.wait(_GONE)
         self._log.drain()
-        if told is not None and told[2] is not None:
-            raise OSError(told[2], f"the sub pool for {self._wanted} cannot listen: {os.strerror(told[2])}")
+        if report is not None and report[2] is not None:
+            raise OSError(report[2], f"the sub pool for {self._wanted} cannot listen: {os.strerror(report[2])}")
         raise RuntimeError(
-            f"the sub pool for {self._wanted} could not be started{f': {told[1]}' if told else ''}; "
+            f"the sub pool for {self._wanted} could not be started{f': {report[1]}' if report else ''}; "
             f"its process (pid {self.pid}) {self.how_it_ended()}"
         )
 
-    async def _told(self) -> Any:
+    async def _read_report(self) -> Any:
         # The report has a length header, so that the end of the pipe need not be awaited: other processes that were
         # started at the same time may have inherited the pipe.
         loop = asyncio.get_running_loop()

@@ -41,13 +41,13 @@ class SubActorPool(Pool):
     end: Callable[[], None]
     """Start a graceful stop; the main pool kills the process if it takes too long."""
 
-    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, told: bool = False) -> tuple[str, bytes]:
+    async def create_in_group(self, uid: Any, spec: bytes, strategy: Any, recorded: bool = False) -> tuple[str, bytes]:
         """Create an actor: in this pool without a strategy, else through the main pool, which has the group's state."""
         if strategy is not None:
             return await Peers.here().ask(self.main_address, "create", (uid, spec, strategy))
         await self.returned(uid)
         uid = await self.create(uid, spec)
-        if not told:
+        if not recorded:
             await self.created(self.external_address, {uid: spec})
         return self.external_address, uid
 
@@ -152,8 +152,8 @@ def _import_path(path: list[str | None]) -> None:
         sys.path[:] = path  # type: ignore[assignment]
 
 
-def _tell(report: BinaryIO, *told: Any) -> None:
-    text = pickle.dumps(told)
+def _send_report(report: BinaryIO, *fields: Any) -> None:
+    text = pickle.dumps(fields)
     with report:
         report.write(LENGTH.pack(len(text)) + text)
 
@@ -165,13 +165,13 @@ async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
     try:
         pool.listen()
     except OSError as error:
-        _tell(report, "failed", str(error), error.errno)
+        _send_report(report, "failed", str(error), error.errno)
         os._exit(1)
     Peers.here().home = pool.main_address
     ended: asyncio.Queue[float | None] = asyncio.Queue()
     pool.end = functools.partial(ended.put_nowait, None)
     pool.loop.add_signal_handler(signal.SIGTERM, ended.put_nowait, _PATIENCE)
-    _tell(report, "ready", pool.external_address)
+    _send_report(report, "ready", pool.external_address)
     await pool.finish(await ended.get())
 
 
@@ -199,7 +199,7 @@ def main() -> None:
         runner = asyncio.Runner(loop_factory=_loop_factory(given["use_uvloop"]))
         runner.get_loop()
     except BaseException as error:
-        _tell(report, "failed", f"{type(error).__name__}: {error}", None)
+        _send_report(report, "failed", f"{type(error).__name__}: {error}", None)
         raise
     runner.run(_serve(given, report))
     logging.shutdown()
