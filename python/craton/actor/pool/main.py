@@ -136,7 +136,7 @@ class MainActorPool(PlacingPool):
             self.config.pools[index].address = process.address
             self.sub_processes[process.address] = process
             self._keepers[process.address] = Keeper(self, process)
-        await self.tell_configuration()
+        await self.send_configuration()
 
     async def _start_process(self, index: int, again: bool = False) -> Process:
         """Start a sub pool's process, or with ``again`` restart it, and wait until it is ready."""
@@ -160,11 +160,11 @@ class MainActorPool(PlacingPool):
             raise
         return process
 
-    async def tell_configuration(self) -> None:
+    async def send_configuration(self) -> None:
         """Send the group's configuration to the sub pools."""
         living = [address for address, process in self.sub_processes.items() if process.is_alive()]
-        if telling := [self.spawn(self._configure(address)) for address in living]:
-            await asyncio.wait(telling, timeout=_PATIENCE)  # a busy pool reads the message later
+        if sending := [self.spawn(self._configure(address)) for address in living]:
+            await asyncio.wait(sending, timeout=_PATIENCE)  # a busy pool reads the message later
 
     async def _configure(self, address: str) -> None:
         try:
@@ -343,7 +343,7 @@ class MainActorPool(PlacingPool):
         for held in [held for held in self._idle if held[0] == external_address]:
             del self._idle[held]
         Peers.here().close({external_address})
-        await self.tell_configuration()
+        await self.send_configuration()
 
     # ---- processes that end ----
 
