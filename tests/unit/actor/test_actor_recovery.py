@@ -205,11 +205,11 @@ def test_the_end_while_actors_are_made_again(how: str) -> None:
         (sub,) = pool.sub_processes
         await xo.create_actors(Worker, [()] * 2000, address=sub, uids=[f"w{number}" for number in range(2000)])
         pool.sub_processes[sub].kill()
-        keeper = pool._keepers[sub]
-        await until(lambda: keeper._young is not None)
+        monitor = pool._monitors[sub]
+        await until(lambda: monitor._starting is not None)
         ref = xo.create_actor_ref("w3", address=sub)
         processes.add(await ref.pid())
-        assert keeper.recovering
+        assert monitor.recovering
         if how == "remove":
             await asyncio.wait_for(pool.remove_sub_pool(sub), 10)
         if how != "loop":

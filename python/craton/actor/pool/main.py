@@ -17,7 +17,7 @@ from craton.actor.pool.forks import groups
 from craton.actor.pool.output import Watcher
 from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
-from craton.actor.pool.recovery import Keeper, unless_cancelled
+from craton.actor.pool.recovery import SubPoolMonitor, unless_cancelled
 from craton.actor.pool.sharing import GroupStore
 from craton.actor.wire import addresses, tls
 from craton.actor.wire.peers import Peers
@@ -106,8 +106,8 @@ class MainActorPool(PlacingPool):
     def abandon(self) -> None:
         """Kill all processes and close everything immediately; used when the event loop ends before `stop` was called."""
         self.stopped = True
-        for keeper in self._keepers.values():
-            keeper.abandon()
+        for monitor in self._monitors.values():
+            monitor.abandon()
         self.sub_processes.clear()
         self._watcher.close()
         self.close()
@@ -135,7 +135,7 @@ class MainActorPool(PlacingPool):
             process = task.result()
             self.config.pools[index].address = process.address
             self.sub_processes[process.address] = process
-            self._keepers[process.address] = Keeper(self, process)
+            self._monitors[process.address] = SubPoolMonitor(self, process)
         await self.send_configuration()
 
     async def _start_process(self, index: int, again: bool = False) -> Process:
@@ -195,7 +195,7 @@ class MainActorPool(PlacingPool):
     async def _stop(self, force: bool, timeout: float) -> None:
         self.stopped = True
         try:
-            await asyncio.gather(*[keeper.give_up() for keeper in self._keepers.values()])
+            await asyncio.gather(*[monitor.stop_supervising() for monitor in self._monitors.values()])
             await asyncio.gather(*[self._end(*each, timeout) for each in self.sub_processes.items()])
             if not force:
                 await self.dismiss(timeout)
@@ -332,9 +332,9 @@ class MainActorPool(PlacingPool):
             raise ValueError(f"{external_address} is the main pool, which cannot be removed; use stop() to stop it")
         del self.config.pools[index]
         process = self.sub_processes.pop(external_address, None)
-        keeper = self._keepers.pop(external_address, None)
-        if keeper is not None:
-            await keeper.give_up()
+        monitor = self._monitors.pop(external_address, None)
+        if monitor is not None:
+            await monitor.stop_supervising()
         if process is not None:
             if force:
                 process.kill()
@@ -400,19 +400,19 @@ class MainActorPool(PlacingPool):
         ValueError
             The address is that of the main pool, or of no pool of the group.
         """
-        keeper = self._keepers.get(address)
-        if keeper is None:
+        monitor = self._monitors.get(address)
+        if monitor is None:
             raise ValueError(f"{address} is not a sub pool of this group, and only sub pools can be killed")
-        await keeper.kill()
+        await monitor.kill()
 
     async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
         """Return how a sub pool's process ended: the one with that pid, or for None the last one if none runs."""
-        keeper = self._keepers.get(address)
-        if keeper is None:
+        monitor = self._monitors.get(address)
+        if monitor is None:
             # The caller may reach the sub pool at another address than the configured one; see `addresses.seen_from`.
-            same = [one for known, one in self._keepers.items() if addresses.seen_from(known, address) == address]
-            keeper = same[0] if same else None
-        return None if keeper is None else await keeper.obituary(pid)
+            same = [one for known, one in self._monitors.items() if addresses.seen_from(known, address) == address]
+            monitor = same[0] if same else None
+        return None if monitor is None else await monitor.obituary(pid)
 
 
 @answers("kill")

@@ -11,7 +11,7 @@ from craton.actor.errors import ActorPoolNotStarted
 from craton.actor.pool.base import Pool, answers
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.processes import Process
-from craton.actor.pool.recovery import Keeper
+from craton.actor.pool.recovery import SubPoolMonitor
 from craton.actor.refs import make_ref
 from craton.actor.wire.peers import Peers
 
@@ -31,7 +31,7 @@ class PlacingPool(Pool):
         super().__init__(config, 0)
         self.auto_recover = auto_recover
         self.sub_processes: dict[str, Process] = {}
-        self._keepers: dict[str, Keeper] = {}
+        self._monitors: dict[str, SubPoolMonitor] = {}
         # How to recreate the actors of each sub pool, and the `IdleLabel` that each actor occupies.
         self._made: dict[str, dict[bytes, bytes]] = {}
         self._idle: dict[tuple[str, bytes], IdleLabel] = {}
@@ -66,13 +66,13 @@ class PlacingPool(Pool):
         ServerClosed
             The group does not restart sub pools, or restarting failed.
         """
-        keeper = self._keepers.get(address)
-        if keeper is not None:
-            await keeper.recovered()
+        monitor = self._monitors.get(address)
+        if monitor is not None:
+            await monitor.recovered()
 
     def _living(self, strategy: Any) -> ActorPoolConfig:
         """Return the pools that a strategy may choose: only a `ProcessIndex` can choose a pool that is lost for good."""
-        dead = {address for address, keeper in self._keepers.items() if keeper.lost}
+        dead = {address for address, monitor in self._monitors.items() if monitor.lost}
         if not dead or isinstance(strategy, ProcessIndex):
             return self.config
         config = copy.copy(self.config)
@@ -82,7 +82,7 @@ class PlacingPool(Pool):
     async def _create_at(self, address: str, uid: Any, spec: bytes) -> tuple[str, bytes]:
         if address == self.external_address:
             return address, await self.create(uid, spec)
-        if address not in self._keepers:
+        if address not in self._monitors:
             return await Peers.here().ask(address, "create", (uid, spec, None))
         await self.wait_recovered(address)
         _, uid = await Peers.here().ask(address, "create", (uid, spec, None, True))
@@ -97,8 +97,8 @@ class PlacingPool(Pool):
     async def _lives(self, address: str, uid: bytes) -> bool:
         if address == self.external_address:
             return uid in self.actors
-        keeper = self._keepers.get(address)
-        if keeper is not None and keeper.recovering:
+        monitor = self._monitors.get(address)
+        if monitor is not None and monitor.recovering:
             return uid in self._made.get(address, {})
         try:
             if await Peers.here().ask(address, "has here", uid):

@@ -43,7 +43,7 @@ def unless_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-class Keeper:
+class SubPoolMonitor:
     """Supervises one sub pool.
 
     Attributes
@@ -56,20 +56,20 @@ class Keeper:
         self._pool, self._process, self.address = pool, process, process.address
         self.lost = False
         # A restarted process whose actors are still being recreated.
-        self._young: Process | None = None
+        self._starting: Process | None = None
         self._obituaries: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
         self._serves = asyncio.Event()
         self._serves.set()
         self._ended = asyncio.Event()
         self._expected = False
-        self._task = pool.loop.create_task(self._keep())
+        self._task = pool.loop.create_task(self._supervise())
 
     @property
     def recovering(self) -> bool:
         """Whether its process has ended and is being restarted."""
         return not self.lost and not self._serves.is_set()
 
-    async def _keep(self) -> None:
+    async def _supervise(self) -> None:
         try:
             while True:
                 await self._process.wait()
@@ -77,7 +77,7 @@ class Keeper:
                 if not self._pool.auto_recover:
                     break
                 try:
-                    self._process = await self._again()
+                    self._process = await self._restart()
                 except Exception:
                     logger.exception("The sub pool at %s could not be restarted", self.address)
                     break
@@ -115,26 +115,26 @@ class Keeper:
             self._obituaries.popitem(last=False)
         logger.warning("The process of the sub pool at %s (pid %d) %s", self.address, process.pid, how)
 
-    async def _once(self) -> Process:
-        process = self._young = await self._pool.start_again(self.address)
+    async def _start_once(self) -> Process:
+        process = self._starting = await self._pool.start_again(self.address)
         self._obituaries.pop(process.pid, None)  # that of an earlier process with the same pid
         try:
             await self._pool.refill(self.address)
         except BaseException:
-            self._young = None
+            self._starting = None
             if not process.is_alive():
                 self._remember(process)
             process.end()
             raise
-        self._young = None
+        self._starting = None
         self._pool.sub_processes[self.address] = process
         return process
 
-    async def _again(self) -> Process:
+    async def _restart(self) -> Process:
         pause = _PAUSE
         for tried in range(1, _TRIES + 1):
             try:
-                return await self._once()
+                return await self._start_once()
             except (OSError, RuntimeError, ActorPoolNotStarted) as error:
                 # The port may be taken only for a moment, and what killed the process may be transient.
                 hopeless = isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.EACCES)
@@ -172,7 +172,7 @@ class Keeper:
         tuple or None
             A description for error messages, and the exit status.
         """
-        young = self._young
+        young = self._starting
         if young is not None and pid == young.pid:
             with contextlib.suppress(TimeoutError):
                 await young.wait(_DYING)
@@ -186,8 +186,8 @@ class Keeper:
 
     async def kill(self) -> None:
         """Kill the process, and wait until its end has been recorded."""
-        if self._young is not None:
-            young = self._young
+        if self._starting is not None:
+            young = self._starting
             young.kill()
             await young.wait()
             return
@@ -196,7 +196,7 @@ class Keeper:
         self._process.kill()
         await self._ended.wait()
 
-    async def give_up(self) -> None:
+    async def stop_supervising(self) -> None:
         """Stop supervising: the caller is about to end the process, so its end is no failure."""
         self._expected = True
         self._task.cancel()
