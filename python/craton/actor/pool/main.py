@@ -405,14 +405,14 @@ class MainActorPool(PlacingPool):
             raise ValueError(f"{address} is not a sub pool of this group, and only sub pools can be killed")
         await monitor.kill()
 
-    async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
+    async def exit_report(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
         """Return how a sub pool's process ended: the one with that pid, or for None the last one if none runs."""
         monitor = self._monitors.get(address)
         if monitor is None:
             # The caller may reach the sub pool at another address than the configured one; see `addresses.seen_from`.
             same = [one for known, one in self._monitors.items() if addresses.seen_from(known, address) == address]
             monitor = same[0] if same else None
-        return None if monitor is None else await monitor.obituary(pid)
+        return None if monitor is None else await monitor.exit_report(pid)
 
 
 @answers("kill")
@@ -425,6 +425,6 @@ async def _recovered(pool: Any, address: Any) -> None:
     await pool.wait_recovered(address)
 
 
-@answers("obituary")
-async def _obituary(pool: Any, value: Any) -> Any:
-    return await pool.obituary(*value)
+@answers("exit report")
+async def _exit_report(pool: Any, value: Any) -> Any:
+    return await pool.exit_report(*value)

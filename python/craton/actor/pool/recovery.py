@@ -57,7 +57,7 @@ class SubPoolMonitor:
         self.lost = False
         # A restarted process whose actors are still being recreated.
         self._starting: Process | None = None
-        self._obituaries: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
+        self._exit_reports: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
         self._serves = asyncio.Event()
         self._serves.set()
         self._ended = asyncio.Event()
@@ -73,7 +73,7 @@ class SubPoolMonitor:
         try:
             while True:
                 await self._process.wait()
-                self._bury()
+                self._record_exit()
                 if not self._pool.auto_recover:
                     break
                 try:
@@ -95,7 +95,7 @@ class SubPoolMonitor:
             self._serves.set()
             raise
 
-    def _bury(self) -> None:
+    def _record_exit(self) -> None:
         process = self._process
         self._remember(process)
         self._serves.clear()
@@ -104,20 +104,20 @@ class SubPoolMonitor:
         self._pool.call_back(True, self.address)
 
     def _remember(self, process: Process) -> None:
-        if process.pid in self._obituaries:
+        if process.pid in self._exit_reports:
             return
         how = process.how_it_ended()
-        self._obituaries[process.pid] = (
+        self._exit_reports[process.pid] = (
             f"the process of the pool at {self.address} (pid {process.pid}) {how}",
             process.returncode,
         )
-        while len(self._obituaries) > _REMEMBERED:
-            self._obituaries.popitem(last=False)
+        while len(self._exit_reports) > _REMEMBERED:
+            self._exit_reports.popitem(last=False)
         logger.warning("The process of the sub pool at %s (pid %d) %s", self.address, process.pid, how)
 
     async def _start_once(self) -> Process:
         process = self._starting = await self._pool.start_again(self.address)
-        self._obituaries.pop(process.pid, None)  # that of an earlier process with the same pid
+        self._exit_reports.pop(process.pid, None)  # that of an earlier process with the same pid
         try:
             await self._pool.refill(self.address)
         except BaseException:
@@ -161,10 +161,10 @@ class SubPoolMonitor:
             await self._serves.wait()
             if self._process.is_alive():
                 return
-        why, code = next(reversed(self._obituaries.values()), (f"the pool at {self.address} is gone", None))
+        why, code = next(reversed(self._exit_reports.values()), (f"the pool at {self.address} is gone", None))
         raise ServerClosed(why, self.address, code)
 
-    async def obituary(self, pid: int | None) -> tuple[str, int | None] | None:
+    async def exit_report(self, pid: int | None) -> tuple[str, int | None] | None:
         """Return how the process with a pid ended, or for None the last one if none runs; None if it has not ended.
 
         Returns
@@ -181,8 +181,8 @@ class SubPoolMonitor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _DYING)
         if pid is not None:
-            return self._obituaries.get(pid)
-        return next(reversed(self._obituaries.values())) if self._ended.is_set() else None
+            return self._exit_reports.get(pid)
+        return next(reversed(self._exit_reports.values())) if self._ended.is_set() else None
 
     async def kill(self) -> None:
         """Kill the process, and wait until its end has been recorded."""

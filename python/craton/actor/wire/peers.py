@@ -27,7 +27,7 @@ CALL, BATCH, ASK, CANCEL, RESULT, ERROR, HELLO = range(7)
 # Seconds to wait for the callee of a cancelled call to end it.
 GRACE = 2.0
 # Seconds to wait for the main pool's description of how a process ended.
-_OBITUARY = 0.8
+_EXIT_REPORT_TIMEOUT = 0.8
 # The most addresses whose main pools are remembered.
 _REMEMBERED = 10_000
 
@@ -147,7 +147,7 @@ class Peer:
         link = self.link
         assert link is not None
         if link.closed:
-            why, code = await self._obituary(self._lost)
+            why, code = await self._exit_report(self._lost)
             raise ServerClosed(why, self.address, code) from self._lost
         future = self._pending[number] = self._loop.create_future()
         link.write(pieces)
@@ -222,23 +222,23 @@ class Peer:
         pending, self._pending = self._pending, {}
         waiting = [future for future in pending.values() if not future.done()]
         if waiting:
-            self._peers.spawn(self._bury(waiting, error))
+            self._peers.spawn(self._fail_pending(waiting, error))
 
-    async def _bury(self, waiting: list[asyncio.Future[Any]], error: BaseException | None) -> None:
-        why, code = await self._obituary(error)
+    async def _fail_pending(self, waiting: list[asyncio.Future[Any]], error: BaseException | None) -> None:
+        why, code = await self._exit_report(error)
         for future in waiting:
             if not future.done():
                 lost = ServerClosed(why, self.address, code)
                 lost.__cause__ = error
                 future.set_exception(lost)
 
-    async def _obituary(self, error: BaseException | None) -> tuple[str, int | None]:
+    async def _exit_report(self, error: BaseException | None) -> tuple[str, int | None]:
         lost = f"the connection to the pool at {self.address} is lost: {error or 'it was closed by the pool'}"
         if isinstance(error, TimeoutError):
             return lost, None  # the main pool is on the same machine, and so unreachable too
         if self.link is not None and self.link.pid == self.pid is not None and not _lives(self.pid):
             lost = f"the process of the pool at {self.address} (pid {self.pid}) has ended"
-        return await self._peers.obituary(self.address, self.pid) or (lost, None)
+        return await self._peers.exit_report(self.address, self.pid) or (lost, None)
 
 
 def _local(address: str) -> tuple[socket.socket | None, str]:
@@ -340,14 +340,14 @@ class Peers:
         """Return the address of a pool's main pool; if it is unknown, that of this loop's own group."""
         return self._mains.get(address) or self.home
 
-    async def obituary(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
+    async def exit_report(self, address: str, pid: int | None) -> tuple[str, int | None] | None:
         """Return how a pool's process ended, from its main pool; None if that cannot be found out."""
         main = self.main_of(address)
         if main in ("", address):
             return None
         with contextlib.suppress(Exception):
-            asked = self.request(main, ASK, ("obituary",), (address, pid))
-            return await wait_for(asked, _OBITUARY)
+            asked = self.request(main, ASK, ("exit report",), (address, pid))
+            return await wait_for(asked, _EXIT_REPORT_TIMEOUT)
         return None
 
     def key(self) -> bytes:
@@ -387,7 +387,7 @@ class Peers:
         except NotAuthenticated:
             raise
         except OSError as error:
-            known = None if isinstance(error, TimeoutError) else await self.obituary(address, None)
+            known = None if isinstance(error, TimeoutError) else await self.exit_report(address, None)
             why, code = known or (f"no pool can be reached at {address}: {error}", None)
             raise ServerClosed(why, address, code) from error
         assert peer.link is not None
