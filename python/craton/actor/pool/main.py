@@ -347,13 +347,13 @@ class MainActorPool(PlacingPool):
 
     # ---- processes that end ----
 
-    def call_back(self, down: bool, address: str) -> None:
+    def notify(self, down: bool, address: str) -> None:
         """Call the user's callback for the end (``down``) or the restart of a sub pool's process."""
         function = self._on_process_down if down else self._on_process_recover
         if function is not None:
-            self.spawn(self._called_back(function, address))
+            self.spawn(self._notify(function, address))
 
-    async def _called_back(self, function: Callable[[Any, str], Any], address: str) -> None:
+    async def _notify(self, function: Callable[[Any, str], Any], address: str) -> None:
         try:
             found = function(self, address)
             if inspect.isawaitable(found):
@@ -363,11 +363,11 @@ class MainActorPool(PlacingPool):
                 "The callback on_process_down or on_process_recover failed for the sub pool at %s", address
             )
 
-    async def start_again(self, address: str) -> Process:
+    async def restart(self, address: str) -> Process:
         """Restart the process of a sub pool."""
         return await self._start_process(self.config.get_process_index(address), again=True)
 
-    async def refill(self, address: str) -> None:
+    async def recreate_actors(self, address: str) -> None:
         """Recreate the actors of a restarted sub pool, if ``auto_recover`` says so, and let it serve them.
 
         Raises

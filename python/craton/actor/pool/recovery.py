@@ -83,7 +83,7 @@ class SubPoolMonitor:
                     break
                 self._ended.clear()
                 # Start the user's callback before waking the callers of `recovered`.
-                self._pool.call_back(False, self.address)
+                self._pool.notify(False, self.address)
                 self._serves.set()
             self._pool.sub_processes.pop(self.address, None)
             self.lost = True
@@ -101,7 +101,7 @@ class SubPoolMonitor:
         self._serves.clear()
         self._ended.set()
         process.close()
-        self._pool.call_back(True, self.address)
+        self._pool.notify(True, self.address)
 
     def _remember(self, process: Process) -> None:
         if process.pid in self._exit_reports:
@@ -116,10 +116,10 @@ class SubPoolMonitor:
         logger.warning("The process of the sub pool at %s (pid %d) %s", self.address, process.pid, how)
 
     async def _start_once(self) -> Process:
-        process = self._starting = await self._pool.start_again(self.address)
+        process = self._starting = await self._pool.restart(self.address)
         self._exit_reports.pop(process.pid, None)  # that of an earlier process with the same pid
         try:
-            await self._pool.refill(self.address)
+            await self._pool.recreate_actors(self.address)
         except BaseException:
             self._starting = None
             if not process.is_alive():
