@@ -15,7 +15,7 @@ from craton.actor.wire.peers import Peers, ask_pool
 __all__ = ["wait_at"]
 
 # Seconds that a barrier waits before it starts to watch whether the other actors' processes are alive.
-_DOUBT = 0.2
+_WATCH_DELAY = 0.2
 
 
 async def wait_at(refs: Sequence[ActorRef], uid: str, timeout: float | None) -> None:
@@ -37,11 +37,11 @@ class _Barrier:
     """One use of a group's barrier: it ends when all actors have arrived."""
 
     def __init__(self, pool: Any, addresses: list[str]) -> None:
-        self.came = 0
+        self.arrived = 0
         self.open: asyncio.Future[None] = pool.loop.create_future()
         self._pool, self._addresses = pool, addresses
         self._watching: list[asyncio.Task[None]] = []
-        self._doubt = pool.loop.call_later(_DOUBT, self._watch)
+        self._watch_timer = pool.loop.call_later(_WATCH_DELAY, self._watch)
 
     def _watch(self) -> None:
         # The "live" request is never answered, so it fails exactly when the other process dies.
@@ -57,7 +57,7 @@ class _Barrier:
 
     def end(self) -> None:
         """Stop watching the other processes."""
-        self._doubt.cancel()
+        self._watch_timer.cancel()
         for task in self._watching:
             task.cancel()
 
@@ -78,8 +78,8 @@ async def _barrier(pool: Any, value: Any) -> None:
     barrier = rounds.get(uid)
     if barrier is None or barrier.open.done():  # a failed round is replaced
         barrier = rounds[uid] = _Barrier(pool, addresses)
-    barrier.came += 1
-    if barrier.came == size:
+    barrier.arrived += 1
+    if barrier.arrived == size:
         # Later arrivals start a new round.
         del rounds[uid]
         barrier.end()
@@ -90,8 +90,8 @@ async def _barrier(pool: Any, value: Any) -> None:
     finally:
         if not barrier.open.done() or barrier.open.exception() is not None:
             # A caller that was cancelled or timed out no longer counts as arrived. A failed or empty round is removed.
-            barrier.came -= 1
-            if not barrier.came or barrier.open.done():
+            barrier.arrived -= 1
+            if not barrier.arrived or barrier.open.done():
                 with contextlib.suppress(KeyError):
                     if rounds[uid] is barrier:
                         del rounds[uid]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupMetrics", "metrics"]
 
 # Timeout of a pool's answer, in seconds.
-_PATIENCE = 3.0
+_ANSWER_TIMEOUT = 3.0
 
 _COUNTERS = {
     "calls": ("calls_total", "method calls that have started"),
@@ -169,16 +169,16 @@ async def metrics(address: str) -> GroupMetrics:
         The pool at that address did not answer in time.
     """
     try:
-        config = await wait_for(ask_pool(address, "config", None), _PATIENCE)
+        config = await wait_for(ask_pool(address, "config", None), _ANSWER_TIMEOUT)
     except TimeoutError:
-        raise TimeoutError(f"the pool at {address} has not answered within {_PATIENCE:g} s") from None
+        raise TimeoutError(f"the pool at {address} has not answered within {_ANSWER_TIMEOUT:g} s") from None
     return GroupMetrics(list(await asyncio.gather(*[_one(index, conf) for index, conf in config.pools.items()])))
 
 
 async def _one(index: int, conf: Any) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = await wait_for(ask_pool(conf.address, "metrics", None), _PATIENCE)
+        found: dict[str, Any] = await wait_for(ask_pool(conf.address, "metrics", None), _ANSWER_TIMEOUT)
     except Exception as error:
-        said = f"no answer within {_PATIENCE:g} s" if isinstance(error, TimeoutError) else str(error)
+        said = f"no answer within {_ANSWER_TIMEOUT:g} s" if isinstance(error, TimeoutError) else str(error)
         return {"address": conf.address, "index": index, "label": conf.label, "error": said}
     return found

@@ -64,7 +64,7 @@ def test_each_interpreter_looks_for_uvloop_itself(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_process_that_is_stuck_is_killed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("craton.actor.pool.main._PATIENCE", 0.2)
+    monkeypatch.setattr("craton.actor.pool.main._STOP_TIMEOUT", 0.2)
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
 
     async def main() -> None:
@@ -91,7 +91,7 @@ def test_a_process_that_is_stuck_is_killed_when_its_time_is_over(monkeypatch: py
 
 
 def test_a_signal_ends_a_sub_pool_whatever_its_actors_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "impatient.py").write_text("import craton.actor.pool.sub as sub\nsub._PATIENCE = 0.1\n")
+    (tmp_path / "impatient.py").write_text("import craton.actor.pool.sub as sub\nsub._STOP_TIMEOUT = 0.1\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     async def main() -> None:
@@ -229,9 +229,9 @@ def test_whatever_a_method_raises_reaches_its_caller(
 def test_a_pool_that_is_busy_does_not_keep_others(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("craton.actor.observing._PATIENCE", 0.5)
+    monkeypatch.setattr("craton.actor.observing._ANSWER_TIMEOUT", 0.5)
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
-    monkeypatch.setattr("craton.actor.pool.main._PATIENCE", 0.2)
+    monkeypatch.setattr("craton.actor.pool.main._STOP_TIMEOUT", 0.2)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -73,7 +73,9 @@ class Group:
 
 
 def broken(tmp_path: Path, work: Any, patience: float = 60) -> None:
-    (tmp_path / "patience.py").write_text(f"from craton.actor.pool import returning\nreturning.PATIENCE = {patience}\n")
+    (tmp_path / "patience.py").write_text(
+        f"from craton.actor.pool import returning\nreturning.RECREATION_TIMEOUT = {patience}\n"
+    )
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, modules=["patience"]) as pool:

@@ -149,7 +149,7 @@ def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_whoever_is_silent_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "PATIENCE", 0.1)
+    monkeypatch.setattr(links, "HANDSHAKE_TIMEOUT", 0.1)
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:

@@ -26,7 +26,7 @@ from craton.actor.wire.tls import TLS, Secured
 logger = logging.getLogger("craton.actor")
 
 # Seconds that a sub pool's process has to end after a stop request.
-_PATIENCE = 3.0
+_STOP_TIMEOUT = 3.0
 
 
 class MainActorPool(PlacingPool):
@@ -164,7 +164,7 @@ class MainActorPool(PlacingPool):
         """Send the group's configuration to the sub pools."""
         living = [address for address, process in self.sub_processes.items() if process.is_alive()]
         if sending := [self.spawn(self._configure(address)) for address in living]:
-            await asyncio.wait(sending, timeout=_PATIENCE)  # a busy pool reads the message later
+            await asyncio.wait(sending, timeout=_STOP_TIMEOUT)  # a busy pool reads the message later
 
     async def _configure(self, address: str) -> None:
         try:
@@ -174,7 +174,7 @@ class MainActorPool(PlacingPool):
         except Exception:
             logger.exception("The group's configuration could not be sent to the sub pool at %s", address)
 
-    async def stop(self, force: bool = False, timeout: float = _PATIENCE) -> None:
+    async def stop(self, force: bool = False, timeout: float = _STOP_TIMEOUT) -> None:
         """Stop all pools of the group; their actors are destroyed.
 
         Parameters
@@ -338,7 +338,7 @@ class MainActorPool(PlacingPool):
         if process is not None:
             if force:
                 process.kill()
-            await self._end(external_address, process, _PATIENCE if timeout is None else timeout)
+            await self._end(external_address, process, _STOP_TIMEOUT if timeout is None else timeout)
         self._made.pop(external_address, None)
         for held in [held for held in self._idle if held[0] == external_address]:
             del self._idle[held]

@@ -10,9 +10,9 @@ from typing import Any
 
 from craton.actor.errors import ActorPoolNotStarted
 
-__all__ = ["PATIENCE", "Returning", "made_again"]
+__all__ = ["RECREATION_TIMEOUT", "Returning", "made_again"]
 
-PATIENCE = 3.0
+RECREATION_TIMEOUT = 3.0
 """Seconds that a call waits for its actor to be recreated."""
 
 made_again: ContextVar[bool] = ContextVar("made_again", default=False)
@@ -64,11 +64,11 @@ class Returning:
         if made_again.get():
             return
         there = self._of(uid)
-        done, _ = await asyncio.wait([there], timeout=PATIENCE)
+        done, _ = await asyncio.wait([there], timeout=RECREATION_TIMEOUT)
         if not done and uid not in self._pool.actors:
             raise ActorPoolNotStarted(
                 f"the process of the pool at {self._pool.external_address} was restarted, and the actor {uid!r}, if it "
-                f"exists, was not recreated within {PATIENCE:g} s"
+                f"exists, was not recreated within {RECREATION_TIMEOUT:g} s"
             )
 
     def one_is_made(self, uid: bytes) -> None:

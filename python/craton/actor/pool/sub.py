@@ -30,7 +30,7 @@ from craton.actor.pool.returning import Returning, made_again
 from craton.actor.wire.peers import Peers
 
 # Seconds that actors have for their `__pre_destroy__` when SIGTERM ends the process, and not the main pool.
-_PATIENCE = 3.0
+_STOP_TIMEOUT = 3.0
 
 
 class SubActorPool(Pool):
@@ -170,7 +170,7 @@ async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
     Peers.here().home = pool.main_address
     ended: asyncio.Queue[float | None] = asyncio.Queue()
     pool.end = functools.partial(ended.put_nowait, None)
-    pool.loop.add_signal_handler(signal.SIGTERM, ended.put_nowait, _PATIENCE)
+    pool.loop.add_signal_handler(signal.SIGTERM, ended.put_nowait, _STOP_TIMEOUT)
     _send_report(report, "ready", pool.external_address)
     await pool.finish(await ended.get())
 

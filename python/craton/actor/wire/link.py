@@ -35,7 +35,7 @@ HIGH_WATER, LOW_WATER = 64 << 20, 16 << 20
 # Parts from this size on are received into an anonymous mapping, of which only the pages that were written are committed.
 _LARGE = 32 << 20
 # Seconds that a peer has to complete the handshake.
-PATIENCE = 5.0
+HANDSHAKE_TIMEOUT = 5.0
 
 
 class Receiver(Protocol):
@@ -270,7 +270,7 @@ class Link:
         self.sent = self.received = 0
         self.tied: set[Tied] = set()
         self._closed = self._rests = False
-        self._impatience = loop.call_later(PATIENCE, self._too_late)
+        self._handshake_timer = loop.call_later(HANDSHAKE_TIMEOUT, self._handshake_timed_out)
 
     def _introduce(self, handshake: Handshake) -> None:
         self._handshake = handshake
@@ -433,13 +433,13 @@ class Link:
         if answer:
             self.write([answer])
         if not self._handshake.expects:
-            self._impatience.cancel()
+            self._handshake_timer.cancel()
             if not self.ready.done():
                 self.ready.set_result(None)
         return self._handshake.expects
 
-    def _too_late(self) -> None:
-        self._end(NotAuthenticated(f"{self.peer} did not authenticate within {PATIENCE:g} s"))
+    def _handshake_timed_out(self) -> None:
+        self._end(NotAuthenticated(f"{self.peer} did not authenticate within {HANDSHAKE_TIMEOUT:g} s"))
 
     # ---- the end ----
 
@@ -479,7 +479,7 @@ class Link:
         if self._closed:
             return
         self._closed = True
-        self._impatience.cancel()
+        self._handshake_timer.cancel()
         self._forget()
         self._hang_up(error)
         if self.sharing is not None:
