@@ -298,11 +298,11 @@ def test_connections_that_never_authenticate_cost_little() -> None:
                     )
                     before = memory()
                     await visitors.stdout.readline()
-                    await until(lambda: len(pool.strangers) >= MANY)
+                    await until(lambda: len(pool.unauthenticated) >= MANY)
                     during = memory()
                     visitors.stdin.close()
                     await visitors.wait()
-                    await until(lambda: not pool._links and not len(pool.strangers))
+                    await until(lambda: not pool._links and not len(pool.unauthenticated))
                     print(before, during, memory(), flush=True)
 
         asyncio.run(main())

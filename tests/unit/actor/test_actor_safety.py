@@ -134,7 +134,7 @@ def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> No
                 assert await ref.add(1) == calls  # calls work during the attack
                 await asyncio.sleep(0.01)
             assert await work == count
-            await _until(lambda: not pool._links and not len(pool.strangers))
+            await _until(lambda: not pool._links and not len(pool.unauthenticated))
             gc.collect()
             assert (len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())) == before[:2]
             assert _memory() - before[2] < 32 << 20
@@ -155,7 +155,7 @@ def test_whoever_is_silent_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             with _connect(pool.external_address, False) as sock:
                 sock.sendall(b"Cr")
-                await _until(lambda: len(pool.strangers) == 1)
+                await _until(lambda: len(pool.unauthenticated) == 1)
                 await _until(lambda: not pool._links)
 
     asyncio.run(main())
@@ -190,7 +190,7 @@ def test_a_refusal_is_told_from_a_death() -> None:
 
 
 def test_only_so_many_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unauthenticated, "MOST", 16)
+    monkeypatch.setattr(unauthenticated, "MAX_UNAUTHENTICATED", 16)
 
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
@@ -198,7 +198,7 @@ def test_only_so_many_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
             with contextlib.ExitStack() as stack:
                 for _ in range(40):
                     stack.enter_context(_connect(pool.external_address, True))
-                await _until(lambda: len(pool.strangers) == 16)
+                await _until(lambda: len(pool.unauthenticated) == 16)
 
                 def friend() -> None:
                     with _connect(pool.external_address, True) as sock:

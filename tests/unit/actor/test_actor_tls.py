@@ -337,7 +337,7 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0, tls=files.tls("one")) as pool:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(None, attack, pool.external_address)
-            await until(lambda: not pool._links and not len(pool.strangers))
+            await until(lambda: not pool._links and not len(pool.unauthenticated))
             assert not pool._tasks
 
     with caplog.at_level(logging.WARNING):
@@ -354,7 +354,7 @@ def test_whoever_stalls_is_dropped(files: Files, monkeypatch: pytest.MonkeyPatch
         async with await xo.create_actor_pool("127.0.0.1", n_process=0, tls=files.tls("one")) as pool:
             host, port = addresses.split(pool.external_address)
             with socket.create_connection((host, port or 0), timeout=10):
-                await until(lambda: len(pool.strangers) == 1)
+                await until(lambda: len(pool.unauthenticated) == 1)
                 await until(lambda: not pool._links)
 
     asyncio.run(main())

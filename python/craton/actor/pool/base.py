@@ -26,7 +26,7 @@ from craton.actor.wire.exceptions import sendable
 from craton.actor.wire.keepalive import notice_silence
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, store_of
-from craton.actor.wire.unauthenticated import Complaints, Unauthenticated, pause
+from craton.actor.wire.unauthenticated import RateLimitedWarnings, Unauthenticated, pause
 from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
@@ -70,7 +70,7 @@ class Pool:
         self.handled = Handled()
         self._listening: list[socket.socket] = []
         self._links: set[Link] = set()
-        self.strangers, self._complain = Unauthenticated(), Complaints()
+        self.unauthenticated, self._warn = Unauthenticated(), RateLimitedWarnings()
         self._running: dict[tuple[Link, int], asyncio.Task[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._key, self.secured = Peers.here().key(), tls.current()
@@ -118,7 +118,7 @@ class Pool:
             if local is not None:
                 self._listening.append(local)
             else:
-                self._complain(
+                self._warn(
                     "Another user holds the name of the Unix socket of %s; clients will connect over TCP", address
                 )
         for sock in self._listening:
@@ -132,13 +132,13 @@ class Pool:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                self._complain("%s cannot accept a connection: %s", self.external_address, error)
-                self.strangers.drop_oldest()
+                self._warn("%s cannot accept a connection: %s", self.external_address, error)
+                self.unauthenticated.drop_oldest()
                 pause(self.loop, listening.fileno(), functools.partial(self._accept_again, listening))
                 return
             if sock.family == socket.AF_UNIX:
                 if not owners.is_own(sock):
-                    self._complain(
+                    self._warn(
                         "%s drops a client: it is a process of user %s, and this pool runs as user %d",
                         self.external_address,
                         owners.credentials(sock)[1],
@@ -156,7 +156,7 @@ class Pool:
             shared.share(link, sock, self._home)
             link.ready.add_done_callback(functools.partial(self._greet, link))
             self._links.add(link)
-            self.strangers.add(link)
+            self.unauthenticated.add(link)
 
     def _accept_again(self, listening: socket.socket) -> None:
         if listening in self._listening:
@@ -291,7 +291,7 @@ class Pool:
             self.counted["received"] += link.received
             self.counted["sent"] += link.sent
         if error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
-            self._complain("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
+            self._warn("%s drops %s: %s: %s", self.external_address, link.peer, type(error).__name__, error)
         for (whose, _), task in list(self._running.items()):
             if whose is link:
                 task.cancel()
@@ -311,7 +311,7 @@ class Pool:
             await self.returning.wait(uid)
         actor = self._resident(uid)
         if type(value) is frames.Undecodable:
-            self._complain("The arguments of %s at %s cannot be read: %s", name, self.external_address, value.error)
+            self._warn("The arguments of %s at %s cannot be read: %s", name, self.external_address, value.error)
             raise value.error
         began = perf_counter()
         try:

@@ -16,7 +16,7 @@ from craton.actor.waiting import wait_for
 from craton.actor.wire import addresses, auth, frames, owners, shared, tls
 from craton.actor.wire.keepalive import SILENCE, notice_silence
 from craton.actor.wire.link import Link
-from craton.actor.wire.unauthenticated import Complaints
+from craton.actor.wire.unauthenticated import RateLimitedWarnings
 
 if TYPE_CHECKING:
     from craton.store import Store
@@ -32,7 +32,7 @@ _EXIT_REPORT_TIMEOUT = 0.8
 _REMEMBERED = 10_000
 
 logger = logging.getLogger("craton.actor")
-complain = Complaints()
+warn = RateLimitedWarnings()
 
 
 class Peer:
@@ -78,7 +78,7 @@ class Peer:
             return local
         if not foreign:
             return await self._tcp()
-        complain("The Unix socket of %s belongs to another user: %s; connecting over TCP", self.address, foreign)
+        warn("The Unix socket of %s belongs to another user: %s; connecting over TCP", self.address, foreign)
         try:
             return await self._tcp()
         except OSError as error:

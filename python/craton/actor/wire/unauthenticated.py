@@ -13,9 +13,9 @@ from typing import Any
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire.link import Link
 
-__all__ = ["Complaints", "Unauthenticated"]
+__all__ = ["RateLimitedWarnings", "Unauthenticated"]
 
-MOST = 1024
+MAX_UNAUTHENTICATED = 1024
 """The most unauthenticated connections at a time."""
 MANY, LATER = 64, 0.2
 """After this many failed connections, and this many seconds, freed memory is returned to the system."""
@@ -25,10 +25,10 @@ LINES, SECONDS = 10, 10.0
 logger = logging.getLogger("craton.actor")
 
 
-def most() -> int:
-    """Return the most unauthenticated connections at a time: `MOST`, but at most a quarter of the file descriptors."""
+def max_unauthenticated() -> int:
+    """Return the most unauthenticated connections at a time: `MAX_UNAUTHENTICATED`, but at most a quarter of the file descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if soft == resource.RLIM_INFINITY else max(16, min(MOST, soft // 4))
+    return MAX_UNAUTHENTICATED if soft == resource.RLIM_INFINITY else max(16, min(MAX_UNAUTHENTICATED, soft // 4))
 
 
 class Unauthenticated:
@@ -39,7 +39,7 @@ class Unauthenticated:
 
     def __init__(self) -> None:
         self._links: dict[Link, None] = {}
-        self._most = most()
+        self._most = max_unauthenticated()
         self._failed = 0
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class Unauthenticated:
             oldest.drop(NotAuthenticated(f"{oldest.peer} is one of too many connections that have not authenticated"))
 
 
-class Complaints:
+class RateLimitedWarnings:
     """Logs a warning for each bad connection, rate-limited to `LINES` in `SECONDS` seconds."""
 
     def __init__(self) -> None:
