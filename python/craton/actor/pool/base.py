@@ -23,7 +23,7 @@ from craton.actor.pool.returning import Returning
 from craton.actor.pools import register_pool
 from craton.actor.wire import addresses, frames, owners, shared, tls
 from craton.actor.wire.exceptions import sendable
-from craton.actor.wire.keepalive import notice_silence
+from craton.actor.wire.keepalive import enable_keepalive
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, store_of
 from craton.actor.wire.unauthenticated import RateLimitedWarnings, Unauthenticated, pause
@@ -148,7 +148,7 @@ class Pool:
                     continue
             else:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                notice_silence(sock)
+                enable_keepalive(sock)
             name = f"client {next(self._visitors)}"
             link = tls.link(self.loop, sock, self, self._key, True, name, self.secured)
             if link.closed:

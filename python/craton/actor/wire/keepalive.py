@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SILENCE = 2.4
 """Seconds without an answer after which a machine counts as unreachable; also the timeout for connecting."""
 # Seconds between two polls of ``TCP_INFO``, and between two keepalive probes of an idle connection.
-_LOOK, _BEAT = 0.4, 1
+_POLL_INTERVAL, _PROBE_INTERVAL = 0.4, 1
 # Unanswered window probes of a full receiver after which it counts as unreachable; their interval grows (backoff).
 _PROBES = 2
 
@@ -30,33 +30,33 @@ _PROBES = 2
 # acknowledgement was received.
 _INFO = struct.Struct("=3xB20xI24xII")
 
-_felt: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakKeyDictionary[Link, socket.socket]]
-_felt = weakref.WeakKeyDictionary()
+_watched: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakKeyDictionary[Link, socket.socket]]
+_watched = weakref.WeakKeyDictionary()
 
 
-def notice_silence(sock: socket.socket) -> None:
+def enable_keepalive(sock: socket.socket) -> None:
     """Enable TCP keepalive, with which the kernel probes the connection while it is idle."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", _BEAT), ("TCP_KEEPINTVL", _BEAT), ("TCP_KEEPCNT", 2)):
+    for name, value in (("TCP_KEEPIDLE", _PROBE_INTERVAL), ("TCP_KEEPINTVL", _PROBE_INTERVAL), ("TCP_KEEPCNT", 2)):
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def feel(link: Link, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+def watch(link: Link, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
     """Poll a TCP connection until its link is closed; the link fails with `TimeoutError` if the machine is unreachable."""
     if sys.platform != "linux":
         return
-    links = _felt.get(loop)
+    links = _watched.get(loop)
     if links is None:
-        links = _felt[loop] = weakref.WeakKeyDictionary()
+        links = _watched[loop] = weakref.WeakKeyDictionary()
     if not links:
-        loop.call_later(_LOOK, _look, weakref.ref(loop))
+        loop.call_later(_POLL_INTERVAL, _poll, weakref.ref(loop))
     links[link] = sock
 
 
-def _look(where: weakref.ref[asyncio.AbstractEventLoop]) -> None:
+def _poll(where: weakref.ref[asyncio.AbstractEventLoop]) -> None:
     loop = where()
-    links = None if loop is None else _felt.get(loop)
+    links = None if loop is None else _watched.get(loop)
     if loop is None or links is None:
         return
     for link, sock in list(links.items()):
@@ -65,7 +65,7 @@ def _look(where: weakref.ref[asyncio.AbstractEventLoop]) -> None:
         elif is_silent(sock):
             link.fail(TimeoutError(errno.ETIMEDOUT, f"its machine has been silent for {SILENCE:g} s"))
     if links:
-        loop.call_later(_LOOK, _look, where)
+        loop.call_later(_POLL_INTERVAL, _poll, where)
 
 
 def is_silent(sock: socket.socket) -> bool:

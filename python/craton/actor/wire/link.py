@@ -255,7 +255,7 @@ class Link:
         loop.add_reader(self._fd, self._readable)
         self.pid = credentials(sock)[0]
         if sock.family != socket.AF_UNIX:
-            keepalive.feel(self, sock, loop)
+            keepalive.watch(self, sock, loop)
         self._introduce(handshake)
 
     def _prepare(self, loop: asyncio.AbstractEventLoop, receiver: Receiver, peer: str) -> None:

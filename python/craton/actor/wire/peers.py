@@ -14,7 +14,7 @@ from craton.actor.errors import NotAuthenticated, RemoteTraceback, SendMessageFa
 from craton.actor.pools import local_pool
 from craton.actor.waiting import wait_for
 from craton.actor.wire import addresses, auth, frames, owners, shared, tls
-from craton.actor.wire.keepalive import SILENCE, notice_silence
+from craton.actor.wire.keepalive import SILENCE, enable_keepalive
 from craton.actor.wire.link import Link
 from craton.actor.wire.unauthenticated import RateLimitedWarnings
 
@@ -94,7 +94,7 @@ class Peer:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            notice_silence(sock)
+            enable_keepalive(sock)
             async with asyncio.timeout(SILENCE):
                 await self._loop.sock_connect(sock, (host, port))
         except TimeoutError:

@@ -350,7 +350,7 @@ class TlsLink(Link):
         except OSError as error:
             self._end(error)
             return
-        keepalive.feel(self, self._sock, self._loop)
+        keepalive.watch(self, self._sock, self._loop)
         self._loop.add_reader(self._fd, self._negotiate)
         self._negotiate()
 
