@@ -297,7 +297,7 @@ async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names
 async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
     kind, names, specs = unpickled(value[0]), value[1], value[2]
     for name in names:
-        await pool.returned(name)
+        await pool.wait_recreated(name)
     made: list[Any] = []
     begun: dict[asyncio.Task[None], Any] = {}
     try:

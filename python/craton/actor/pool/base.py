@@ -19,7 +19,7 @@ from craton.actor.actors import Ticket, is_final, is_plain, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.counting import Handled
-from craton.actor.pool.returning import Returning
+from craton.actor.pool.recreation import PendingRecreation
 from craton.actor.pools import register_pool
 from craton.actor.wire import addresses, frames, owners, shared, tls
 from craton.actor.wire.exceptions import sendable
@@ -51,7 +51,7 @@ class Pool:
         The TLS settings of its connections between machines; None without TLS.
     actors : dict
         The actors, by uid.
-    returning : Returning or None
+    recreation : PendingRecreation or None
         In a restarted process, delays calls of actors that have not been recreated yet; None otherwise.
     """
 
@@ -62,7 +62,7 @@ class Pool:
         self.config, self.process_index = config, process_index
         self.loop = asyncio.get_running_loop()
         self.actors: dict[bytes, Any] = {}
-        self.returning: Returning | None = None
+        self.recreation: PendingRecreation | None = None
         self._leaving: set[bytes] = set()
         self.stopped = False
         self.advertised = ""
@@ -178,8 +178,8 @@ class Pool:
         if kind in (CALL, BATCH):
             _, _, uid, name, steps, value = message
             actor = self.actors.get(uid)
-            if self.returning is not None and self.returning.keeps(link, uid, actor):
-                self._begin(link, number, self.returning.later(link, kind, uid, name, steps, value))
+            if self.recreation is not None and self.recreation.must_wait(link, uid, actor):
+                self._begin(link, number, self.recreation.deferred(link, kind, uid, name, steps, value))
                 return
             if (
                 kind == CALL
@@ -307,8 +307,8 @@ class Pool:
             The pool has no such actor.
         """
         self.counted["calls"] += 1
-        if self.returning is not None and uid not in self.actors:
-            await self.returning.wait(uid)
+        if self.recreation is not None and uid not in self.actors:
+            await self.recreation.wait(uid)
         actor = self._resident(uid)
         if type(value) is frames.Undecodable:
             self._warn("The arguments of %s at %s cannot be read: %s", name, self.external_address, value.error)
@@ -389,7 +389,7 @@ class Pool:
         if self.actors.get(uid) is actor:
             del self.actors[uid]
 
-    async def returned(self, uid: bytes | None) -> None:
+    async def wait_recreated(self, uid: bytes | None) -> None:
         """In a restarted process, wait until an actor has been recreated, or all have been.
 
         Raises
@@ -397,8 +397,8 @@ class Pool:
         ActorPoolNotStarted
             The wait timed out.
         """
-        if self.returning is not None and uid is not None and uid not in self.actors:
-            await self.returning.wait(uid)
+        if self.recreation is not None and uid is not None and uid not in self.actors:
+            await self.recreation.wait(uid)
 
     async def created(self, address: str, specs: dict[bytes, bytes]) -> None:
         """Record how to recreate actors of a sub pool. A pool that recreates none has nothing to record."""
@@ -533,7 +533,7 @@ async def _destroy(pool: Any, uid: Any) -> None:
 async def _found(pool: Any, uid: Any) -> str:
     where = pool.external_address if uid in pool.actors else await pool.find(uid)
     if where is None:
-        await pool.returned(uid)
+        await pool.wait_recreated(uid)
         if uid not in pool.actors:
             raise ActorNotExist(f"there is no actor {uid!r} in the group of {pool.external_address}")
         where = pool.external_address

@@ -148,7 +148,7 @@ class MainActorPool(PlacingPool):
             "logging": conf.logging,
             "use_uvloop": self._use_uvloop,
             "reports": self.auto_recover == "actor",
-            "returns": again and self.auto_recover == "actor",
+            "recreates": again and self.auto_recover == "actor",
         }
         safety = tls.variables(None if self.secured is None else self.secured.tls)
         safety["CRATON_ACTOR_KEY"] = self._key.decode()
@@ -379,7 +379,7 @@ class MainActorPool(PlacingPool):
         if self.auto_recover == "actor":
             for uid, spec in list(self._made.get(address, {}).items()):
                 try:
-                    await peers.ask(address, "make again", (uid, spec))
+                    await peers.ask(address, "recreate", (uid, spec))
                 except (ConnectionError, ActorPoolNotStarted):
                     raise
                 except Exception:
@@ -387,7 +387,7 @@ class MainActorPool(PlacingPool):
                 unless_cancelled()
         # Pools may have been added and removed since the process was started.
         await peers.ask(address, "configure", self.config)
-        await peers.ask(address, "all are made again", None)
+        await peers.ask(address, "all recreated", None)
         unless_cancelled()
 
     # ---- requests about processes ----

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from craton.actor.pool import forks  # noqa: F401 (for what it registers)
 from craton.actor.pool.base import TIDY, Pool, answers
 from craton.actor.pool.processes import LENGTH
-from craton.actor.pool.returning import Returning, made_again
+from craton.actor.pool.recreation import PendingRecreation, recreating
 from craton.actor.wire.peers import Peers
 
 # Seconds that actors have for their `__pre_destroy__` when SIGTERM ends the process, and not the main pool.
@@ -45,7 +45,7 @@ class SubActorPool(Pool):
         """Create an actor: in this pool without a strategy, else through the main pool, which has the group's state."""
         if strategy is not None:
             return await Peers.here().ask(self.main_address, "create", (uid, spec, strategy))
-        await self.returned(uid)
+        await self.wait_recreated(uid)
         uid = await self.create(uid, spec)
         if not recorded:
             await self.created(self.external_address, {uid: spec})
@@ -65,14 +65,14 @@ class SubActorPool(Pool):
         """Return the address of the other pool of the group that has an actor, from the main pool; None if none has."""
         return await Peers.here().ask(self.main_address, "find elsewhere", (uid, self.external_address))
 
-    async def make_again(self, uid: bytes, spec: bytes) -> None:
+    async def recreate(self, uid: bytes, spec: bytes) -> None:
         """Recreate an actor of this process's predecessor."""
-        made_again.set(True)
+        recreating.set(True)
         try:
             await self.create(uid, spec)
         finally:
-            if self.returning is not None:
-                self.returning.one_is_made(uid)
+            if self.recreation is not None:
+                self.recreation.recreated(uid)
 
     async def finish(self, timeout: float | None) -> None:
         """Destroy the actors, with a timeout in seconds, and stop serving."""
@@ -84,15 +84,15 @@ class SubActorPool(Pool):
             await asyncio.wait(others, timeout=TIDY)
 
 
-@answers("make again")
-async def _make_again(pool: Any, value: Any) -> None:
-    await pool.make_again(*value)
+@answers("recreate")
+async def _recreate(pool: Any, value: Any) -> None:
+    await pool.recreate(*value)
 
 
-@answers("all are made again")
-async def _all_are_made_again(pool: Any, _: Any) -> None:
-    if pool.returning is not None:
-        pool.returning.all_are_made()
+@answers("all recreated")
+async def _all_recreated(pool: Any, _: Any) -> None:
+    if pool.recreation is not None:
+        pool.recreation.all_recreated()
 
 
 @answers("stop")
@@ -161,7 +161,7 @@ def _send_report(report: BinaryIO, *fields: Any) -> None:
 async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
     pool = SubActorPool(given["config"], given["index"])
     pool.reports = given["reports"]
-    pool.returning = Returning(pool) if given["returns"] else None
+    pool.recreation = PendingRecreation(pool) if given["recreates"] else None
     try:
         pool.listen()
     except OSError as error:

@@ -10,17 +10,17 @@ from typing import Any
 
 from craton.actor.errors import ActorPoolNotStarted
 
-__all__ = ["RECREATION_TIMEOUT", "Returning", "made_again"]
+__all__ = ["RECREATION_TIMEOUT", "PendingRecreation", "recreating"]
 
 RECREATION_TIMEOUT = 3.0
 """Seconds that a call waits for its actor to be recreated."""
 
-made_again: ContextVar[bool] = ContextVar("made_again", default=False)
+recreating: ContextVar[bool] = ContextVar("recreating", default=False)
 """True in code that runs while an actor is recreated. Actors are recreated one by one, so such code must not wait for
 another actor."""
 
 
-class Returning:
+class PendingRecreation:
     """The recreation of a restarted process's actors. Only the main pool has the list of actors to recreate.
 
     Parameters
@@ -61,7 +61,7 @@ class Returning:
         ActorPoolNotStarted
             The wait timed out.
         """
-        if made_again.get():
+        if recreating.get():
             return
         there = self._of(uid)
         done, _ = await asyncio.wait([there], timeout=RECREATION_TIMEOUT)
@@ -77,7 +77,7 @@ class Returning:
 
     def all_are_made(self) -> None:
         """Wake all waiting calls, and delay no more."""
-        self._pool.returning = None
+        self._pool.recreation = None
         for there in self._there.values():
             self._release(there)
 
