@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.refs import ActorRef
 from craton.actor.wire.peers import Peers, ask_pool
 
@@ -66,12 +66,12 @@ _rounds: weakref.WeakKeyDictionary[Any, dict[str, _Barrier]] = weakref.WeakKeyDi
 """The unfinished rounds: pool -> uid of the group -> round."""
 
 
-@answers("live")
+@request_handler("live")
 async def _live(pool: Any, _: Any) -> None:
     await pool.loop.create_future()
 
 
-@answers("barrier")
+@request_handler("barrier")
 async def _barrier(pool: Any, value: Any) -> None:
     uid, size, addresses = value
     rounds = _rounds.setdefault(pool, {})

@@ -11,7 +11,7 @@ from typing import Any
 
 from craton.actor.actors import Ticket, is_final
 from craton.actor.errors import RemoteTraceback
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.refs import ActorRef
 from craton.actor.wire.exceptions import Raised
 from craton.actor.wire.peers import CALL, ask_pool
@@ -85,7 +85,7 @@ async def call_each(
     return results
 
 
-@answers("call each")
+@request_handler("call each")
 async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised]]:
     method, uids, same, pairs = value
     results: list[Any] = [None] * len(uids)

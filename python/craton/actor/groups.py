@@ -26,7 +26,7 @@ from craton.actor.allocate_strategy import Allocated, AllocateStrategy, IdleLabe
 from craton.actor.api import _reachable, default_address
 from craton.actor.barrier import wait_at
 from craton.actor.calls import call_each
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.refs import ActorRef, make_ref
 from craton.actor.wire import frames
 from craton.actor.wire.peers import ask_pool
@@ -250,7 +250,7 @@ def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
     return (unpickled(kind), *unpickled(spec))
 
 
-@answers("create many")
+@request_handler("create many")
 async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
     kind, names, specs, strategies = value
     if pool.external_address != pool.main_address and strategies is not None:
@@ -293,7 +293,7 @@ async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names
             raise result
 
 
-@answers("create many here")
+@request_handler("create many here")
 async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
     kind, names, specs = unpickled(value[0]), value[1], value[2]
     for name in names:

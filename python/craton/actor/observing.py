@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.base import Pool, request_handler
 from craton.actor.waiting import wait_for
 from craton.actor.wire.peers import ask_pool
 
@@ -50,7 +50,7 @@ def _resident() -> int:
         return 0
 
 
-@answers("metrics")
+@request_handler("metrics")
 async def _metrics(pool: Pool, _: Any) -> dict[str, Any]:
     conf = pool.config.pools[pool.process_index]
     links = list(pool._links)

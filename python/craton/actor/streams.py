@@ -34,7 +34,7 @@ from typing import Any, TypeVar, overload
 
 from craton.actor.actors import Turn
 from craton.actor.errors import ActorError, ActorNotExist
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.pools import local_pool
 from craton.actor.wire import frames
 from craton.actor.wire.link import Link
@@ -380,7 +380,7 @@ def _take(pool: Any, uid: bytes, name: str) -> Source | None:
     return None if actor is None else actor._streams.pop(name, None)
 
 
-@answers("next of stream", who=True)
+@request_handler("next of stream", with_link=True)
 async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
     uid, name = value
     actor = pool.actors.get(uid)
@@ -403,14 +403,14 @@ async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
     return items
 
 
-@answers("hold stream", who=True)
+@request_handler("hold stream", with_link=True)
 async def _hold(pool: Any, value: Any, link: Link | None) -> None:
     source = _find(pool, *value)
     if source is not None:
         source.tie(link)
 
 
-@answers("close stream")
+@request_handler("close stream")
 async def _close(pool: Any, value: Any) -> None:
     source = _take(pool, *value)
     if source is not None:

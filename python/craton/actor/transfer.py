@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from craton.actor.errors import ActorError
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.pools import local_pool
 from craton.actor.wire import frames
 from craton.actor.wire.peers import Peers, ask_pool
@@ -333,7 +333,7 @@ def _places(where: Any, lengths: Sequence[int]) -> list[memoryview]:
     return [_place(ref, start, length) for (ref, start), length in zip(where, lengths, strict=True)]
 
 
-@answers("copy to buffers")
+@request_handler("copy to buffers")
 async def _copied(pool: Any, where: Any) -> None:
     # `_places` directed the bytes into the buffers as they were received; only the acknowledgement is left to send.
     return None
@@ -355,7 +355,7 @@ async def _copy_file(file: Any, ref: FileObjectRef, block: int) -> None:
         await written
 
 
-@answers("append to file")
+@request_handler("append to file")
 async def _append(pool: Any, value: Any) -> None:
     ref, data = value[0], memoryview(value[1])
     file = FileObjectRef.get_local_file_object(ref)

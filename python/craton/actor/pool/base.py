@@ -31,7 +31,7 @@ from craton.serialize.decoding import unpickled
 
 logger = logging.getLogger("craton.actor")
 
-Answer = Callable[..., Awaitable[Any]]
+Handler = Callable[..., Awaitable[Any]]
 
 # Seconds that cancelled actors and calls have to clean up when the pool ends.
 TIDY = 0.5
@@ -55,7 +55,7 @@ class Pool:
         In a restarted process, delays calls of actors that have not been recreated yet; None otherwise.
     """
 
-    answers: ClassVar[dict[str, Answer]] = {}
+    handlers: ClassVar[dict[str, Handler]] = {}
     """The handlers of requests to the pool itself, by the request's name."""
 
     def __init__(self, config: ActorPoolConfig, process_index: int) -> None:
@@ -195,7 +195,7 @@ class Pool:
             ticket = None if actor is None or not receives_plainly(type(actor)) else actor.ticket(name)
             work = self.handle(kind, uid, name, steps, value, ticket)
         elif kind == ASK:
-            work = self.answer(message[2], message[3], link)
+            work = self.handle_request(message[2], message[3], link)
         elif kind == CANCEL:
             task = self._running.get((link, message[2]))
             if task is not None:
@@ -331,13 +331,13 @@ class Pool:
             return await actor.receive(*message, ticket)
         return await actor.__on_receive__(message)
 
-    async def answer(self, what: str, value: Any, link: Link | None = None) -> Any:
+    async def handle_request(self, what: str, value: Any, link: Link | None = None) -> Any:
         """Handle a request to the pool itself; ``link`` is the client's connection, None for this process."""
         if self.stopped:
             raise ActorPoolNotStarted(f"the pool at {self.external_address} has stopped")
-        found = self.answers.get(what)
+        found = self.handlers.get(what)
         if found is None:
-            raise ValueError(f"a pool has no request {what!r}; the known ones are {sorted(self.answers)}")
+            raise ValueError(f"a pool has no request {what!r}; the known ones are {sorted(self.handlers)}")
         if type(value) is frames.Undecodable:
             raise value.error
         return await found(self, value, link)
@@ -493,30 +493,30 @@ def _signed(number: int) -> int:
     return -number if task is not None and task.cancelling() else number
 
 
-def answers(what: str, who: bool = False) -> Callable[[Answer], Answer]:
+def request_handler(what: str, with_link: bool = False) -> Callable[[Handler], Handler]:
     """Declare the handler of a request to a pool.
 
     Parameters
     ----------
     what : str
         The request's name; see `ask_pool`.
-    who : bool
+    with_link : bool
         Pass the client's `Link` (None for this process) as a third argument, after the pool and the value.
     """
 
-    def declare(function: Answer) -> Answer:
-        Pool.answers[what] = function if who else lambda pool, value, _link: function(pool, value)
+    def declare(function: Handler) -> Handler:
+        Pool.handlers[what] = function if with_link else lambda pool, value, _link: function(pool, value)
         return function
 
     return declare
 
 
-@answers("create")
+@request_handler("create")
 async def _create(pool: Any, value: Any) -> Any:
     return await pool.create_in_group(*value)
 
 
-@answers("destroy")
+@request_handler("destroy")
 async def _destroy(pool: Any, uid: Any) -> None:
     if uid in pool.actors:
         await pool.destroy(uid)
@@ -529,7 +529,7 @@ async def _destroy(pool: Any, uid: Any) -> None:
         await Peers.here().ask(where, "destroy", uid)
 
 
-@answers("find")
+@request_handler("find")
 async def _found(pool: Any, uid: Any) -> str:
     where = pool.external_address if uid in pool.actors else await pool.find(uid)
     if where is None:
@@ -540,7 +540,7 @@ async def _found(pool: Any, uid: Any) -> str:
     return where
 
 
-@answers("has")
+@request_handler("has")
 async def _has(pool: Any, uid: Any) -> bool:
     try:
         await _found(pool, uid)
@@ -549,16 +549,16 @@ async def _has(pool: Any, uid: Any) -> bool:
     return True
 
 
-@answers("has here")
+@request_handler("has here")
 async def _has_here(pool: Any, uid: Any) -> bool:
     return uid in pool.actors
 
 
-@answers("config")
+@request_handler("config")
 async def _config(pool: Any, _: Any) -> ActorPoolConfig:
     return pool.config
 
 
-@answers("main")
+@request_handler("main")
 async def _main(pool: Any, _: Any) -> str:
     return pool.main_address

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from craton.actor.errors import ActorPoolNotStarted
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.forks import groups
 from craton.actor.pool.output import Watcher
@@ -415,16 +415,16 @@ class MainActorPool(PlacingPool):
         return None if monitor is None else await monitor.exit_report(pid)
 
 
-@answers("kill")
+@request_handler("kill")
 async def _kill(pool: Any, address: Any) -> None:
     await pool.kill_pool(address)
 
 
-@answers("recovered")
+@request_handler("recovered")
 async def _recovered(pool: Any, address: Any) -> None:
     await pool.wait_recovered(address)
 
 
-@answers("exit report")
+@request_handler("exit report")
 async def _exit_report(pool: Any, value: Any) -> Any:
     return await pool.exit_report(*value)

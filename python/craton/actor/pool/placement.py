@@ -8,7 +8,7 @@ from typing import Any
 
 from craton.actor.allocate_strategy import Allocated, IdleLabel, ProcessIndex
 from craton.actor.errors import ActorPoolNotStarted
-from craton.actor.pool.base import Pool, answers
+from craton.actor.pool.base import Pool, request_handler
 from craton.actor.pool.config import ActorPoolConfig
 from craton.actor.pool.processes import Process
 from craton.actor.pool.recovery import SubPoolMonitor
@@ -135,19 +135,19 @@ class PlacingPool(Pool):
                 task.cancel()
 
 
-@answers("created")
+@request_handler("created")
 async def _created(pool: Any, value: Any) -> None:
     await pool.created(*value)
 
 
-@answers("destroyed")
+@request_handler("destroyed")
 async def _destroyed(pool: Any, value: Any) -> None:
     address, uid = value
     pool._made.get(address, {}).pop(uid, None)
     pool._idle.pop((address, uid), None)
 
 
-@answers("find elsewhere")
+@request_handler("find elsewhere")
 async def _find_elsewhere(pool: Any, value: Any) -> str | None:
     uid, but = value
     return pool.external_address if uid in pool.actors else await pool.find(uid, but)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from craton.actor.pool.base import answers
+from craton.actor.pool.base import request_handler
 from craton.actor.wire import shared
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class GroupStore:
         self._store = None
 
 
-@answers("store")
+@request_handler("store")
 async def _store(pool: Any, _: Any) -> str | None:
     store = await pool.store.get()
     return None if store is None else store.address

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from craton.actor.pool import forks  # noqa: F401 (for what it registers)
-from craton.actor.pool.base import TIDY, Pool, answers
+from craton.actor.pool.base import TIDY, Pool, request_handler
 from craton.actor.pool.processes import LENGTH
 from craton.actor.pool.recreation import PendingRecreation, recreating
 from craton.actor.wire.peers import Peers
@@ -84,23 +84,23 @@ class SubActorPool(Pool):
             await asyncio.wait(others, timeout=TIDY)
 
 
-@answers("recreate")
+@request_handler("recreate")
 async def _recreate(pool: Any, value: Any) -> None:
     await pool.recreate(*value)
 
 
-@answers("all recreated")
+@request_handler("all recreated")
 async def _all_recreated(pool: Any, _: Any) -> None:
     if pool.recreation is not None:
         pool.recreation.all_recreated()
 
 
-@answers("stop")
+@request_handler("stop")
 async def _stop(pool: Any, _: Any) -> None:
     pool.end()
 
 
-@answers("configure")
+@request_handler("configure")
 async def _configure(pool: Any, config: Any) -> None:
     pool.config = config
 

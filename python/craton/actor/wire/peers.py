@@ -403,7 +403,7 @@ class Peers:
         return await peer.request(kind, fields, value)
 
     async def ask(self, address: str, what: str, value: Any) -> Any:
-        """Send a request to a pool itself, rather than to an actor; see `craton.actor.pool.base.answers`."""
+        """Send a request to a pool itself, rather than to an actor; see `craton.actor.pool.base.request_handler`."""
         return await self.request(address, ASK, (what,), value)
 
     def forget(self, peer: Peer) -> None:
@@ -438,7 +438,7 @@ async def ask_pool(address: str | None, what: str, value: Any) -> Any:
     if address is None:
         raise ValueError("give the address of a pool: this process has no pool that could be the default")
     pool = local_pool(address)
-    return await (pool.answer(what, value) if pool is not None else Peers.here().ask(address, what, value))
+    return await (pool.handle_request(what, value) if pool is not None else Peers.here().ask(address, what, value))
 
 
 async def store_of(main: str) -> Store | None:
