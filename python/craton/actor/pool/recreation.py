@@ -35,16 +35,16 @@ class PendingRecreation:
         # The number of waiting calls for each (connection, uid).
         self._kept: Counter[tuple[Any, bytes]] = Counter()
 
-    def keeps(self, link: Any, uid: bytes, actor: Any) -> bool:
+    def must_wait(self, link: Any, uid: bytes, actor: Any) -> bool:
         """Whether a call must wait: for its actor, or for earlier calls of the actor from the same connection."""
         return actor is None or (link, uid) in self._kept
 
-    def later(self, link: Any, kind: int, uid: bytes, *message: Any) -> Coroutine[Any, Any, Any]:
+    def deferred(self, link: Any, kind: int, uid: bytes, *message: Any) -> Coroutine[Any, Any, Any]:
         """Register a call that must wait; return a coroutine that waits and then handles it."""
         self._kept[link, uid] += 1
-        return self._later(link, kind, uid, *message)
+        return self._wait_and_handle(link, kind, uid, *message)
 
-    async def _later(self, link: Any, kind: int, uid: bytes, *message: Any) -> Any:
+    async def _wait_and_handle(self, link: Any, kind: int, uid: bytes, *message: Any) -> Any:
         try:
             await self.wait(uid)
         finally:
@@ -71,11 +71,11 @@ class PendingRecreation:
                 f"exists, was not recreated within {RECREATION_TIMEOUT:g} s"
             )
 
-    def one_is_made(self, uid: bytes) -> None:
+    def recreated(self, uid: bytes) -> None:
         """Wake the calls that wait for an actor."""
         self._release(self._of(uid))
 
-    def all_are_made(self) -> None:
+    def all_recreated(self) -> None:
         """Wake all waiting calls, and delay no more."""
         self._pool.recreation = None
         for there in self._there.values():
