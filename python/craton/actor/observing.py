@@ -68,8 +68,8 @@ async def _metrics(pool: Pool, _: Any) -> dict[str, Any]:
         "bytes_in": pool.counted["received"] + sum(link.received for link in links),
         "bytes_out": pool.counted["sent"] + sum(link.sent for link in links),
         "memory": _resident(),
-        "seconds": pool.handled.seconds,
-        "buckets": pool.handled.buckets,
+        "seconds": pool.durations.seconds,
+        "buckets": pool.durations.buckets,
     }
 
 

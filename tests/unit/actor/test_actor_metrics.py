@@ -12,7 +12,7 @@ import pytest
 import craton.actor as xo
 from craton.actor.allocate_strategy import ProcessIndex
 from craton.actor.observing import bound, quantile
-from craton.actor.pool.counting import BUCKETS, Handled
+from craton.actor.pool.duration_histogram import BUCKETS, DurationHistogram
 
 
 class Busy(xo.Actor):
@@ -115,10 +115,10 @@ def test_a_pool_that_is_gone_is_told_as_such() -> None:
 
 
 def test_buckets_hold_what_their_bounds_say() -> None:
-    handled = Handled()
+    histogram = DurationHistogram()
     for place in range(BUCKETS - 1):
-        handled.took(0.75 * bound(place))
-    handled.took(1e9)
-    assert handled.buckets == [1] * BUCKETS
-    assert quantile(handled.buckets, 0.5) == bound(BUCKETS // 2 - 1)
+        histogram.record(0.75 * bound(place))
+    histogram.record(1e9)
+    assert histogram.buckets == [1] * BUCKETS
+    assert quantile(histogram.buckets, 0.5) == bound(BUCKETS // 2 - 1)
     assert quantile([0] * BUCKETS, 0.5) is None

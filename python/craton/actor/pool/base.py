@@ -18,7 +18,7 @@ from craton.actor import debug
 from craton.actor.actors import Ticket, is_final, is_plain, receives_plainly
 from craton.actor.errors import ActorAlreadyExist, ActorNotExist, ActorPoolNotStarted, SendMessageFailed
 from craton.actor.pool.config import ActorPoolConfig
-from craton.actor.pool.counting import Handled
+from craton.actor.pool.duration_histogram import DurationHistogram
 from craton.actor.pool.recreation import PendingRecreation
 from craton.actor.pools import register_pool
 from craton.actor.wire import addresses, frames, owners, shared, tls
@@ -67,7 +67,7 @@ class Pool:
         self.stopped = False
         self.advertised = ""
         self.counted = {"calls": 0, "errors": 0, "received": 0, "sent": 0}
-        self.handled = Handled()
+        self.durations = DurationHistogram()
         self._listening: list[socket.socket] = []
         self._links: set[Link] = set()
         self.unauthenticated, self._warn = Unauthenticated(), RateLimitedWarnings()
@@ -243,10 +243,10 @@ class Pool:
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:
-            self.handled.took(perf_counter() - began)
+            self.durations.record(perf_counter() - began)
             self._refuse(link, number, error)
             return
-        self.handled.took(perf_counter() - began)
+        self.durations.record(perf_counter() - began)
         if is_final(result):
             if number:
                 self._give(link, number, result)
@@ -323,7 +323,7 @@ class Pool:
             ):
                 return await self._received(actor, kind, name, value, ticket)
         finally:
-            self.handled.took(perf_counter() - began)
+            self.durations.record(perf_counter() - began)
 
     async def _received(self, actor: Any, kind: int, name: str, value: Any, ticket: Ticket | None) -> Any:
         message = (name, 1, value, None) if kind == BATCH else (name, 0, *value)

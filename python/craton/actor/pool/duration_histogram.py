@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["BUCKETS", "Handled"]
+__all__ = ["BUCKETS", "DurationHistogram"]
 
 BUCKETS = 32
 """Number of buckets. The first counts calls of less than 1 µs, each further one up to twice as long; the last, all others."""
 
 
-class Handled:
+class DurationHistogram:
     """A histogram of durations with exponential buckets.
 
     Attributes
@@ -21,10 +21,10 @@ class Handled:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        # A bucket for every bit length of a duration in µs that a float can hold, so that `took` needs no bounds check.
+        # A bucket for every bit length of a duration in µs that a float can hold, so that `record` needs no bounds check.
         self._counts = [0] * 1100
 
-    def took(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         """Add one call of this duration."""
         self.seconds += seconds
         self._counts[int(seconds * 1e6).bit_length()] += 1
