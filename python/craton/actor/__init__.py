@@ -54,8 +54,8 @@ from craton.actor.errors import (
     SendMessageFailed,
     ServerClosed,
 )
+from craton.actor.group_metrics import metrics
 from craton.actor.groups import ActorGroup, Spread, create_actors
-from craton.actor.observing import metrics
 from craton.actor.pool.main import MainActorPool as MainActorPoolType
 from craton.actor.refs import ActorRef, LocalActorRef
 from craton.actor.refs import as_ref as create_actor_ref

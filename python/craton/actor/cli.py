@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from craton.actor.observing import GroupMetrics, metrics, quantile
+from craton.actor.group_metrics import GroupMetrics, metrics, quantile
 from craton.command import aligned, exit_status, readable
 
 _WIDE = 22

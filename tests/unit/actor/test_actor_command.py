@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from craton.actor.cli import main, table
-from craton.actor.observing import GroupMetrics
+from craton.actor.group_metrics import GroupMetrics
 
 SERVER = """
 import asyncio, sys

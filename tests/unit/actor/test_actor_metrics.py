@@ -11,7 +11,7 @@ import pytest
 
 import craton.actor as xo
 from craton.actor.allocate_strategy import ProcessIndex
-from craton.actor.observing import bound, quantile
+from craton.actor.group_metrics import bound, quantile
 from craton.actor.pool.duration_histogram import BUCKETS, DurationHistogram
 
 

@@ -229,7 +229,7 @@ def test_whatever_a_method_raises_reaches_its_caller(
 def test_a_pool_that_is_busy_does_not_keep_others(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("craton.actor.observing._ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr("craton.actor.group_metrics._ANSWER_TIMEOUT", 0.5)
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
     monkeypatch.setattr("craton.actor.pool.main._STOP_TIMEOUT", 0.2)
 
