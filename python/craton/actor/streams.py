@@ -133,7 +133,7 @@ class Stream(AsyncIterator[Any]):
             if self._over and isinstance(error, ActorError):
                 return  # another reader of this same object has exhausted the stream
             # After an error nothing more is read, so the generator must not be kept.
-            self._let_go()
+            self._release()
             raise
         if items is None:
             self._over, self._owner = True, False
@@ -166,9 +166,9 @@ class Stream(AsyncIterator[Any]):
 
     def __del__(self) -> None:
         if self._owner and not sys.is_finalizing():
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         # Called from any thread (`__del__`), and does not wait. If the loop ends first, its connections close, and the
         # actor's side closes the generator then.
         loop, owner = self._loop, self._owner

@@ -123,7 +123,7 @@ def test_what_cannot_be_copied(n_process: int) -> None:
         # The connection still works, and a shorter source changes only the beginning of its target.
         await xo.copy_to([b"abc", b"de"], refs)
         assert await there.contents(refs) == [b"abc" + bytes(7), b"de" + bytes(18)]
-        await there.let_go()
+        await there.close_descriptors()
         with pytest.raises(xo.ActorError, match="refers to nothing"):
             await xo.copy_to([b"abc"], refs[:1])
         assert await there.echo(1) == 1

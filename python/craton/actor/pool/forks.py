@@ -29,7 +29,7 @@ def _end_all() -> None:
                 process.end()
 
 
-def _let_go() -> None:
+def _close_in_fork() -> None:
     """Close a fork's copies of sockets and pipes. The event loop's selector is shared with the parent and not changed."""
     for group in list(groups):
         for process in group.sub_processes.values():
@@ -39,9 +39,9 @@ def _let_go() -> None:
         for sock in pool._listening:
             sock.close()
         for link in list(pool._links):
-            link.let_go()
+            link.close_descriptors()
     for peers in list(Peers._of.values()):
-        peers.let_go()
+        peers.close_descriptors()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_in_fork)

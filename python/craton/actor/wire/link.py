@@ -459,7 +459,7 @@ class Link:
         """Close the connection because the peer's machine is unreachable."""
         self._end(error)
 
-    def let_go(self) -> None:
+    def close_descriptors(self) -> None:
         """Close the file descriptor only; for forks, and for event loops that were closed."""
         self._closed = True
         self._sock.close()

@@ -316,16 +316,16 @@ class Peers:
         if found is None:
             for other, peers in list(cls._of.items()):
                 if other.is_closed():
-                    peers.let_go()  # the loop ended without closing its connections
+                    peers.close_descriptors()  # the loop ended without closing its connections
                     cls._of.pop(other, None)  # another thread may have removed it
             found = cls._of[loop] = cls(loop)
         return found
 
-    def let_go(self) -> None:
-        """Close the file descriptors only; see `Link.let_go`."""
+    def close_descriptors(self) -> None:
+        """Close the file descriptors only; see `Link.close_descriptors`."""
         for peer in self._peers.values():
             if peer.link is not None:
-                peer.link.let_go()
+                peer.link.close_descriptors()
         self._peers.clear()
 
     def met(self, address: str, main: str) -> str:
