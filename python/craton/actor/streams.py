@@ -161,7 +161,7 @@ class Stream(AsyncIterator[Any]):
         link = frames.carrier.get()
         source = None if pool is None or link is None else _find(pool, self._uid, self._name)
         if source is not None:
-            source.tie(link)
+            source.bind_to(link)
         return Stream, (self._address, self._uid, self._name, tuple(self._items), self._over, pool is None)
 
     def __del__(self) -> None:
@@ -236,17 +236,17 @@ class Source:
         self._error: Exception | None = None
         self._news, self._room = asyncio.Event(), asyncio.Event()
 
-    def tie(self, link: Link | None) -> None:
+    def bind_to(self, link: Link | None) -> None:
         """Close the stream when this connection ends, and only this one: the current reader's."""
         if self._link is not None:
-            self._link.tied.discard(self)
+            self._link.dependents.discard(self)
         self._link = link
         if link is not None and not self._closed:
-            link.tied.add(self)
+            link.dependents.add(self)
             if link.closed:
-                self.on_cut(link)
+                self.on_disconnect(link)
 
-    def on_cut(self, link: Link) -> None:
+    def on_disconnect(self, link: Link) -> None:
         """Close the generator, because its reader has disconnected."""
         pool = local_pool(self._actor.address)
         if pool is not None and self._link is link and _take(pool, self._actor.uid, self._name) is not None:
@@ -333,7 +333,7 @@ class Source:
         in_turn : bool
             Run the generator's cleanup while holding the actor's lock.
         """
-        self.tie(None)
+        self.bind_to(None)
         frame = self._items.gi_frame if isinstance(self._items, GeneratorType) else self._items.ag_frame
         if self._closed or frame is None:
             return
@@ -392,7 +392,7 @@ async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
             f"the actor {uid!r} at {pool.external_address} has no stream {name!r}: it was closed, exhausted by another "
             "reader, or lost when the actor was recreated"
         )
-    source.tie(link)
+    source.bind_to(link)
     items = None
     try:
         items = await source.next(pool)
@@ -407,7 +407,7 @@ async def _next(pool: Any, value: Any, link: Link | None) -> list[Any] | None:
 async def _hold(pool: Any, value: Any, link: Link | None) -> None:
     source = _find(pool, *value)
     if source is not None:
-        source.tie(link)
+        source.bind_to(link)
 
 
 @request_handler("close stream")

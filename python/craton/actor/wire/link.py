@@ -48,10 +48,10 @@ class Receiver(Protocol):
         """Handle the end of the connection; ``error`` is the reason, None if it was closed normally."""
 
 
-class Tied(Protocol):
+class Dependent(Protocol):
     """An object whose life is bound to a connection."""
 
-    def on_cut(self, link: Link) -> None:
+    def on_disconnect(self, link: Link) -> None:
         """Handle the end of the connection."""
 
 
@@ -239,7 +239,7 @@ class Link:
         Sends large values through shared memory, if the peer is on this machine.
     sent, received : int
         Number of bytes so far.
-    tied : set of Tied
+    dependents : set of Dependent
         Objects to notify when the connection ends.
     """
 
@@ -268,7 +268,7 @@ class Link:
         self._gathering = self._due = self._blocked = False
         self._drained: asyncio.Future[None] | None = None
         self.sent = self.received = 0
-        self.tied: set[Tied] = set()
+        self.dependents: set[Dependent] = set()
         self._closed = self._rests = False
         self._handshake_timer = loop.call_later(HANDSHAKE_TIMEOUT, self._handshake_timed_out)
 
@@ -491,9 +491,9 @@ class Link:
             why = error or ConnectionResetError(f"{self.peer} closed the connection before it had authenticated")
             self.ready.set_exception(why)
             self.ready.exception()  # mark as retrieved: it is not logged if nothing awaits `ready`
-        tied, self.tied = self.tied, set()
-        for one in tied:
-            one.on_cut(self)
+        dependents, self.dependents = self.dependents, set()
+        for dependent in dependents:
+            dependent.on_disconnect(self)
         self._receiver.on_lost(self, error)
 
     def _forget(self) -> None:
