@@ -274,7 +274,7 @@ class Pool:
         else:
             link.write(pieces)
             if link.full:
-                link.rest()
+                link.pause_reading()
 
     def _refuse(self, link: Link, number: int, error: BaseException) -> None:
         self.counted["errors"] += 1

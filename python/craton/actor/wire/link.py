@@ -269,7 +269,7 @@ class Link:
         self._drained: asyncio.Future[None] | None = None
         self.sent = self.received = 0
         self.dependents: set[Dependent] = set()
-        self._closed = self._rests = False
+        self._closed = self._reading_paused = False
         self._handshake_timer = loop.call_later(HANDSHAKE_TIMEOUT, self._handshake_timed_out)
 
     def _introduce(self, handshake: Handshake) -> None:
@@ -369,17 +369,17 @@ class Link:
             if self._drained is not None:
                 self._drained.set_result(None)
                 self._drained = None
-            if self._rests:
-                self._rests = False
-                self._resume()
+            if self._reading_paused:
+                self._reading_paused = False
+                self._resume_reading()
 
-    def rest(self) -> None:
+    def pause_reading(self) -> None:
         """Stop reading until at most `LOW_WATER` bytes are unsent: the peer sends calls but does not read the answers."""
-        if not self._rests and not self._closed:
-            self._rests = True
+        if not self._reading_paused and not self._closed:
+            self._reading_paused = True
             self._loop.remove_reader(self._fd)
 
-    def _resume(self) -> None:
+    def _resume_reading(self) -> None:
         self._loop.add_reader(self._fd, self._readable)
 
     def _writable(self) -> None:
@@ -403,7 +403,7 @@ class Link:
                     return
                 self.received += count
                 self._reader.filled(count)
-                if self._closed or self._rests or (count < len(buffer) and count < _RING // 4):
+                if self._closed or self._reading_paused or (count < len(buffer) and count < _RING // 4):
                     break
         except (BlockingIOError, InterruptedError):
             pass

@@ -383,7 +383,7 @@ class TlsLink(Link):
         self._reader = Reader(self._on_message, self._shake, handshake.expects)
 
     def _readable(self) -> None:
-        if self._closed or self._rests:
+        if self._closed or self._reading_paused:
             return
         super()._readable()
         if self._has_more():
@@ -391,10 +391,10 @@ class TlsLink(Link):
             self._loop.call_soon(self._readable)
 
     def _has_more(self) -> bool:
-        return not self._closed and not self._rests and self._sock.pending() > 0
+        return not self._closed and not self._reading_paused and self._sock.pending() > 0
 
-    def _resume(self) -> None:
-        super()._resume()
+    def _resume_reading(self) -> None:
+        super()._resume_reading()
         self._loop.call_soon(self._readable)  # the selector does not report bytes that are already decrypted
 
     # ---- the end ----
