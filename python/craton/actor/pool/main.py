@@ -17,7 +17,7 @@ from craton.actor.pool.forks import groups
 from craton.actor.pool.output import Watcher
 from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
-from craton.actor.pool.recovery import SubPoolMonitor, unless_cancelled
+from craton.actor.pool.recovery import SubPoolMonitor, raise_if_cancelled
 from craton.actor.pool.sharing import GroupStore
 from craton.actor.wire import addresses, tls
 from craton.actor.wire.peers import Peers
@@ -384,11 +384,11 @@ class MainActorPool(PlacingPool):
                     raise
                 except Exception:
                     logger.exception("The actor %r at %s could not be recreated", uid, address)
-                unless_cancelled()
+                raise_if_cancelled()
         # Pools may have been added and removed since the process was started.
         await peers.ask(address, "configure", self.config)
         await peers.ask(address, "all recreated", None)
-        unless_cancelled()
+        raise_if_cancelled()
 
     # ---- requests about processes ----
 

@@ -27,7 +27,7 @@ _DYING = 0.5
 _REMEMBERED = 32
 
 
-def unless_cancelled() -> None:
+def raise_if_cancelled() -> None:
     """Raise if the current task was cancelled.
 
     Needed after a call of another pool: if its answer arrives although the caller was cancelled, the call returns that
