@@ -100,11 +100,11 @@ def only_tcp() -> Iterator[None]:
 @contextlib.contextmanager
 def speaking(given: xo.TLS | None) -> Iterator[None]:
     """Use these TLS settings for connections of this process."""
-    secured = tls.choose(given or False)
+    secured = tls.activate(given or False)
     try:
         yield
     finally:
-        tls.unchoose(secured)
+        tls.deactivate(secured)
 
 
 def far(given: xo.TLS | None, work: Callable[[str], Awaitable[None]]) -> None:
@@ -325,7 +325,7 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
                     sock.sendall(b"\x16\x03\x01\x02\x00" + dice.randbytes(dice.randrange(600)))
                 else:
                     # TLS is negotiated, but the client does not have the key.
-                    with tls.Secured(client).client.wrap_socket(sock) as secure:
+                    with tls.LoadedTLS(client).client.wrap_socket(sock) as secure:
                         secure.sendall(auth.SECURED + dice.randbytes(auth.NONCE + auth.MAC))
                         assert b"".join(iter(lambda: secure.recv(100), b"")) == auth.REFUSED
                     continue
@@ -382,7 +382,7 @@ class Middle:
                 self._socks += [near, distant]
                 near.sendall(distant.recv(auth.OPENING, socket.MSG_WAITALL))
                 if self._given is not None:
-                    secured = tls.Secured(self._given)
+                    secured = tls.LoadedTLS(self._given)
                     assert secured.server is not None
                     distant = secured.client.wrap_socket(distant)
                     near = secured.server.wrap_socket(near, server_side=True)
@@ -453,7 +453,7 @@ def test_wrong_settings(files: Files, tmp_path: Path) -> None:
         (xo.TLS(one, files.encrypted()), ValueError, "without a password"),
     ]:
         with pytest.raises(error, match=why):
-            tls.choose(given)
+            tls.activate(given)
 
     async def main() -> None:
         with pytest.raises(ValueError, match="a pool with TLS needs a certificate"):
@@ -467,8 +467,8 @@ def test_wrong_settings(files: Files, tmp_path: Path) -> None:
 def test_a_certificate_with_its_key(files: Files, tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_text(Path(files.path("one.key")).read_text() + Path(files.path("one.pem")).read_text())
-    assert tls.Secured(xo.TLS(both)).binding == tls.Secured(files.tls("one")).binding
-    assert tls.Secured(files.tls("two")).binding != tls.Secured(files.tls("one")).binding
+    assert tls.LoadedTLS(xo.TLS(both)).binding == tls.LoadedTLS(files.tls("one")).binding
+    assert tls.LoadedTLS(files.tls("two")).binding != tls.LoadedTLS(files.tls("one")).binding
 
 
 def test_frames_are_sent_as_they_lie() -> None:

@@ -47,7 +47,7 @@ class Pool:
     advertised : str
         The address that its actors pass on: as `external_address`, but with this machine's own host in place of a
         wildcard such as ``0.0.0.0``. Set when the pool listens.
-    secured : Secured or None
+    secured : LoadedTLS or None
         The TLS settings of its connections between machines; None without TLS.
     actors : dict
         The actors, by uid.

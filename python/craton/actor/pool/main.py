@@ -21,7 +21,7 @@ from craton.actor.pool.recovery import SubPoolMonitor, raise_if_cancelled
 from craton.actor.pool.sharing import GroupStore
 from craton.actor.wire import addresses, tls
 from craton.actor.wire.peers import Peers
-from craton.actor.wire.tls import TLS, Secured
+from craton.actor.wire.tls import TLS, LoadedTLS
 
 logger = logging.getLogger("craton.actor")
 
@@ -49,11 +49,11 @@ class MainActorPool(PlacingPool):
         use_uvloop: bool | str,
         security: TLS | Literal[False] | None = None,
     ) -> None:
-        self._chosen: tuple[Secured | None, ...] = () if security is None else (tls.choose(security),)
+        self._activated: tuple[LoadedTLS | None, ...] = () if security is None else (tls.activate(security),)
         try:
             super().__init__(config, auto_recover)
         except BaseException:
-            self._unchoose()
+            self._deactivate_tls()
             raise
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
@@ -239,12 +239,12 @@ class MainActorPool(PlacingPool):
     def close(self) -> None:
         """Stop listening, close all connections, and drop the actors and the group's TLS settings."""
         super().close()
-        self._unchoose()
+        self._deactivate_tls()
 
-    def _unchoose(self) -> None:
-        for chosen in self._chosen:
-            tls.unchoose(chosen)
-        self._chosen = ()
+    def _deactivate_tls(self) -> None:
+        for settings in self._activated:
+            tls.deactivate(settings)
+        self._activated = ()
 
     # ---- more and fewer pools ----
 

@@ -26,7 +26,7 @@ from craton.actor.wire.addresses import binding
 from craton.actor.wire.auth import OPENING, SECURED, Handshake
 from craton.actor.wire.link import Link, Reader, Receiver
 
-__all__ = ["TLS", "Secured", "choose", "current", "link", "unchoose", "variables"]
+__all__ = ["TLS", "LoadedTLS", "activate", "current", "link", "deactivate", "variables"]
 
 VARIABLE = "CRATON_ACTOR_TLS_"
 """The prefix of the environment variables, which is followed by ``CERT``, ``KEY`` or ``CA``."""
@@ -83,7 +83,7 @@ def _of_environment() -> TLS | None:
     return TLS(**given) if any(given.values()) else None
 
 
-class Secured:
+class LoadedTLS:
     """TLS settings with their files loaded.
 
     Parameters
@@ -169,13 +169,13 @@ def _binding(certificate: bytes) -> bytes:
 # ---- the settings of this process ----
 
 # Settings given to pools of this process, which override the environment's; the last one is in effect.
-_chosen: list[Secured | None] = []
+_activated: list[LoadedTLS | None] = []
 # The environment's settings when they were last read, and the same with their files loaded.
-_found: tuple[TLS | None, Secured | None] = (None, None)
+_found: tuple[TLS | None, LoadedTLS | None] = (None, None)
 
 
-def choose(tls: TLS | Literal[False]) -> Secured | None:
-    """Load settings and put them into effect in this process, until `unchoose`; False disables TLS.
+def activate(tls: TLS | Literal[False]) -> LoadedTLS | None:
+    """Load settings and put them into effect in this process, until `deactivate`; False disables TLS.
 
     Raises
     ------
@@ -184,20 +184,20 @@ def choose(tls: TLS | Literal[False]) -> Secured | None:
     """
     if not isinstance(tls, TLS) and tls is not False:
         raise TypeError(f"`tls` must be a craton.actor.TLS or False, not {tls!r}")
-    secured = Secured(tls) if tls else None
-    _chosen.append(secured)
+    secured = LoadedTLS(tls) if tls else None
+    _activated.append(secured)
     return secured
 
 
-def unchoose(secured: Secured | None) -> None:
-    """Undo `choose`."""
-    for number, each in enumerate(_chosen):
+def deactivate(secured: LoadedTLS | None) -> None:
+    """Undo `activate`."""
+    for number, each in enumerate(_activated):
         if each is secured:
-            del _chosen[number]
+            del _activated[number]
             break
 
 
-def current() -> Secured | None:
+def current() -> LoadedTLS | None:
     """Return the settings in effect: the last that were chosen, or else the environment's; None without TLS.
 
     Files that the environment names are read again only if its variables change.
@@ -208,11 +208,11 @@ def current() -> Secured | None:
         The files cannot be used.
     """
     global _found
-    if _chosen:
-        return _chosen[-1]
+    if _activated:
+        return _activated[-1]
     tls = _of_environment()
     if tls != _found[0]:
-        _found = tls, None if tls is None else Secured(tls)
+        _found = tls, None if tls is None else LoadedTLS(tls)
     return _found[1]
 
 
@@ -226,7 +226,7 @@ def link(
     key: bytes,
     server: bool,
     peer: str,
-    secured: Secured | None,
+    secured: LoadedTLS | None,
 ) -> Link:
     """Return a link over a connected socket; it uses TLS if there are settings and the socket is not a Unix socket."""
     if secured is None or sock.family == socket.AF_UNIX:
@@ -306,7 +306,7 @@ class TlsLink(Link):
         receiver: Receiver,
         handshake: Handshake,
         peer: str,
-        secured: Secured,
+        secured: LoadedTLS,
     ) -> None:
         self._prepare(loop, receiver, peer)
         self._sock, self._handshake, self._secured = sock, handshake, secured
