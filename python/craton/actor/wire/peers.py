@@ -198,7 +198,7 @@ class Peer:
         """Handle an answer, or the peer's first message."""
         kind = message[0]
         if kind == HELLO:
-            self.main, self.pid = self._peers.met(self.address, message[2]["main"]), message[2]["pid"]
+            self.main, self.pid = self._peers.remember_main(self.address, message[2]["main"]), message[2]["pid"]
             return
         future = self._pending.pop(message[1], None)
         if future is None or future.done():
@@ -328,7 +328,7 @@ class Peers:
                 peer.link.close_descriptors()
         self._peers.clear()
 
-    def met(self, address: str, main: str) -> str:
+    def remember_main(self, address: str, main: str) -> str:
         """Remember a pool's main pool; return the main pool's address as seen from here."""
         main = addresses.seen_from(main, address)
         if len(self._mains) >= _REMEMBERED:
