@@ -20,7 +20,7 @@ from craton.actor.wire import frames, keepalive
 from craton.actor.wire.auth import REFUSED, Handshake
 from craton.actor.wire.frames import HEADER, LENGTH_BYTES
 from craton.actor.wire.owners import credentials
-from craton.actor.wire.shared import Note, Sharing
+from craton.actor.wire.shared import Sharing, SharingMessage
 
 _RING = 1 << 18
 # The receive buffer of a connection that has not authenticated yet; a record of the handshake fits.
@@ -414,7 +414,7 @@ class Link:
         self._gathered()
 
     def _on_message(self, message: tuple[Any, ...]) -> None:
-        if isinstance(message[-1], Note):
+        if isinstance(message[-1], SharingMessage):
             if self.sharing is None:
                 raise ValueError("the peer sent a reference to shared memory over a connection without sharing")
             found = self.sharing.receive(message)

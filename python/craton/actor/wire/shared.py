@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from craton.serialize import Parts
     from craton.store import Store
 
-__all__ = ["Note", "Sharing", "connected", "enabled", "opened", "share"]
+__all__ = ["SharingMessage", "Sharing", "connected", "enabled", "opened", "share"]
 
 NOTE = -1
 """The message kind of `Sharing`'s own protocol."""
@@ -45,13 +45,13 @@ logger = logging.getLogger("craton.actor")
 Home = Callable[[], Awaitable["Store | None"]]
 
 
-class Note:
+class SharingMessage:
     """The base of `Sharing`'s messages, and of the references that replace values in other messages."""
 
     __slots__ = ()
 
 
-class Offer(Note):
+class Offer(SharingMessage):
     """Offers to send values through the store at an address."""
 
     __slots__ = ("address",)
@@ -69,7 +69,7 @@ class Accepted(Offer):
     __slots__ = ()
 
 
-class Lent(Note):
+class Lent(SharingMessage):
     """A reference to a value: the object of this number in the store at this address."""
 
     __slots__ = ("address", "number")
@@ -81,7 +81,7 @@ class Lent(Note):
         return type(self), (self.address, self.number)
 
 
-class Taken(Note):
+class Taken(SharingMessage):
     """Acknowledges a `Lent` value: the receiver has pinned it, or could not read it, and the sender can release it."""
 
     __slots__ = ("number",)
@@ -199,7 +199,7 @@ class Sharing:
     # ---- receiving ----
 
     def receive(self, message: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Handle a message with a `Note`.
+        """Handle a message with a `SharingMessage`.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class Sharing:
             del self._held[number]
             self.waiting -= size
 
-    def _tell(self, note: Note) -> None:
+    def _tell(self, note: SharingMessage) -> None:
         self._link.write(frames.pack((NOTE, 0), note))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
