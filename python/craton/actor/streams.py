@@ -158,7 +158,7 @@ class Stream(AsyncIterator[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         self._owner = False
         pool = local_pool(self._address)
-        link = frames.carrier.get()
+        link = frames.sending_link.get()
         source = None if pool is None or link is None else _find(pool, self._uid, self._name)
         if source is not None:
             source.bind_to(link)

@@ -119,7 +119,7 @@ def is_plain_value(value: Any) -> bool:
     return _needs(value) == _PLAIN
 
 
-carrier: contextvars.ContextVar[Any] = contextvars.ContextVar("carrier", default=None)
+sending_link: contextvars.ContextVar[Any] = contextvars.ContextVar("sending_link", default=None)
 """The connection that the value being encoded will be sent over, for objects such as streams whose life is bound to it."""
 
 
@@ -137,7 +137,7 @@ def pack(
     lend : callable, optional
         Given the encoded parts of a large value, returns a message to send in its place, or None to send the parts.
     link : Link, optional
-        The connection, for `carrier`.
+        The connection, for `sending_link`.
 
     Raises
     ------
@@ -152,13 +152,13 @@ def pack(
     apart = _pack_apart((*fields, value)) if needs == _APART else []
     if apart and (lend is None or sum(map(len, apart)) < LENT):
         return apart
-    token = carrier.set(link)
+    token = sending_link.set(link)
     try:
         parts = encode(value)
     except Exception as error:
         raise SendMessageFailed(f"cannot be sent: {type(error).__name__}: {error}") from _without_values(error)
     finally:
-        carrier.reset(token)
+        sending_link.reset(token)
     if lend is not None and (note := lend(parts)) is not None:
         envelope = pickle.dumps((*fields, note), 5)
         return [HEADER.pack(len(envelope), 0) + envelope]
