@@ -257,8 +257,8 @@ def test_credentials() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         assert owners.credentials(ours)[1] == os.geteuid()
-        assert owners.is_own(ours)
-    assert not owners.is_own(ours), "what cannot be known is not this user's"
+        assert owners.is_same_user(ours)
+    assert not owners.is_same_user(ours), "what cannot be known is not this user's"
     with socket.socket(socket.AF_INET) as tcp:
         assert owners.credentials(tcp) == (None, None)
 

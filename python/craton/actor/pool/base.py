@@ -137,7 +137,7 @@ class Pool:
                 pause(self.loop, listening.fileno(), functools.partial(self._accept_again, listening))
                 return
             if sock.family == socket.AF_UNIX:
-                if not owners.is_own(sock):
+                if not owners.is_same_user(sock):
                     self._warn(
                         "%s drops a client: it is a process of user %s, and this pool runs as user %d",
                         self.external_address,

@@ -16,7 +16,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 
-from craton.actor.wire.owners import is_own
+from craton.actor.wire.owners import is_same_user
 
 __all__ = [
     "EVERYWHERE",
@@ -155,7 +155,7 @@ def _is_served(name: str) -> bool:
             sock.connect(name)
         except OSError:
             return False
-        return is_own(sock)
+        return is_same_user(sock)
 
 
 def binding(sock: socket.socket, server: bool) -> bytes:

@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 
-__all__ = ["credentials", "is_own"]
+__all__ = ["credentials", "is_same_user"]
 
 # Linux's `struct ucred`: process, user, group.
 _UCRED = struct.Struct("=iII")
@@ -39,6 +39,6 @@ def credentials(sock: socket.socket) -> tuple[int | None, int | None]:
     return None, None
 
 
-def is_own(sock: socket.socket) -> bool:
+def is_same_user(sock: socket.socket) -> bool:
     """Whether the other end of a connected Unix socket is known to run as this process's user."""
     return credentials(sock)[1] == os.geteuid()

@@ -256,7 +256,7 @@ def _local(address: str) -> tuple[socket.socket | None, str]:
     try:
         sock.setblocking(False)
         sock.connect(addresses.local_name(address))
-        if owners.is_own(sock):
+        if owners.is_same_user(sock):
             return sock, ""
         foreign = f"its name is held by a process of user {owners.credentials(sock)[1]}"
     except OSError:
