@@ -45,7 +45,7 @@ class BlockSizeError(ActorError, ValueError, AssertionError):
 class _Ref:
     """A name by which other processes refer to an object of this one. It does not keep the object alive."""
 
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]]
+    _registered: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]]
     __slots__ = ("address", "uid")
 
     def __init__(self, address: str, uid: bytes) -> None:
@@ -56,7 +56,7 @@ class _Ref:
         """Register an object of this process, and return a reference to it."""
         ref = cls(address, uid)
         try:
-            cls._known[address, uid] = found
+            cls._registered[address, uid] = found
         except TypeError:
             kind = type(found).__name__
             raise TypeError(
@@ -65,8 +65,8 @@ class _Ref:
         return ref
 
     @classmethod
-    def _found(cls, ref: Any) -> Any:
-        found = cls._known.get((ref.address, ref.uid))
+    def _lookup(cls, ref: Any) -> Any:
+        found = cls._registered.get((ref.address, ref.uid))
         if found is None:
             raise ActorError(
                 f"{ref!r} refers to nothing in this process: its object was released, or belongs to another process"
@@ -99,7 +99,7 @@ class BufferRef(_Ref):
     """
 
     __slots__ = ()
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
+    _registered: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
 
     @classmethod
     def get_buffer(cls, ref: BufferRef) -> Any:
@@ -110,7 +110,7 @@ class BufferRef(_Ref):
         ActorError
             The buffer was released, or belongs to another process.
         """
-        return cls._found(ref)
+        return cls._lookup(ref)
 
 
 @frames.simple
@@ -126,7 +126,7 @@ class FileObjectRef(_Ref):
     """
 
     __slots__ = ()
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
+    _registered: ClassVar[weakref.WeakValueDictionary[tuple[str, bytes], Any]] = weakref.WeakValueDictionary()
 
     @classmethod
     def get_local_file_object(cls, ref: FileObjectRef) -> Any:
@@ -137,7 +137,7 @@ class FileObjectRef(_Ref):
         ActorError
             The file was released, or belongs to another process.
         """
-        return cls._found(ref)
+        return cls._lookup(ref)
 
 
 def _view(buffer: Any) -> memoryview:
