@@ -101,7 +101,7 @@ async def create_actor_pool(
     """
     for name in others:
         if name not in _IGNORED:
-            raise TypeError(f"create_actor_pool() has no option {name!r}{_meant(name)}")
+            raise TypeError(f"create_actor_pool() has no option {name!r}{_did_you_mean(name)}")
     count = (os.cpu_count() or 1) if n_process is None else n_process
     for name, given, length in (
         ("labels", labels, count + 1),
@@ -145,13 +145,13 @@ async def create_actor_pool(
     return pool
 
 
-def _meant(name: str) -> str:
+def _did_you_mean(name: str) -> str:
     known = inspect.signature(create_actor_pool).parameters
     close = difflib.get_close_matches(name, known, 1)
     return f": did you mean {close[0]!r}?" if close else ""
 
 
-def describe_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+def pickle_actor(actor_cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     """Pickle the class and the arguments of an actor, for `Pool.create`.
 
     Raises
@@ -200,7 +200,7 @@ async def create_actor(actor_cls: type, *args: Any, uid: Any = None, address: st
     name = uid.encode() if isinstance(uid, str) else uid
     if name is not None and type(name) is not bytes:
         raise TypeError(f"the uid of an actor must be str or bytes, not {type(uid).__name__}")
-    where, found = await ask_pool(address, "create", (name, describe_actor(actor_cls, args, kwargs), strategy))
+    where, found = await ask_pool(address, "create", (name, pickle_actor(actor_cls, args, kwargs), strategy))
     return make_ref(_reachable(where, address), found)
 
 

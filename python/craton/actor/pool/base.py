@@ -345,7 +345,7 @@ class Pool:
     # ---- actors ----
 
     async def create(self, uid: bytes | None, spec: bytes) -> bytes:
-        """Create an actor in this pool from `describe_actor`'s bytes; return its uid.
+        """Create an actor in this pool from `pickle_actor`'s bytes; return its uid.
 
         Raises
         ------
