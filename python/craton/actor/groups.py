@@ -30,7 +30,7 @@ from craton.actor.pool.base import request_handler
 from craton.actor.refs import ActorRef, make_ref
 from craton.actor.wire import frames
 from craton.actor.wire.peers import ask_pool
-from craton.serialize.decoding import unpickled
+from craton.serialize.decoding import unpickle
 
 logger = logging.getLogger("craton.actor")
 
@@ -247,7 +247,7 @@ class _Spec:
 
 
 def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
-    return (unpickled(kind), *unpickled(spec))
+    return (unpickle(kind), *unpickle(spec))
 
 
 @request_handler("create many")
@@ -295,14 +295,14 @@ async def _create_at(pool: Any, places: Any, made: list[Any], kind: bytes, names
 
 @request_handler("create many here")
 async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
-    kind, names, specs = unpickled(value[0]), value[1], value[2]
+    kind, names, specs = unpickle(value[0]), value[1], value[2]
     for name in names:
         await pool.wait_recreated(name)
     made: list[Any] = []
     begun: dict[asyncio.Task[None], Any] = {}
     try:
         for number, name, spec in zip(itertools.count(1), names, specs, strict=False):
-            made.append(pool.make(name, kind, *unpickled(spec)))
+            made.append(pool.make(name, kind, *unpickle(spec)))
             if number % 256 == 0:
                 await asyncio.sleep(0)  # let other tasks run
         if kind.__post_create__ is not BaseActor.__post_create__:

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from craton._native import Buffers, copy_into
-from craton.serialize.decoding import loaded
+from craton.serialize.decoding import decode_buffers
 from craton.serialize.encoding import Parts, encode
 
 __all__ = ["ALIGNMENT", "container_size", "deserialize", "serialize", "write_container"]
@@ -72,7 +72,7 @@ def deserialize(data: Any, *, copy: bool = False) -> Any:
     pickle.UnpicklingError, …
         Errors of unpickling.
     """
-    return loaded(Buffers.of_container(data, copy))
+    return decode_buffers(Buffers.of_container(data, copy))
 
 
 def container_size(parts: Parts) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from craton._native import Buffers, check_pickle
 
-__all__ = ["MOST_DEPTH", "decode", "loaded", "unpickled"]
+__all__ = ["MOST_DEPTH", "decode", "decode_buffers", "unpickle"]
 
 MOST_DEPTH = 10_000
 """The deepest nesting of tuples, containers and constructor arguments that is accepted in a pickle."""
@@ -35,15 +35,15 @@ def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
     pickle.UnpicklingError, EOFError, …
         Errors of unpickling.
     """
-    return loaded(Buffers(meta, buffers, copy))
+    return decode_buffers(Buffers(meta, buffers, copy))
 
 
-def loaded(buffers: Buffers) -> Any:
+def decode_buffers(buffers: Buffers) -> Any:
     """Make the object of buffers whose meta has been parsed."""
-    return unpickled(buffers.stream, buffers.rest())
+    return unpickle(buffers.stream, buffers.rest())
 
 
-def unpickled(stream: Any, buffers: Sequence[Any] | None = None) -> Any:
+def unpickle(stream: Any, buffers: Sequence[Any] | None = None) -> Any:
     """Unpickle an object, after checking its depth: deep nesting would overflow the C stack and crash the process.
 
     Raises

@@ -24,7 +24,7 @@ from craton._native import check_pickle
 from craton.actor.wire import addresses, auth, frames
 from craton.actor.wire.peers import CALL
 from craton.serialize import decoding
-from craton.serialize.decoding import MOST_DEPTH, unpickled
+from craton.serialize.decoding import MOST_DEPTH, unpickle
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -66,7 +66,7 @@ def _stream(body: bytes) -> bytes:
 @pytest.mark.parametrize("name", NESTED)
 def test_deep_pickles_are_not_read(name: str) -> None:
     with pytest.raises(ValueError, match="at most 10000 is accepted"):
-        unpickled(_stream(NESTED[name](MANY)))
+        unpickle(_stream(NESTED[name](MANY)))
     with pytest.raises(ValueError, match="accepted"):
         check_pickle(_stream(NESTED[name](101)), 100)
     if name != "marks":
@@ -76,18 +76,18 @@ def test_deep_pickles_are_not_read(name: str) -> None:
 @pytest.mark.parametrize("name", BOMBS)
 def test_pickles_that_claim_much_are_not_read(name: str) -> None:
     with pytest.raises((ValueError, pickle.UnpicklingError), match=r"accepted|truncated|exhausted"):
-        unpickled(_stream(BOMBS[name]))
+        unpickle(_stream(BOMBS[name]))
     with pytest.raises(ValueError, match=r"accepted|truncated"):
-        unpickled(_stream(b"]N" + b"a" + MANY * b"Na" + BOMBS[name]))
+        unpickle(_stream(b"]N" + b"a" + MANY * b"Na" + BOMBS[name]))
 
 
 def test_what_is_as_deep_as_is_accepted_is_safe() -> None:
     # Hashing, comparing and freeing the value recurse in C.
-    deep = unpickled(_stream(NESTED["pairs"](MOST_DEPTH - 1)))
-    assert hash(deep) == hash(unpickled(_stream(NESTED["pairs"](MOST_DEPTH - 1))))
+    deep = unpickle(_stream(NESTED["pairs"](MOST_DEPTH - 1)))
+    assert hash(deep) == hash(unpickle(_stream(NESTED["pairs"](MOST_DEPTH - 1))))
     assert len({deep, (deep[0],)}) == 1
-    unpickled(_stream(NESTED["constructors"](MOST_DEPTH // 2)))
-    unpickled(_stream(NESTED["keys"](MOST_DEPTH - 3)))
+    unpickle(_stream(NESTED["constructors"](MOST_DEPTH // 2)))
+    unpickle(_stream(NESTED["keys"](MOST_DEPTH - 3)))
 
 
 class Node:
@@ -125,7 +125,7 @@ def test_what_is_pickled_is_read() -> None:
             check_pickle(memoryview(bytearray(stream + b"more"))[:], MOST_DEPTH)
             for end in (0, 1, len(stream) // 2, len(stream) - 1):
                 with pytest.raises((ValueError, EOFError, pickle.UnpicklingError)):
-                    unpickled(stream[:end])
+                    unpickle(stream[:end])
     with pytest.raises(BufferError, match="not contiguous"):
         check_pickle(memoryview(b"abcdef")[::2], 5)
     with pytest.raises(TypeError):

@@ -27,7 +27,7 @@ from craton.actor.wire.keepalive import enable_keepalive
 from craton.actor.wire.link import Link
 from craton.actor.wire.peers import ASK, BATCH, CALL, CANCEL, ERROR, HELLO, RESULT, Peers, store_of
 from craton.actor.wire.unauthenticated import RateLimitedWarnings, Unauthenticated, pause
-from craton.serialize.decoding import unpickled
+from craton.serialize.decoding import unpickle
 
 logger = logging.getLogger("craton.actor")
 
@@ -352,7 +352,7 @@ class Pool:
         ActorAlreadyExist
             The pool has an actor of that uid.
         """
-        actor = self.make(uid, *unpickled(spec))
+        actor = self.make(uid, *unpickle(spec))
         try:
             await actor.__post_create__()
         except BaseException:

@@ -34,7 +34,7 @@ from typing import Any
 
 from craton.actor.errors import SendMessageFailed
 from craton.serialize import Parts, decode, deserialize, encode, serialize
-from craton.serialize.decoding import unpickled
+from craton.serialize.decoding import unpickle
 
 HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
@@ -207,7 +207,7 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
     """
     apart = bool(parts) and not len(parts[0])
     try:
-        message = unpickled(envelope, parts[1:] if apart else None)
+        message = unpickle(envelope, parts[1:] if apart else None)
     except Exception as error:
         raise ValueError(f"an envelope cannot be read: {type(error).__name__}: {error}") from error
     if type(message) is not tuple or len(message) < 2:
@@ -268,7 +268,7 @@ def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...
 
     If the `places` function fails, the last field is an `Undecodable`, and the parts go to temporary memory.
     """
-    message = unpickled(envelope)
+    message = unpickle(envelope)
     try:
         found = _PLACES[message[2]](message[3], lengths)
         if [place.nbytes for place in found] != list(lengths) or any(place.readonly for place in found):

@@ -246,7 +246,7 @@ class Sharing:
 
     def _take(self, note: Lent) -> Any:
         from craton import _native
-        from craton.serialize.decoding import loaded
+        from craton.serialize.decoding import decode_buffers
 
         store = self._stores.get(note.address)
         if store is None:
@@ -260,7 +260,7 @@ class Sharing:
         except Exception as error:
             return Undecodable(error)
         try:
-            return loaded(_native.Buffers.of_page(page, False))
+            return decode_buffers(_native.Buffers.of_page(page, False))
         except Exception as error:
             return Undecodable(error)
 
