@@ -8,9 +8,9 @@ from typing import Any
 
 from craton._native import Buffers, check_pickle
 
-__all__ = ["MOST_DEPTH", "decode", "decode_buffers", "unpickle"]
+__all__ = ["MAX_DEPTH", "decode", "decode_buffers", "unpickle"]
 
-MOST_DEPTH = 10_000
+MAX_DEPTH = 10_000
 """The deepest nesting of tuples, containers and constructor arguments that is accepted in a pickle."""
 
 
@@ -31,7 +31,7 @@ def decode(meta: Any, buffers: Sequence[Any], *, copy: bool = False) -> Any:
     ------
     ValueError
         ``meta`` is malformed, has a later version, or does not fit the buffers; or the object nests deeper than
-        `MOST_DEPTH`.
+        `MAX_DEPTH`.
     pickle.UnpicklingError, EOFError, …
         Errors of unpickling.
     """
@@ -49,9 +49,9 @@ def unpickle(stream: Any, buffers: Sequence[Any] | None = None) -> Any:
     Raises
     ------
     ValueError
-        It nests deeper than `MOST_DEPTH`, or is not a pickle.
+        It nests deeper than `MAX_DEPTH`, or is not a pickle.
     EOFError, ImportError, …
         Errors of unpickling.
     """
-    check_pickle(stream, MOST_DEPTH)
+    check_pickle(stream, MAX_DEPTH)
     return pickle.loads(stream, buffers=buffers)

@@ -21,7 +21,7 @@ additional opcode, which on decoding would replace the array by a memoryview."""
 _HEAD = struct.Struct("<4sIQIQ")
 _NO_BUFFERS = _HEAD.pack(b"COBM", VERSION, 0, 0, 0)
 _NUMBERS = frozenset({int, float, bool, type(None)})
-_MOST_DTYPES = 1 << 16
+_MAX_DTYPES = 1 << 16
 
 Handler = Callable[["Encoder", Any], Any]
 """A function that returns a ``__reduce__`` value for an object, or NotImplemented to leave it to pickle."""
@@ -135,7 +135,7 @@ class Encoder(pickle.Pickler):
         if number is None:
             number = len(self._names)
             name = dtype.str.encode()
-            if number >= _MOST_DTYPES or len(name) > 255:
+            if number >= _MAX_DTYPES or len(name) > 255:
                 return None
             self._dtypes[dtype] = number
             self._names.append(name)

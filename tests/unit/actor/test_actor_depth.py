@@ -24,7 +24,7 @@ from craton._native import check_pickle
 from craton.actor.wire import addresses, auth, frames
 from craton.actor.wire.peers import CALL
 from craton.serialize import decoding
-from craton.serialize.decoding import MOST_DEPTH, unpickle
+from craton.serialize.decoding import MAX_DEPTH, unpickle
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -83,11 +83,11 @@ def test_pickles_that_claim_much_are_not_read(name: str) -> None:
 
 def test_what_is_as_deep_as_is_accepted_is_safe() -> None:
     # Hashing, comparing and freeing the value recurse in C.
-    deep = unpickle(_stream(NESTED["pairs"](MOST_DEPTH - 1)))
-    assert hash(deep) == hash(unpickle(_stream(NESTED["pairs"](MOST_DEPTH - 1))))
+    deep = unpickle(_stream(NESTED["pairs"](MAX_DEPTH - 1)))
+    assert hash(deep) == hash(unpickle(_stream(NESTED["pairs"](MAX_DEPTH - 1))))
     assert len({deep, (deep[0],)}) == 1
-    unpickle(_stream(NESTED["constructors"](MOST_DEPTH // 2)))
-    unpickle(_stream(NESTED["keys"](MOST_DEPTH - 3)))
+    unpickle(_stream(NESTED["constructors"](MAX_DEPTH // 2)))
+    unpickle(_stream(NESTED["keys"](MAX_DEPTH - 3)))
 
 
 class Node:
@@ -99,7 +99,7 @@ class Node:
 
 def _values() -> list[Any]:
     chain: list[Any] = [Node(None)]
-    for _ in range(3 * MOST_DEPTH):
+    for _ in range(3 * MAX_DEPTH):
         chain.append(Node(chain[-1]))
     itself: list[Any] = []
     itself.append((itself, {1: itself}))
@@ -121,8 +121,8 @@ def test_what_is_pickled_is_read() -> None:
                 stream = pickle.dumps(value, protocol)
             except (TypeError, pickle.PicklingError):
                 continue
-            check_pickle(stream, MOST_DEPTH)
-            check_pickle(memoryview(bytearray(stream + b"more"))[:], MOST_DEPTH)
+            check_pickle(stream, MAX_DEPTH)
+            check_pickle(memoryview(bytearray(stream + b"more"))[:], MAX_DEPTH)
             for end in (0, 1, len(stream) // 2, len(stream) - 1):
                 with pytest.raises((ValueError, EOFError, pickle.UnpicklingError)):
                     unpickle(stream[:end])
@@ -138,7 +138,7 @@ def test_objects_that_nest(monkeypatch: pytest.MonkeyPatch) -> None:
         deep = (deep,)
     data = craton.serialize(deep)
     assert craton.deserialize(data) == deep
-    monkeypatch.setattr(decoding, "MOST_DEPTH", 100)
+    monkeypatch.setattr(decoding, "MAX_DEPTH", 100)
     with pytest.raises(ValueError, match="the depth of a pickled value is 101, and at most 100 is accepted"):
         craton.deserialize(data)
 

@@ -473,9 +473,9 @@ def test_a_certificate_with_its_key(files: Files, tmp_path: Path) -> None:
 
 def test_frames_are_sent_as_they_lie() -> None:
     # After a send that would block, OpenSSL requires the same bytes again.
-    first, second = memoryview(b"a" * 10), memoryview(b"b" * tls._MOST)
+    first, second = memoryview(b"a" * 10), memoryview(b"b" * tls._MAX_STEP)
     assert tls._beginning([first, second]) == first
     assert tls._beginning([second, first]) == second
     assert tls._beginning([first, first, second]) == b"a" * 20
-    assert len(tls._beginning([memoryview(b"c" * (tls._MOST + 1))])) == tls._MOST
-    assert frames.HEADER.size < tls._MOST
+    assert len(tls._beginning([memoryview(b"c" * (tls._MAX_STEP + 1))])) == tls._MAX_STEP
+    assert frames.HEADER.size < tls._MAX_STEP

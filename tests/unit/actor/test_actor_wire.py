@@ -98,7 +98,7 @@ def test_a_damaged_envelope(envelope: bytes) -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [frames.HEADER.pack(frames.MOST_ENVELOPE + 1, 0), frames.HEADER.pack(1, frames.MOST_PARTS + 1),
+    [frames.HEADER.pack(frames.MAX_ENVELOPE + 1, 0), frames.HEADER.pack(1, frames.MAX_PARTS + 1),
      frames.HEADER.pack(0, 2) + (1 << 63).to_bytes(8, "little") * 2, frames.HEADER.pack(0, 1) + (1 << 62).to_bytes(8, "little")],
 )  # fmt: skip
 def test_claims_that_are_too_large(head: bytes) -> None:
@@ -213,8 +213,8 @@ def test_places_of_other_lengths_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_bytes_that_fit_no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MOST_ENVELOPE", 10_000)
-    monkeypatch.setattr(frames, "MOST_PARTS", 20)
+    monkeypatch.setattr(frames, "MAX_ENVELOPE", 10_000)
+    monkeypatch.setattr(frames, "MAX_PARTS", 20)
     values = [b"x" * 20_000, "é" * 20_000, [b"x" * 3000] * 8, [bytes([n]) * 3000 for n in range(8)],
               [np.zeros(50_000, "u1") for _ in range(25)]]  # fmt: skip
     found: list[Any] = []

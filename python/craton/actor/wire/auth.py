@@ -31,7 +31,7 @@ REFUSED = bytes(MAC)
 OPENING = len(MAGIC) + NONCE
 """Bytes of the server's first record, which is not encrypted, even with TLS."""
 VARIABLE, FILE_VARIABLE = "CRATON_ACTOR_KEY", "CRATON_ACTOR_KEY_FILE"
-_LEAST = 16
+_MIN_KEY_BYTES = 16
 
 
 def key() -> bytes:
@@ -52,8 +52,8 @@ def key() -> bytes:
 
 
 def _checked(found: bytes, where: str) -> bytes:
-    if len(found) < _LEAST:
-        raise ValueError(f"{where} has {len(found)} bytes; a key needs at least {_LEAST}")
+    if len(found) < _MIN_KEY_BYTES:
+        raise ValueError(f"{where} has {len(found)} bytes; a key needs at least {_MIN_KEY_BYTES}")
     return found
 
 

@@ -39,13 +39,13 @@ from craton.serialize.decoding import unpickle
 HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
 
-MOST_ENVELOPE = 1 << 30
+MAX_ENVELOPE = 1 << 30
 """The largest envelope in bytes."""
-MOST_PARTS = 1 << 14
+MAX_PARTS = 1 << 14
 """The most parts of a frame."""
-MOST_BYTES = 1 << 40
+MAX_BYTES = 1 << 40
 """The most bytes in the parts of a frame."""
-LENT = 1 << 20
+LEND_THRESHOLD = 1 << 20
 """The least size in bytes at which `pack` offers a value to ``lend``."""
 PLACED = 1 << 31
 """The bit that marks frames with direct placement."""
@@ -147,10 +147,10 @@ def pack(
     needs = _needs(value)
     if needs == _PLAIN:
         envelope = pickle.dumps((*fields, value), 5)
-        if len(envelope) <= MOST_ENVELOPE:
+        if len(envelope) <= MAX_ENVELOPE:
             return [HEADER.pack(len(envelope), 0) + envelope]
     apart = _pack_apart((*fields, value)) if needs == _APART else []
-    if apart and (lend is None or sum(map(len, apart)) < LENT):
+    if apart and (lend is None or sum(map(len, apart)) < LEND_THRESHOLD):
         return apart
     token = sending_link.set(link)
     try:
@@ -165,7 +165,7 @@ def pack(
     if apart:
         return apart
     envelope = pickle.dumps(fields, 5)
-    if len(parts.buffers) >= MOST_PARTS:
+    if len(parts.buffers) >= MAX_PARTS:
         parts = encode(_Contained(value))
     meta = parts.meta
     lengths = [len(meta), *[buffer.nbytes for buffer in parts.buffers]]
@@ -186,7 +186,7 @@ def _pack_apart(message: tuple[Any, ...]) -> list[Any]:
     kind = pickle.Pickler if _arrays is None else _arrays.ArrayPickler
     kind(pieces, 5, buffer_callback=buffers.append).dump(message)
     size = sum(map(len, pieces))
-    if size > MOST_ENVELOPE or len(buffers) >= MOST_PARTS:
+    if size > MAX_ENVELOPE or len(buffers) >= MAX_PARTS:
         return []
     if not buffers:
         return [HEADER.pack(size, 0), *pieces]
@@ -279,7 +279,7 @@ def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...
 
 
 class _Contained:
-    """Encodes a value with more than `MOST_PARTS` buffers as a single buffer."""
+    """Encodes a value with more than `MAX_PARTS` buffers as a single buffer."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

@@ -148,7 +148,7 @@ class Reader:
             envelope, parts = HEADER.unpack_from(ring, start)
             placed = parts & frames.PLACED
             parts ^= placed
-            if envelope > frames.MOST_ENVELOPE or parts > frames.MOST_PARTS:
+            if envelope > frames.MAX_ENVELOPE or parts > frames.MAX_PARTS:
                 raise ValueError(f"a frame claims an envelope of {envelope:,} bytes and {parts:,} parts")
             if not parts:
                 start += HEADER.size
@@ -186,7 +186,7 @@ class Reader:
         at = self._start + HEADER.size
         self._start = at + LENGTH_BYTES * parts
         lengths = frames.lengths_of(self._ring[at : self._start], parts)
-        if sum(lengths) > frames.MOST_BYTES:
+        if sum(lengths) > frames.MAX_BYTES:
             raise ValueError(f"a frame claims {sum(lengths):,} bytes")
         self._lengths, self._placed = [envelope, *lengths], bool(placed)
         while self._next():

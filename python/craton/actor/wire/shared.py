@@ -35,9 +35,9 @@ NOTE = -1
 """The message kind of `Sharing`'s own protocol."""
 VARIABLE = "CRATON_ACTOR_SHARED"
 """The environment variable with the threshold in bytes; 0 or "off" disables sharing."""
-LEAST = 2 << 20
+DEFAULT_THRESHOLD = 2 << 20
 """The default threshold in bytes from which on values are shared; below it, sockets are as fast."""
-MOST_WAITING = 1 << 30
+MAX_UNACKNOWLEDGED = 1 << 30
 """The most unacknowledged bytes of a peer; further values are sent as bytes, to which backpressure applies."""
 
 logger = logging.getLogger("craton.actor")
@@ -95,9 +95,9 @@ class Taken(SharingMessage):
 
 def share(link: Link, sock: socket.socket, home: Home) -> None:
     """Enable sharing on a link, if its peer is on this machine."""
-    least = enabled() if sock.family == socket.AF_UNIX else 0
-    if least:
-        link.sharing = Sharing(link, home, least)
+    threshold = enabled() if sock.family == socket.AF_UNIX else 0
+    if threshold:
+        link.sharing = Sharing(link, home, threshold)
 
 
 def enabled() -> int:
@@ -110,7 +110,7 @@ def enabled() -> int:
     """
     given = os.environ.get(VARIABLE, "").strip().lower()
     if not given or given == "on":
-        return LEAST if sys.platform == "linux" else 0
+        return DEFAULT_THRESHOLD if sys.platform == "linux" else 0
     if given == "off":
         return 0
     from craton.config import parse_bytes
@@ -128,7 +128,7 @@ class Sharing:
     home : callable
         Returns the store to offer, or None. Called when the first large value is sent; called again later if it raises
         `LookupError`.
-    least : int
+    threshold : int
         The threshold in bytes from which on values are shared.
 
     Attributes
@@ -139,8 +139,8 @@ class Sharing:
         Number of values lent so far.
     """
 
-    def __init__(self, link: Link, home: Home, least: int) -> None:
-        self._link, self._home, self._least = link, home, least
+    def __init__(self, link: Link, home: Home, threshold: int) -> None:
+        self._link, self._home, self._threshold = link, home, threshold
         self._loop = asyncio.get_running_loop()
         self._stores: dict[str, Store] = {}
         self._store: Store | None = None
@@ -156,7 +156,7 @@ class Sharing:
     def lend(self, parts: Parts) -> Lent | None:
         """Put a large value into the store; return the reference to send instead, or None to send the value as bytes."""
         size = parts.nbytes
-        if size < self._least or self._closed:
+        if size < self._threshold or self._closed:
             return None
         store = self._store
         if store is None:
@@ -164,7 +164,7 @@ class Sharing:
                 self._proposed = True
                 self._spawn(self._propose())
             return None
-        if self.waiting and self.waiting + size > MOST_WAITING:
+        if self.waiting and self.waiting + size > MAX_UNACKNOWLEDGED:
             return None
         try:
             held = store._native.put(parts.chunks, parts.buffers)

@@ -31,7 +31,7 @@ __all__ = ["TLS", "LoadedTLS", "activate", "current", "link", "deactivate", "var
 VARIABLE = "CRATON_ACTOR_TLS_"
 """The prefix of the environment variables, which is followed by ``CERT``, ``KEY`` or ``CA``."""
 # The most bytes to encrypt or decrypt in one step.
-_MOST = 1 << 18
+_MAX_STEP = 1 << 18
 # The errors of writing to a connection that the peer has closed.
 _GONE = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -260,7 +260,7 @@ class _Channel:
 
     def recv_into(self, buffer: memoryview) -> int:
         """Receive as many bytes as are available; each `ssl.SSLSocket.recv_into` returns at most one record of 16 KiB."""
-        count, room = 0, min(len(buffer), _MOST)
+        count, room = 0, min(len(buffer), _MAX_STEP)
         while count < room:
             try:
                 got = self._sock.recv_into(buffer[count:room])
@@ -282,13 +282,13 @@ class _Channel:
 
 
 def _beginning(pieces: Sequence[Any]) -> Any:
-    if len(pieces) == 1 or len(pieces[0]) >= _MOST:
-        return pieces[0][:_MOST]
+    if len(pieces) == 1 or len(pieces[0]) >= _MAX_STEP:
+        return pieces[0][:_MAX_STEP]
     taken: list[Any] = []
     size = 0
     for piece in pieces:
         size += len(piece)
-        if taken and size > _MOST:
+        if taken and size > _MAX_STEP:
             break
         taken.append(piece)
     return b"".join(taken)
