@@ -31,7 +31,7 @@ class Holder(xo.StatelessActor):
     def contents(self, refs: list[BufferRef]) -> list[bytes]:
         return [BufferRef.get_buffer(ref).tobytes() for ref in refs]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.buffers.clear()
 
     async def fill(self, ref: Any, sizes: list[int], block: int | None) -> bool:
@@ -123,7 +123,7 @@ def test_what_cannot_be_copied(n_process: int) -> None:
         # The connection still works, and a shorter source changes only the beginning of its target.
         await xo.copy_to([b"abc", b"de"], refs)
         assert await there.contents(refs) == [b"abc" + bytes(7), b"de" + bytes(18)]
-        await there.close_descriptors()
+        await there.release()
         with pytest.raises(xo.ActorError, match="refers to nothing"):
             await xo.copy_to([b"abc"], refs[:1])
         assert await there.echo(1) == 1

@@ -167,7 +167,7 @@ def test_an_ended_connection_keeps_no_memory() -> None:
     async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
         memory = np.zeros(50_000_000, "u1")
         seen = weakref.ref(memory)
-        link.tied.add(receiver)
+        link.dependents.add(receiver)
         link.write([memory.data])
         del memory
         assert seen() is not None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from craton.serialize import Parts
     from craton.store import Store
 
-__all__ = ["SharingMessage", "Sharing", "connected", "enabled", "opened", "share"]
+__all__ = ["Sharing", "SharingMessage", "connected", "enabled", "opened", "share"]
 
 NOTE = -1
 """The message kind of `Sharing`'s own protocol."""

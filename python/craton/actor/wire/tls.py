@@ -26,7 +26,7 @@ from craton.actor.wire.addresses import binding
 from craton.actor.wire.auth import OPENING, SECURED, Handshake
 from craton.actor.wire.link import Link, Reader, Receiver
 
-__all__ = ["TLS", "LoadedTLS", "activate", "current", "link", "deactivate", "variables"]
+__all__ = ["TLS", "LoadedTLS", "activate", "current", "deactivate", "link", "variables"]
 
 VARIABLE = "CRATON_ACTOR_TLS_"
 """The prefix of the environment variables, which is followed by ``CERT``, ``KEY`` or ``CA``."""
