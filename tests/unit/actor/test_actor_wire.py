@@ -125,8 +125,8 @@ class _Silent:
     def on_lost(self, link: Any, error: Any) -> None:
         self.lost.append(error)
 
-    def on_cut(self, link: Any) -> None:
-        self.lost.append("cut")
+    def on_disconnect(self, link: Any) -> None:
+        self.lost.append("disconnected")
 
 
 def _linked(work: Any) -> None:
