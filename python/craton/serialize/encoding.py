@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PLACE", "Encoder", "Handler", "Parts", "encode"]
+__all__ = ["PLACEHOLDER", "Encoder", "Handler", "Parts", "encode"]
 
 VERSION = 1
 PLAIN_MEMORY = b"\0"
 
-PLACE = pickle.PickleBuffer(bytearray())
+PLACEHOLDER = pickle.PickleBuffer(bytearray())
 """The placeholder pickled in place of an array's buffer. It is writable, because for a read-only buffer pickle emits an
 additional opcode, which on decoding would replace the array by a memoryview."""
 
@@ -116,7 +116,7 @@ class Encoder(pickle.Pickler):
         """Encode one object; an encoder is used once."""
         if "numpy" in sys.modules:
             # A faster encoding for objects that consist of arrays in lists and dicts.
-            obj = _adapter("numpy").unnested(self, obj)
+            obj = _adapter("numpy").extract_arrays(self, obj)
         self.dump(obj)
         count = len(self._buffers)
         if len(self._described) == count:
@@ -142,7 +142,7 @@ class Encoder(pickle.Pickler):
         return number
 
     def describe(self, description: bytes, memory: Any, ahead: int = 0) -> None:
-        """Describe the array of the next `PLACE` to be pickled, or of the one that is ``ahead`` buffers later."""
+        """Describe the array of the next `PLACEHOLDER` to be pickled, or of the one that is ``ahead`` buffers later."""
         self._described[len(self._buffers) + ahead] = description, memory
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from craton import _native
-from craton.serialize.encoding import PLACE, Encoder, Handler
+from craton.serialize.encoding import PLACEHOLDER, Encoder, Handler
 
-__all__ = ["find", "unnested"]
+__all__ = ["find", "extract_arrays"]
 
 _C, _F, _STRIDED = 1, 2, 3
 _OBJECT, _VOID, _BUILTIN = 17, 20, 24
@@ -37,7 +37,7 @@ def find(kind: type) -> Handler | None:
     return None
 
 
-def unnested(encoder: Encoder, obj: Any) -> Any:
+def extract_arrays(encoder: Encoder, obj: Any) -> Any:
     """Replace the arrays in nested lists, tuples and dicts by placeholders, if nothing else but text and numbers is there.
 
     Otherwise pickle would call back for every array and write a function call for it, while a placeholder is a single
@@ -60,30 +60,30 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
         nonlocal budget
         kind = type(item)
         if kind is np.ndarray:
-            if id(item) in seen or (placed := _placed(encoder, item)) is None:
-                raise _OthersError
+            if id(item) in seen or (described := _described(encoder, item)) is None:
+                raise _NotPlainError
             seen.add(id(item))
             budget += 8
-            found.append(placed)
-            return PLACE
+            found.append(described)
+            return PLACEHOLDER
         budget -= 1
         if kind in _ATOMS and budget:
             return item
         if kind not in (list, tuple, dict) or not budget or id(item) in seen:
-            raise _OthersError
+            raise _NotPlainError
         seen.add(id(item))
         if kind is dict:
             values = {}
             for key, value in item.items():
                 if type(key) not in _ATOMS:
-                    raise _OthersError
+                    raise _NotPlainError
                 values[key] = replaced(value)
             return values
         return kind([replaced(value) for value in item])
 
     try:
         made = replaced(obj)
-    except (_OthersError, RecursionError):
+    except (_NotPlainError, RecursionError):
         return obj
     finally:
         replaced = None  # type: ignore[assignment]  # the closure refers to itself, and the cycle would keep the arrays alive until a garbage collection
@@ -94,11 +94,11 @@ def unnested(encoder: Encoder, obj: Any) -> Any:
     return made
 
 
-class _OthersError(Exception):
+class _NotPlainError(Exception):
     """The object has something else in it than arrays, text and numbers."""
 
 
-def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] | None:
+def _described(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] | None:
     """Return the description and the memory of a plain array; None for object, structured and third-party dtypes."""
     dtype = array.dtype
     kind = dtype.num
@@ -112,15 +112,15 @@ def _placed(encoder: Encoder, array: np.ndarray[Any, Any]) -> tuple[bytes, Any] 
     flags, shape = array.flags, array.shape
     dimensions = len(shape)
     if flags.c_contiguous:
-        return _HEADS[dimensions].pack(_C, dimensions, number, *shape), _exported(array)
+        return _HEADS[dimensions].pack(_C, dimensions, number, *shape), _memory_of(array)
     if flags.f_contiguous:
-        return _HEADS[dimensions].pack(_F, dimensions, number, *shape), _exported(array.T)
+        return _HEADS[dimensions].pack(_F, dimensions, number, *shape), _memory_of(array.T)
     memory, strides, offset = _dense(array)
     ends = struct.pack(f"<{dimensions}qQ", *strides, offset)
-    return _HEADS[dimensions].pack(_STRIDED, dimensions, number, *shape) + ends, _exported(memory)
+    return _HEADS[dimensions].pack(_STRIDED, dimensions, number, *shape) + ends, _memory_of(memory)
 
 
-def _exported(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _memory_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return an array that exports a contiguous array's memory; as bytes if the buffer protocol has no format for its dtype."""
     if array.nbytes == 0:
         return np.empty(0, np.uint8)
@@ -163,10 +163,10 @@ def _dense(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], list[int]
 
 
 def _array(encoder: Encoder, array: np.ndarray[Any, Any]) -> Any:
-    placed = _placed(encoder, array)
-    if placed is not None:
-        encoder.describe(*placed)
-        return _native.array, (PLACE,)
+    described = _described(encoder, array)
+    if described is not None:
+        encoder.describe(*described)
+        return _native.array, (PLACEHOLDER,)
     dtype = array.dtype
     if dtype.fields is None or dtype.hasobject or dtype.itemsize == 0:
         return NotImplemented  # NumPy's own pickling handles object arrays and dtypes of other libraries

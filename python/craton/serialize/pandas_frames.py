@@ -19,7 +19,7 @@ from craton.serialize.encoding import Encoder, Handler
 
 __all__ = ["find"]
 
-_ELSEWHERE = pandas.Series([0])._mgr.blocks[0]
+_SHARED_BLOCK = pandas.Series([0])._mgr.blocks[0]
 """The block with which all decoded blocks are registered as shared."""
 
 
@@ -46,7 +46,7 @@ def _block(encoder: Encoder, block: Any) -> Any:
 def _guarded(make: Any, values: Any, places: Any, dimensions: int) -> Any:
     block = make(values, places, dimensions)
     if not _writable(block.values):
-        block.refs.referenced_blocks.append(weakref.ref(_ELSEWHERE))
+        block.refs.referenced_blocks.append(weakref.ref(_SHARED_BLOCK))
     return block
 
 

@@ -166,7 +166,7 @@ def pack(
         return apart
     envelope = pickle.dumps(fields, 5)
     if len(parts.buffers) >= MAX_PARTS:
-        parts = encode(_Contained(value))
+        parts = encode(_AsContainer(value))
     meta = parts.meta
     lengths = [len(meta), *[buffer.nbytes for buffer in parts.buffers]]
     head = HEADER.pack(len(envelope), len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
@@ -278,7 +278,7 @@ def unpack_placed(envelope: Any, lengths: Sequence[int]) -> tuple[tuple[Any, ...
         return (*message[:3], Undecodable(error)), [memoryview(bytearray(length)) for length in lengths]
 
 
-class _Contained:
+class _AsContainer:
     """Encodes a value with more than `MAX_PARTS` buffers as a single buffer."""
 
     def __init__(self, value: Any) -> None:
