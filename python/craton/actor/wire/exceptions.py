@@ -48,9 +48,9 @@ def sendable(error: BaseException) -> Any:
     if isinstance(error, StopIteration):
         # A future cannot raise StopIteration.
         return RuntimeError(f"a method raised {error!r}")
-    if _comes_back(error):
+    if _survives_pickling(error):
         return error
-    for made in [_Made(error, True)] if isinstance(error, _Unsent) else [_Made(error), _Made(error, True)]:
+    for made in [_Rebuilt(error, True)] if isinstance(error, _Incomplete) else [_Rebuilt(error), _Rebuilt(error, True)]:
         try:
             parts = encode(made)
             if isinstance(decode(parts.meta, parts.buffers), _kind(error)):
@@ -60,10 +60,10 @@ def sendable(error: BaseException) -> Any:
     return SendMessageFailed(f"the exception {type(error).__name__}: {_text(error)} cannot be serialized")
 
 
-def _comes_back(error: BaseException) -> bool:
+def _survives_pickling(error: BaseException) -> bool:
     kind = type(error)
     if isinstance(error, BaseExceptionGroup):
-        if not all(_comes_back(one) for one in error.exceptions):
+        if not all(_survives_pickling(one) for one in error.exceptions):
             return False
     elif kind.__module__ == "builtins" and not error.__dict__ and frames.is_plain_value(error.args):
         return True
@@ -75,7 +75,7 @@ def _comes_back(error: BaseException) -> bool:
         return False
 
 
-class _Made:
+class _Rebuilt:
     """Wraps an exception; it is read back as one that was rebuilt without its class's ``__init__``."""
 
     def __init__(self, error: BaseException, as_text: bool = False) -> None:
@@ -90,11 +90,11 @@ class _Made:
         if self._as_text:
             args = tuple(map(_or_text, args))
             found = {name: _or_text(value) for name, value in found.items()}
-            return _make_unsent, (_kind(error), args, found)
-        return _make, (type(error), args, found)
+            return _rebuild_incomplete, (_kind(error), args, found)
+        return _rebuild, (type(error), args, found)
 
 
-class _Unsent:
+class _Incomplete:
     """Marks the classes of exceptions in which values were replaced by text."""
 
     def __init_subclass__(cls) -> None:
@@ -103,25 +103,25 @@ class _Unsent:
 
 def _kind(error: BaseException) -> type[BaseException]:
     """Return the class that an exception had when it was raised."""
-    return type(error).__bases__[1] if isinstance(error, _Unsent) else type(error)
+    return type(error).__bases__[1] if isinstance(error, _Incomplete) else type(error)
 
 
 @functools.lru_cache(256)
-def _unsent(kind: Any) -> Any:
+def _incomplete_class(kind: Any) -> Any:
     """Return a subclass of an exception class and `SendMessageFailed`, with the exception class's name."""
-    bases = (_Unsent, kind) if issubclass(kind, SendMessageFailed) else (_Unsent, kind, SendMessageFailed)
+    bases = (_Incomplete, kind) if issubclass(kind, SendMessageFailed) else (_Incomplete, kind, SendMessageFailed)
     return type(kind)(kind.__name__, bases, {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
 
 
-def _make_unsent(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _rebuild_incomplete(kind: Any, args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     try:
-        found: type[BaseException] = _unsent(kind)
+        found: type[BaseException] = _incomplete_class(kind)
     except TypeError:  # the class cannot be subclassed
         found = kind
-    return _make(found, args, state)
+    return _rebuild(found, args, state)
 
 
-def _make(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _rebuild(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
     native = _native(kind)
     error: BaseException = native.__new__(kind, *args)
     native.__init__(error, *args)
