@@ -219,7 +219,7 @@ class BaseActor:
             if isinstance(result, Coroutine):
                 result = await result
         else:
-            async with ticket if debug._options is None else debug.Entry(ticket, self._turn, method, self.uid):
+            async with ticket if debug._options is None else debug.WatchedTicket(ticket, self._turn, method, self.uid):
                 result = found(*args, **kwargs)
                 if isinstance(result, Coroutine):
                     result = await result
@@ -289,7 +289,7 @@ class BaseActor:
                     if debug._options is None:
                         result, error = await self.finish(result), None
                     else:
-                        with debug.released():
+                        with debug.untracked():
                             result, error = await self.finish(result), None
                 except BaseException as met:
                     error = met

@@ -67,30 +67,30 @@ def set_debug_options(options: DebugOptions | None) -> None:
 
 
 @contextmanager
-def watched(option: str, text: str, *arguments: Any) -> Iterator[None]:
+def warn_if_slow(option: str, text: str, *arguments: Any) -> Iterator[None]:
     """Log a warning, repeatedly, while the body runs longer than the timeout that ``option`` names."""
     seconds = getattr(_options, option) if _options is not None else 0
     if not seconds:
         yield
         return
     began = time.monotonic()
-    said = 0
+    warnings = 0
 
-    async def say() -> None:
-        nonlocal said
+    async def warn() -> None:
+        nonlocal warnings
         while True:
-            await asyncio.sleep(seconds * (said + 1))
-            said += 1
+            await asyncio.sleep(seconds * (warnings + 1))
+            warnings += 1
             logger.warning(text + " (for %.1f s)", *arguments, time.monotonic() - began)
 
-    task = asyncio.get_running_loop().create_task(say())
+    task = asyncio.get_running_loop().create_task(warn())
     try:
         yield
     finally:
         task.cancel()
         took = time.monotonic() - began
-        if took > seconds and not said:
-            # The body blocked the event loop, so that `say` could not run.
+        if took > seconds and not warnings:
+            # The body blocked the event loop, so that `warn` could not run.
             logger.warning(text + " (it took %.1f s and blocked the event loop)", *arguments, took)
 
 
@@ -98,7 +98,7 @@ _holders: dict[int, str] = {}
 """The methods that hold actors' locks, by the lock's `id`; only those that acquired it while this mode was on."""
 
 
-class _Holder:
+class _CurrentHolder:
     """Formats as the current holder of a lock; evaluated when the log record is formatted."""
 
     def __init__(self, turn: Any) -> None:
@@ -108,7 +108,7 @@ class _Holder:
         return _holders.get(id(self._turn), "another method")
 
 
-class Entry:
+class WatchedTicket:
     """A `Ticket` that logs warnings when a method waits for the lock, or holds it, for too long."""
 
     def __init__(self, ticket: Any, turn: Any, method: str, uid: Any) -> None:
@@ -117,10 +117,12 @@ class Entry:
 
     async def __aenter__(self) -> None:
         text = "%r of actor %s waits for the actor's lock, which %s holds"
-        with watched("actor_lock_timeout", text, self._method, self._uid, _Holder(self._turn)):
+        with warn_if_slow("actor_lock_timeout", text, self._method, self._uid, _CurrentHolder(self._turn)):
             await self._ticket.__aenter__()
         _holders[id(self._turn)] = repr(self._method)
-        self._holding = watched("actor_lock_timeout", "%r of actor %s holds the actor's lock", self._method, self._uid)
+        self._holding = warn_if_slow(
+            "actor_lock_timeout", "%r of actor %s holds the actor's lock", self._method, self._uid
+        )
         self._holding.__enter__()
 
     async def __aexit__(self, *error: Any) -> None:
@@ -130,7 +132,7 @@ class Entry:
 
 
 @contextmanager
-def called(steps: tuple[tuple[str, Any, str], ...] | None, method: str, uid: Any) -> Iterator[None]:
+def track_call(steps: tuple[tuple[str, Any, str], ...] | None, method: str, uid: Any) -> Iterator[None]:
     """Set `path` while a method runs, and log the exception that it raises."""
     token = path.set(tuple(steps or ()))
     try:
@@ -144,7 +146,7 @@ def called(steps: tuple[tuple[str, Any, str], ...] | None, method: str, uid: Any
 
 
 @contextmanager
-def released() -> Iterator[None]:
+def untracked() -> Iterator[None]:
     """Clear `path` while the actor's lock is released: what is awaited meanwhile cannot deadlock on it."""
     token = path.set(())
     try:

@@ -194,7 +194,7 @@ class ActorRefMethod:
     async def _watched(self, kind: int, value: Any) -> Any:
         steps = debug.check_cycle(self._address, self._uid, self._name)
         text = "calling %r of actor %s at %s"
-        with debug.watched("actor_call_timeout", text, self._name, self._uid, self._address):
+        with debug.warn_if_slow("actor_call_timeout", text, self._name, self._uid, self._address):
             return await _route(self._address, self._uid, kind, self._name, steps, value)
 
     async def _tell(self, kind: int, value: Any) -> None:

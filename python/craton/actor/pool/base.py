@@ -318,8 +318,8 @@ class Pool:
             if debug._options is None:
                 return await self._received(actor, kind, name, value, ticket)
             with (
-                debug.called(steps, name, uid),
-                debug.watched("process_message_timeout", "%r of actor %s is running", name, uid),
+                debug.track_call(steps, name, uid),
+                debug.warn_if_slow("process_message_timeout", "%r of actor %s is running", name, uid),
             ):
                 return await self._received(actor, kind, name, value, ticket)
         finally:
