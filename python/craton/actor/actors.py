@@ -41,11 +41,11 @@ def in_thread(method: _F) -> _F:
 
     @functools.wraps(method)
     async def threaded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = cancelled = False
+        started = cancelled = False
 
         def run() -> Any:
-            nonlocal begun
-            begun = True
+            nonlocal started
+            started = True
             return None if cancelled else method(self, *args, **kwargs)
 
         thread = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, run)
@@ -53,8 +53,8 @@ def in_thread(method: _F) -> _F:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:
             cancelled = True
-            if begun and self._turn is not None and not getattr(threaded, _NO_LOCK, False):
-                self._turn.lasts_until(thread)
+            if started and self._turn is not None and not getattr(threaded, _NO_LOCK, False):
+                self._turn.held_until(thread)
             raise
 
     return threaded  # type: ignore[return-value]
@@ -66,11 +66,11 @@ class Turn:
     A call acquires the lock with a `Ticket`, which fixes the call's place in the queue when it is taken.
     """
 
-    __slots__ = ("_held", "_until", "_waiting")
+    __slots__ = ("_held", "_held_until", "_waiting")
 
     def __init__(self) -> None:
         self._held = False
-        self._until: asyncio.Future[Any] | None = None
+        self._held_until: asyncio.Future[Any] | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -94,19 +94,19 @@ class Turn:
         self._waiting.append(future)
         return Ticket(self, future)
 
-    def lasts_until(self, end: asyncio.Future[Any]) -> None:
+    def held_until(self, end: asyncio.Future[Any]) -> None:
         """Delay the release of the lock until ``end`` is done, even if the holder releases it earlier."""
-        self._until = end
+        self._held_until = end
 
-    def _leave(self, future: asyncio.Future[None]) -> None:
+    def _withdraw(self, future: asyncio.Future[None]) -> None:
         future.cancel()
         with contextlib.suppress(ValueError):
             self._waiting.remove(future)
 
-    def _hand_on(self) -> None:
-        until, self._until = self._until, None
+    def _release(self) -> None:
+        until, self._held_until = self._held_until, None
         if until is not None and not until.done():
-            until.add_done_callback(lambda _: self._hand_on())
+            until.add_done_callback(lambda _: self._release())
             return
         while self._waiting:
             future = self._waiting.popleft()
@@ -130,21 +130,21 @@ class Ticket:
             try:
                 await self._future
             except asyncio.CancelledError:
-                self.give_up()
+                self.release()
                 raise
 
     async def __aexit__(self, *_error: object) -> None:
-        self.give_up()
+        self.release()
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         """Release the lock, or leave the queue if it was not acquired yet; later calls do nothing."""
         turn, self._turn = self._turn, None
         if turn is None:
             return
         if self._future is None or (self._future.done() and not self._future.cancelled()):
-            turn._hand_on()
+            turn._release()
         else:
-            turn._leave(self._future)
+            turn._withdraw(self._future)
 
 
 class BaseActor:
@@ -225,7 +225,7 @@ class BaseActor:
                     result = await result
         return result if is_final(result) else await self.finish(result)
 
-    async def go_on(self, result: Any, ticket: Ticket | None) -> Any:
+    async def finish_call(self, result: Any, ticket: Ticket | None) -> Any:
         """Do the rest of `receive` for a method that was called already; its coroutine runs under ``ticket``."""
         if isinstance(result, Coroutine):
             async with contextlib.nullcontext() if ticket is None else ticket:
@@ -278,11 +278,11 @@ class BaseActor:
         turn = self._turn
         result: Any = None
         error: BaseException | None = None
-        begun = inside = False
+        started = inside = False
         try:
             while True:
                 async with contextlib.nullcontext() if turn is None else turn.ticket():
-                    begun = inside = True
+                    started = inside = True
                     result = await (generator.asend(result) if error is None else generator.athrow(error))
                 inside = False
                 try:
@@ -298,7 +298,7 @@ class BaseActor:
         except StopAsyncIteration:
             return None
         except asyncio.CancelledError:
-            if begun and not inside:
+            if started and not inside:
                 # Cancelled while it waited for the lock. The generator's cleanup needs the lock too, so it runs in a task of
                 # its own, and the caller does not wait for it.
                 task = asyncio.ensure_future(self._end(generator))

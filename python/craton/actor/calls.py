@@ -110,7 +110,7 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
                         await asyncio.sleep(0)
                     continue
                 ticket = actor.ticket(method) if isinstance(result, Coroutine) else None
-                work = actor.go_on(result, ticket)
+                work = actor.finish_call(result, ticket)
             else:
                 ticket = None
                 work = pool.handle(CALL, uid, method, None, pair)
@@ -118,7 +118,7 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
             waiting[task] = index
             if ticket is not None:
                 # If the task is cancelled before its first step, its coroutine never runs and cannot release the ticket.
-                task.add_done_callback(functools.partial(_give_up, ticket))
+                task.add_done_callback(functools.partial(_release, ticket))
         if waiting:
             await asyncio.wait(waiting)
     finally:
@@ -132,8 +132,8 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
     return results, errors
 
 
-def _give_up(ticket: Ticket, _task: object) -> None:
-    ticket.give_up()
+def _release(ticket: Ticket, _task: object) -> None:
+    ticket.release()
 
 
 def _describe_error(error: BaseException) -> Raised:

@@ -306,15 +306,15 @@ def test_tickets() -> None:
         first, second, third = turn.ticket(), turn.ticket(), turn.ticket()
         thread = asyncio.get_running_loop().create_future()
         turn.lasts_until(thread)
-        first.give_up()
+        first.release()
         assert (turn.free, len(turn)) == (False, 2)
-        second.give_up()
-        second.give_up()
+        second.release()
+        second.release()
         assert len(turn) == 1
         thread.set_result(None)
         await third.__aenter__()
         assert not turn.free
-        third.give_up()
+        third.release()
         assert turn.free
 
     asyncio.run(main())

@@ -221,7 +221,7 @@ class Pool:
             # A task that was cancelled before its first step has neither awaited its coroutine nor released its ticket.
             work.close()
             if ticket is not None:
-                ticket.give_up()
+                ticket.release()
 
         task.add_done_callback(ended)
 
@@ -252,7 +252,7 @@ class Pool:
                 self._give(link, number, result)
             return
         ticket = actor.ticket(name) if isinstance(result, Coroutine) else None
-        self._begin(link, number, actor.go_on(result, ticket), ticket)
+        self._begin(link, number, actor.finish_call(result, ticket), ticket)
 
     async def _respond(self, link: Link, number: int, work: Coroutine[Any, Any, Any]) -> None:
         try:
