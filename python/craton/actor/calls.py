@@ -19,7 +19,7 @@ from craton.actor.wire.peers import CALL, ask_pool
 __all__ = ["call_each"]
 
 # Plain calls that run before the event loop gets to run other tasks.
-_AT_ONCE = 64
+_CALLS_PER_YIELD = 64
 
 
 async def call_each(
@@ -106,7 +106,7 @@ async def _call_each(pool: Any, value: Any) -> tuple[list[Any], dict[int, Raised
                     continue
                 if is_final(result):
                     results[index] = result
-                    if index % _AT_ONCE == _AT_ONCE - 1:
+                    if index % _CALLS_PER_YIELD == _CALLS_PER_YIELD - 1:
                         await asyncio.sleep(0)
                     continue
                 ticket = actor.ticket(method) if isinstance(result, Coroutine) else None

@@ -226,12 +226,12 @@ async def create_actors(
     if len(names) != len(pairs):
         raise ValueError(f"uids has {len(names)} items for {len(pairs)} actors; give one for each")
     address = address or default_address()
-    specs = [_described(pair) for pair in pairs]
+    specs = [_pickled(pair) for pair in pairs]
     made = await ask_pool(address, "create many", (cloudpickle.dumps(actor_cls, 5), names, specs, strategies))
     return ActorGroup([make_ref(_reachable(where, address), uid) for where, uid in made])
 
 
-def _described(pair: tuple[Any, Any]) -> bytes:
+def _pickled(pair: tuple[Any, Any]) -> bytes:
     # cloudpickle is slower; it is needed only for values that pickle may not handle, such as local functions.
     return pickle.dumps(pair, 5) if frames.is_plain_value(pair) else cloudpickle.dumps(pair, 5)
 
@@ -243,10 +243,10 @@ class _Spec:
         self._parts = kind, spec
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _whole, self._parts
+        return _load_spec, self._parts
 
 
-def _whole(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
+def _load_spec(kind: bytes, spec: bytes) -> tuple[Any, Any, Any]:
     return (unpickle(kind), *unpickle(spec))
 
 
@@ -314,7 +314,11 @@ async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
             task.cancel()
         if begun:
             await asyncio.wait(begun)
-        gone = [_gone(pool, actor) for task, actor in begun.items() if not task.cancelled() and not task.exception()]
+        gone = [
+            _destroy_logged(pool, actor)
+            for task, actor in begun.items()
+            if not task.cancelled() and not task.exception()
+        ]
         await asyncio.gather(*gone)
         for actor in made:
             pool.forget(actor)
@@ -322,7 +326,7 @@ async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
     return [actor.uid for actor in made]
 
 
-async def _gone(pool: Any, actor: Any) -> None:
+async def _destroy_logged(pool: Any, actor: Any) -> None:
     try:
         await pool.destroy(actor.uid)
     except Exception:

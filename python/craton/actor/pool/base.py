@@ -424,10 +424,10 @@ class Pool:
             await stream.close(in_turn=False)
         actor._streams.clear()
 
-    async def dismiss(self, timeout: float | None = None) -> None:
+    async def pre_destroy_all(self, timeout: float | None = None) -> None:
         """Run the `__pre_destroy__` of all actors, with a timeout in seconds; their exceptions are logged."""
         tasks = [
-            self.loop.create_task(_dismissed(actor))
+            self.loop.create_task(_pre_destroy(actor))
             for uid, actor in list(self.actors.items())
             if uid not in self._leaving
         ]
@@ -480,7 +480,7 @@ class Pool:
         self._done.set()
 
 
-async def _dismissed(actor: Any) -> None:
+async def _pre_destroy(actor: Any) -> None:
     try:
         await actor.__pre_destroy__()
     except Exception:

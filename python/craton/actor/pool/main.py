@@ -198,7 +198,7 @@ class MainActorPool(PlacingPool):
             await asyncio.gather(*[monitor.stop_supervising() for monitor in self._monitors.values()])
             await asyncio.gather(*[self._end(*each, timeout) for each in self.sub_processes.items()])
             if not force:
-                await self.dismiss(timeout)
+                await self.pre_destroy_all(timeout)
         finally:
             # Runs also if the loop ends, and cancels this, meanwhile.
             for process in self.sub_processes.values():

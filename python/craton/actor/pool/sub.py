@@ -77,7 +77,7 @@ class SubActorPool(Pool):
     async def finish(self, timeout: float | None) -> None:
         """Destroy the actors, with a timeout in seconds, and stop serving."""
         self.stopped = True  # no more actors can be created
-        await self.dismiss(timeout)
+        await self.pre_destroy_all(timeout)
         running = [*self._running.values(), *self._tasks]
         self.close()
         if others := [task for task in running if task is not asyncio.current_task()]:

@@ -22,9 +22,9 @@ from craton.actor.wire.frames import HEADER, LENGTH_BYTES
 from craton.actor.wire.owners import credentials
 from craton.actor.wire.shared import Sharing, SharingMessage
 
-_RING = 1 << 18
+_BUFFER_SIZE = 1 << 18
 # The receive buffer of a connection that has not authenticated yet; a record of the handshake fits.
-_FIRST_RING = 128
+_FIRST_BUFFER_SIZE = 128
 # Pieces of up to this many bytes are copied and joined with their neighbours.
 _JOINED = 1 << 15
 _SLICES = 256
@@ -57,7 +57,7 @@ class Dependent(Protocol):
 
 def _room(size: int) -> memoryview:
     """Return memory for a part; an announced size alone does not make a large part use physical memory."""
-    if size <= _RING:
+    if size <= _BUFFER_SIZE:
         return memoryview(bytearray(size))
     if size < _LARGE:
         import numpy as np
@@ -93,7 +93,7 @@ class Reader:
         self, receive: Callable[[tuple[Any, ...]], None], handshake: Callable[[bytes], int], expects: int
     ) -> None:
         self._receive, self._handshake, self._expects = receive, handshake, expects
-        self._ring = memoryview(bytearray(_FIRST_RING if expects else _RING))
+        self._buffer = memoryview(bytearray(_FIRST_BUFFER_SIZE if expects else _BUFFER_SIZE))
         self._start = self._end = 0
         # The state of a frame too large for the receive buffer: the memory of its pieces (envelope and parts) so far, the
         # sizes of all its pieces, and how many bytes of the last piece in `_pieces` have been received.
@@ -114,7 +114,7 @@ class Reader:
         """Return the memory for the next bytes; never empty."""
         if self._pieces:
             return self._pieces[-1][self._full :]
-        return self._ring[self._end :]
+        return self._buffer[self._end :]
 
     def filled(self, count: int) -> None:
         """Process bytes that were written into `buffer`, and pass on every message that is complete.
@@ -126,10 +126,10 @@ class Reader:
         """
         if self._pieces:
             self._full += count
-            self._go_on()
+            self._advance()
             return
         self._end += count
-        ring, receive = self._ring, self._receive
+        buffer, receive = self._buffer, self._receive
         while True:
             start = self._start
             have = self._end - start
@@ -137,15 +137,15 @@ class Reader:
                 if have < self._expects:
                     break
                 self._start += self._expects
-                self._expects = self._handshake(bytes(ring[start : self._start]))
-                if not len(self._ring):
+                self._expects = self._handshake(bytes(buffer[start : self._start]))
+                if not len(self._buffer):
                     return  # the connection has ended
                 if not self._expects:
-                    ring = self._grow()
+                    buffer = self._grow()
                 continue
             if have < HEADER.size:
                 break
-            envelope, parts = HEADER.unpack_from(ring, start)
+            envelope, parts = HEADER.unpack_from(buffer, start)
             placed = parts & frames.PLACED
             parts ^= placed
             if envelope > frames.MAX_ENVELOPE or parts > frames.MAX_PARTS:
@@ -154,9 +154,9 @@ class Reader:
                 start += HEADER.size
                 if have >= HEADER.size + envelope:
                     self._start = start + envelope
-                    receive(frames.unpack(ring[start : self._start], ()))
+                    receive(frames.unpack(buffer[start : self._start], ()))
                     continue
-                if envelope <= _RING // 4:
+                if envelope <= _BUFFER_SIZE // 4:
                     break
             elif have < HEADER.size + LENGTH_BYTES * parts:
                 break
@@ -165,43 +165,43 @@ class Reader:
                 break
         if self._start == self._end:
             self._start = self._end = 0
-        elif self._end > _RING // 2:
+        elif self._end > _BUFFER_SIZE // 2:
             # Move the incomplete rest to the front; it is less than half of the receive buffer.
-            rest = bytes(ring[self._start : self._end])
-            ring[: len(rest)] = rest
+            rest = bytes(buffer[self._start : self._end])
+            buffer[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
 
     def _grow(self) -> memoryview:
-        ring, rest = memoryview(bytearray(_RING)), self._ring[self._start : self._end]
-        ring[: len(rest)] = rest
-        self._start, self._end, self._ring = 0, len(rest), ring
-        return ring
+        buffer, rest = memoryview(bytearray(_BUFFER_SIZE)), self._buffer[self._start : self._end]
+        buffer[: len(rest)] = rest
+        self._start, self._end, self._buffer = 0, len(rest), buffer
+        return buffer
 
     def clear(self) -> None:
         """Release all memory; nothing is read any more."""
         self._pieces, self._places, self._message = [], [], ()
-        self._ring = memoryview(b"")
+        self._buffer = memoryview(b"")
 
     def _begin(self, envelope: int, parts: int, placed: int) -> None:
         at = self._start + HEADER.size
         self._start = at + LENGTH_BYTES * parts
-        lengths = frames.lengths_of(self._ring[at : self._start], parts)
+        lengths = frames.lengths_of(self._buffer[at : self._start], parts)
         if sum(lengths) > frames.MAX_BYTES:
             raise ValueError(f"a frame claims {sum(lengths):,} bytes")
         self._lengths, self._placed = [envelope, *lengths], bool(placed)
         while self._next():
             piece = self._pieces[-1]
             self._full = min(len(piece), self._end - self._start)
-            piece[: self._full] = self._ring[self._start : self._start + self._full]
+            piece[: self._full] = self._buffer[self._start : self._start + self._full]
             self._start += self._full
             if self._full < len(piece):
                 return
-        self._whole()
+        self._complete()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         while self._full == len(self._pieces[-1]):
             if not self._next():
-                self._whole()
+                self._complete()
                 return
 
     def _next(self) -> bool:
@@ -218,7 +218,7 @@ class Reader:
         self._full = 0
         return True
 
-    def _whole(self) -> None:
+    def _complete(self) -> None:
         pieces, self._pieces, self._places = self._pieces, [], []
         message, self._message = self._message, ()
         self._receive(message or frames.unpack(pieces[0], pieces[1:]))
@@ -329,7 +329,7 @@ class Link:
         if not self._due and not self._blocked:
             self._due = True
             self._loop.call_soon(self._gathered)
-        if self._joined_bytes > _RING:
+        if self._joined_bytes > _BUFFER_SIZE:
             self._seal()
 
     def _seal(self) -> None:
@@ -403,7 +403,7 @@ class Link:
                     return
                 self.received += count
                 self._reader.filled(count)
-                if self._closed or self._reading_paused or (count < len(buffer) and count < _RING // 4):
+                if self._closed or self._reading_paused or (count < len(buffer) and count < _BUFFER_SIZE // 4):
                     break
         except (BlockingIOError, InterruptedError):
             pass
