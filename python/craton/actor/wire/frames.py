@@ -63,7 +63,7 @@ _KINDS: dict[type, int] = {
 }  # fmt: skip
 
 # How a value is encoded: with plain pickle; with pickle and out-of-band buffers; with the general encoder.
-_PLAIN, _APART, _GENERAL = range(3)
+_PLAIN, _OUT_OF_BAND, _GENERAL = range(3)
 
 
 def simple(kind: type) -> type:
@@ -93,9 +93,9 @@ def _needs(value: Any, deep: int = _DEEP) -> int:
     if known == _SIMPLE:
         return _PLAIN
     if known == _TEXT:
-        return _PLAIN if len(value) <= _SHORT else _APART
+        return _PLAIN if len(value) <= _SHORT else _OUT_OF_BAND
     if known == _ARRAY:
-        return _APART if _arrays.is_plain_array(value) else _GENERAL
+        return _OUT_OF_BAND if _arrays.is_plain_array(value) else _GENERAL
     if known == _OTHER or not deep or len(value) > _LONG:
         return _PLAIN if known != _OTHER and not value else _GENERAL
     if known == _DICT:
@@ -110,7 +110,7 @@ def _needs(value: Any, deep: int = _DEEP) -> int:
             if found:
                 if found == _GENERAL:
                     return _GENERAL
-                worst = _APART
+                worst = _OUT_OF_BAND
     return worst
 
 
@@ -149,9 +149,9 @@ def pack(
         envelope = pickle.dumps((*fields, value), 5)
         if len(envelope) <= MAX_ENVELOPE:
             return [HEADER.pack(len(envelope), 0) + envelope]
-    apart = _pack_apart((*fields, value)) if needs == _APART else []
-    if apart and (lend is None or sum(map(len, apart)) < LEND_THRESHOLD):
-        return apart
+    out_of_band = _pack_out_of_band((*fields, value)) if needs == _OUT_OF_BAND else []
+    if out_of_band and (lend is None or sum(map(len, out_of_band)) < LEND_THRESHOLD):
+        return out_of_band
     token = sending_link.set(link)
     try:
         parts = encode(value)
@@ -162,8 +162,8 @@ def pack(
     if lend is not None and (note := lend(parts)) is not None:
         envelope = pickle.dumps((*fields, note), 5)
         return [HEADER.pack(len(envelope), 0) + envelope]
-    if apart:
-        return apart
+    if out_of_band:
+        return out_of_band
     envelope = pickle.dumps(fields, 5)
     if len(parts.buffers) >= MAX_PARTS:
         parts = encode(_AsContainer(value))
@@ -180,7 +180,7 @@ class _Pieces(list[Any]):
     write = list.append
 
 
-def _pack_apart(message: tuple[Any, ...]) -> list[Any]:
+def _pack_out_of_band(message: tuple[Any, ...]) -> list[Any]:
     pieces = _Pieces()
     buffers: list[pickle.PickleBuffer] = []
     kind = pickle.Pickler if _arrays is None else _arrays.ArrayPickler
@@ -205,14 +205,14 @@ def unpack(envelope: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
     ValueError
         The envelope cannot be decoded.
     """
-    apart = bool(parts) and not len(parts[0])
+    out_of_band = bool(parts) and not len(parts[0])
     try:
-        message = unpickle(envelope, parts[1:] if apart else None)
+        message = unpickle(envelope, parts[1:] if out_of_band else None)
     except Exception as error:
         raise ValueError(f"an envelope cannot be read: {type(error).__name__}: {error}") from error
     if type(message) is not tuple or len(message) < 2:
         raise ValueError(f"an envelope must hold a message tuple, not a value of type {type(message).__name__}")
-    if apart or not parts:
+    if out_of_band or not parts:
         return message
     try:
         return (*message, decode(parts[0], parts[1:]))
