@@ -14,7 +14,7 @@ from craton.actor.errors import ActorPoolNotStarted
 from craton.actor.pool.base import request_handler
 from craton.actor.pool.config import ActorPoolConfig, PoolConf
 from craton.actor.pool.forks import groups
-from craton.actor.pool.output import Watcher
+from craton.actor.pool.output import ProcessThread
 from craton.actor.pool.placement import PlacingPool
 from craton.actor.pool.processes import Process
 from craton.actor.pool.recovery import SubPoolMonitor, raise_if_cancelled
@@ -58,8 +58,8 @@ class MainActorPool(PlacingPool):
         self._on_process_down, self._on_process_recover = on_process_down, on_process_recover
         self._use_uvloop = use_uvloop
         self._last = 0
-        self._watcher = Watcher()
-        weakref.finalize(self, self._watcher.close)
+        self._process_thread = ProcessThread()
+        weakref.finalize(self, self._process_thread.close)
         self._stopping: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
         self.store = GroupStore()
@@ -84,7 +84,7 @@ class MainActorPool(PlacingPool):
             self.listen()
         except BaseException:
             self.close()
-            self._watcher.close()
+            self._process_thread.close()
             raise
         groups.add(self)
         Peers.here().home = Peers.here().home or self.external_address
@@ -109,7 +109,7 @@ class MainActorPool(PlacingPool):
         for monitor in self._monitors.values():
             monitor.abandon()
         self.sub_processes.clear()
-        self._watcher.close()
+        self._process_thread.close()
         self.close()
         self.store.close()
         groups.discard(self)
@@ -152,7 +152,7 @@ class MainActorPool(PlacingPool):
         }
         safety = tls.variables(None if self.secured is None else self.secured.tls)
         safety["CRATON_ACTOR_KEY"] = self._key.decode()
-        process = await Process.start(given, conf.python, {**safety, **(conf.env or {})}, self._watcher)
+        process = await Process.start(given, conf.python, {**safety, **(conf.env or {})}, self._process_thread)
         try:
             await process.ready()
         except BaseException:
@@ -205,7 +205,7 @@ class MainActorPool(PlacingPool):
                 process.end()
             Peers.here().close(set(self.sub_processes))
             self.sub_processes.clear()
-            self._watcher.close()
+            self._process_thread.close()
             self.close()
             self.store.close()
             groups.discard(self)

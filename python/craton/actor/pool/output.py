@@ -18,10 +18,10 @@ _T = TypeVar("_T")
 # Lines kept of each process's standard error, and the most bytes kept of a line.
 _LINES, _LINE = 40, 2000
 # How many reads are done at most to empty a pipe that its process may keep filling.
-_ROUNDS = 64
+_MAX_READS = 64
 
 
-class Log:
+class StderrPipe:
     """The reading end of a process's standard error."""
 
     def __init__(self, pipe: BinaryIO) -> None:
@@ -35,7 +35,7 @@ class Log:
         """Return the pipe's descriptor."""
         return self._pipe.fileno()
 
-    def pass_on(self) -> bool | None:
+    def forward(self) -> bool | None:
         """Read from the pipe once, and write the bytes to this process's standard error.
 
         Returns
@@ -62,8 +62,8 @@ class Log:
 
     def drain(self) -> None:
         """Read everything that has been written so far."""
-        for _ in range(_ROUNDS):
-            if not self.pass_on():
+        for _ in range(_MAX_READS):
+            if not self.forward():
                 return
 
     @property
@@ -79,7 +79,7 @@ class Log:
             self._pipe.close()
 
 
-class Watcher:
+class ProcessThread:
     """The thread, which starts processes and reads their standard error.
 
     Processes must be started by a long-lived thread, because Linux's parent-death signal is sent when the *thread* that
@@ -111,9 +111,9 @@ class Watcher:
             future.add_done_callback(lambda done: None if done.exception() else undo(done.result()))
             raise
 
-    def add(self, pipe: BinaryIO) -> Log:
+    def add(self, pipe: BinaryIO) -> StderrPipe:
         """Start reading a pipe; called in the thread."""
-        log = Log(pipe)
+        log = StderrPipe(pipe)
         self._selector.register(log, selectors.EVENT_READ, log)
         return log
 
@@ -129,9 +129,9 @@ class Watcher:
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while not self._closing:
-            self._go_round(None)
-        for _ in range(_ROUNDS):
-            if not self._go_round(0):
+            self._poll(None)
+        for _ in range(_MAX_READS):
+            if not self._poll(0):
                 break
         self._do_jobs()
         for key in list(self._selector.get_map().values()):
@@ -141,14 +141,14 @@ class Watcher:
         os.close(self._wake)
         os.close(self._waker)
 
-    def _go_round(self, timeout: float | None) -> bool:
+    def _poll(self, timeout: float | None) -> bool:
         ready = self._selector.select(timeout)
         for key, _ in ready:
             if key.data is None:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
                 self._do_jobs()
-            elif key.data.pass_on() is None:
+            elif key.data.forward() is None:
                 self._selector.unregister(key.fd)
                 key.data.close()
         return bool(ready)

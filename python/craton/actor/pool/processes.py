@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from craton.actor.pool.oom import OomKills
-from craton.actor.pool.output import Watcher
+from craton.actor.pool.output import ProcessThread
 
 LENGTH = struct.Struct("<I")
 """The header of the startup report that a process sends through a pipe: the size of the pickle that follows."""
@@ -35,7 +35,9 @@ class Process:
         The address of its pool; empty until `ready` has returned.
     """
 
-    def __init__(self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher) -> None:
+    def __init__(
+        self, given: dict[str, Any], python: str | None, env: dict[str, str] | None, thread: ProcessThread
+    ) -> None:
         _reap()
         reading, writing = os.pipe()
         path = _path() if python is None or python == sys.executable else _own_path()
@@ -63,23 +65,23 @@ class Process:
         self._oom = OomKills(self.pid)
         assert self._popen.stdin is not None
         assert self._popen.stderr is not None
-        self._log = watcher.add(self._popen.stderr)  # type: ignore[arg-type]
+        self._log = thread.add(self._popen.stderr)  # type: ignore[arg-type]
         with contextlib.suppress(BrokenPipeError):
             self._popen.stdin.write(text)
             self._popen.stdin.flush()
 
     @classmethod
     async def start(
-        cls, given: dict[str, Any], python: str | None, env: dict[str, str] | None, watcher: Watcher
+        cls, given: dict[str, Any], python: str | None, env: dict[str, str] | None, thread: ProcessThread
     ) -> Process:
-        """Start a process, in the watcher's thread.
+        """Start a process, in the process thread.
 
         Raises
         ------
         OSError
             The interpreter does not exist, or no more processes can be created.
         """
-        return await watcher.do(lambda: cls(given, python, env, watcher), cls.end)
+        return await thread.do(lambda: cls(given, python, env, thread), cls.end)
 
     @property
     def pid(self) -> int:

@@ -178,7 +178,7 @@ async def _serve(given: dict[str, Any], report: BinaryIO) -> None:
 def main() -> None:
     """Run the process."""
     # A terminal sends Ctrl-C (SIGINT) to all processes of the group; only the main pool's process handles it. The signal
-    # was blocked when this process was started; see `Watcher`.
+    # was blocked when this process was started; see `ProcessThread`.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = os.fdopen(os.dup(0), "rb", buffering=0)
