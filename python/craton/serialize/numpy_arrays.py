@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from craton import _native
 from craton.serialize.encoding import PLACEHOLDER, Encoder, Handler
 
-__all__ = ["find", "extract_arrays"]
+__all__ = ["extract_arrays", "find"]
 
 _C, _F, _STRIDED = 1, 2, 3
 _OBJECT, _VOID, _BUILTIN = 17, 20, 24
