@@ -1,4 +1,4 @@
-"""Objects to parts and containers and back: equal, of the same types, and without copying."""
+"""Objects survive a round trip through parts and containers: equal, of the same types, and without copying."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from craton.serialize import Parts, decode, encode
 
 def through_parts(obj, *, copy=False):
     parts = encode(obj)
-    # As a store hands them out: memory that may not be written.
+    # Read-only memory, as a store returns it.
     return decode(parts.meta, [memoryview(bytes(buffer)) for buffer in parts.buffers], copy=copy)
 
 
@@ -53,7 +53,7 @@ def memories(obj) -> Parts:
 
 
 def same(left, right) -> None:
-    """Equal, with equal types all the way down."""
+    """Assert that two objects are equal, and that their types are equal at every level."""
     assert type(left) is type(right)
     if isinstance(left, np.ndarray):
         assert left.dtype == right.dtype

@@ -1,4 +1,4 @@
-"""One container: its layout, and what damaged and foreign bytes come to."""
+"""Containers: their layout, and the errors for damaged and foreign bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from craton.serialize import container, decode, encode
 
 
 def same(left, right) -> None:
-    """Equal, with equal types all the way down."""
+    """Assert that two objects are equal, and that their types are equal at every level."""
     assert type(left) is type(right)
     if isinstance(left, np.ndarray):
         assert left.dtype == right.dtype
@@ -90,7 +90,7 @@ def test_damaged_numbers_never_reach_outside(data) -> None:
         return
     begin = np.frombuffer(whole, "u1").ctypes.data
     for item in back:
-        # A changed kind makes memory of an array.
+        # A changed kind byte turns an array into plain memory.
         read = item if isinstance(item, np.ndarray) else np.frombuffer(item, "u1")
         assert read.tobytes() is not None
         low, high = np.lib.array_utils.byte_bounds(read)
