@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from craton.actor.errors import NotAuthenticated
 from craton.actor.wire import auth, frames
 from craton.actor.wire import link as links
-from craton.actor.wire.link import _LARGE, _BUFFER_SIZE, Link, Reader
+from craton.actor.wire.link import _BUFFER_SIZE, _LARGE, Link, Reader
 
-_SIZES = st.sampled_from([0, 1, 7, 4095, 4097, _BUFFER_SIZE // 4 - 60, _BUFFER_SIZE // 4 + 1, _BUFFER_SIZE, 3 * _BUFFER_SIZE])
+_SIZES = st.sampled_from(
+    [0, 1, 7, 4095, 4097, _BUFFER_SIZE // 4 - 60, _BUFFER_SIZE // 4 + 1, _BUFFER_SIZE, 3 * _BUFFER_SIZE]
+)
 _VALUES = st.one_of(
     st.integers(), st.none(), st.text(max_size=20), st.lists(st.integers(), max_size=40),
     st.builds(lambda size, fill: bytes([fill]) * size, _SIZES, st.integers(0, 255)),

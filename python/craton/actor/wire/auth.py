@@ -122,11 +122,11 @@ class Handshake:
         if self.server:
             self.expects = 0
             nonce, mac = record[len(MAGIC) : -MAC], record[-MAC:]
-            if not self._known(record) or not hmac.compare_digest(mac, self._mac(b"client", self._nonce, nonce)):
+            if not self._check_magic(record) or not hmac.compare_digest(mac, self._mac(b"client", self._nonce, nonce)):
                 return None
             return self._mac(b"server", nonce, self._nonce)
         if not self._other:
-            if not self._known(record):
+            if not self._check_magic(record):
                 return None
             self._other = record[len(MAGIC) :]
             self.expects = MAC
@@ -136,7 +136,7 @@ class Handshake:
             self.refusal = "refuses this process, because their keys differ"
         return b"" if hmac.compare_digest(record, self._mac(b"server", self._nonce, self._other)) else None
 
-    def _known(self, record: bytes) -> bool:
+    def _check_magic(self, record: bytes) -> bool:
         if record.startswith(self._magic):
             return True
         if record.startswith(SECURED):

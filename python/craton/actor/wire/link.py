@@ -469,7 +469,7 @@ class Link:
         """Close the connection because of an error of the peer."""
         self._end(error)
 
-    def _hang_up(self, error: BaseException | None) -> None:
+    def _close_socket(self, error: BaseException | None) -> None:
         self._loop.remove_reader(self._fd)
         if self._blocked:
             self._loop.remove_writer(self._fd)
@@ -481,7 +481,7 @@ class Link:
         self._closed = True
         self._handshake_timer.cancel()
         self._forget()
-        self._hang_up(error)
+        self._close_socket(error)
         if self.sharing is not None:
             self.sharing.close()
         if self._drained is not None:

@@ -175,22 +175,22 @@ class Peer:
         # Wait, with a limit, while the callee cleans up. It may complete the call in spite of the cancellation; such an
         # answer has the negative number, and is returned. An answer that was sent before the cancellation arrived has the
         # positive number, and is dropped: otherwise a caller that calls in a loop could never be cancelled.
-        unknowing = self._pending[number] = self._loop.create_future()
-        knowing = self._pending[-number] = self._loop.create_future()
+        early = self._pending[number] = self._loop.create_future()
+        late = self._pending[-number] = self._loop.create_future()
         self.send(CANCEL, (number,), None)
         try:
-            await asyncio.wait({unknowing, knowing}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({early, late}, timeout=GRACE, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for future in (unknowing, knowing):
+            for future in (early, late):
                 future.cancel()
             for pending in (number, -number):
                 self._pending.pop(pending, None)
-        if not unknowing.cancelled():
-            unknowing.exception()
-            if not knowing.cancelled():
-                knowing.exception()  # both are done only if the connection has ended
+        if not early.cancelled():
+            early.exception()
+            if not late.cancelled():
+                late.exception()  # both are done only if the connection has ended
             return None
-        return None if knowing.cancelled() else knowing
+        return None if late.cancelled() else late
 
     # ---- receiving ----
 

@@ -78,7 +78,7 @@ def variables(tls: TLS | None) -> dict[str, str]:
     return {VARIABLE + each.name.upper(): str(getattr(tls, each.name, None) or "") for each in fields(TLS)}
 
 
-def _of_environment() -> TLS | None:
+def _from_environment() -> TLS | None:
     given = {each.name: os.environ.get(VARIABLE + each.name.upper()) or None for each in fields(TLS)}
     return TLS(**given) if any(given.values()) else None
 
@@ -210,7 +210,7 @@ def current() -> LoadedTLS | None:
     global _found
     if _activated:
         return _activated[-1]
-    tls = _of_environment()
+    tls = _from_environment()
     if tls != _found[0]:
         _found = tls, None if tls is None else LoadedTLS(tls)
     return _found[1]
@@ -313,9 +313,9 @@ class TlsLink(Link):
         sock.setblocking(False)
         self._fd, self.pid = sock.fileno(), None
         self._reader = Reader(self._on_message, self._shake, handshake.expects)  # replaced after the TLS negotiation
-        self._heard = b""
+        self._opening = b""
         if secured.server is None or not handshake.server:
-            loop.add_reader(self._fd, self._hear)
+            loop.add_reader(self._fd, self._read_opening)
             return
         handshake.binding = secured.binding
         try:
@@ -325,22 +325,22 @@ class TlsLink(Link):
         else:
             self._secure(secured.server)
 
-    def _hear(self) -> None:
+    def _read_opening(self) -> None:
         # Read exactly the server's opening record: the bytes after it belong to TLS.
         try:
-            heard = self._sock.recv(OPENING - len(self._heard))
+            received = self._sock.recv(OPENING - len(self._opening))
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
             self._end(error)
             return
-        self._heard += heard
-        if not heard:
+        self._opening += received
+        if not received:
             self._end(None)
-        elif not SECURED.startswith(self._heard[: len(SECURED)]):
-            self._handshake.answer(self._heard)
+        elif not SECURED.startswith(self._opening[: len(SECURED)]):
+            self._handshake.answer(self._opening)
             self._end(NotAuthenticated(f"{self.peer} {self._handshake.refusal}"))
-        elif len(self._heard) == OPENING:
+        elif len(self._opening) == OPENING:
             self._secure(self._secured.client)
 
     def _secure(self, context: ssl.SSLContext) -> None:
@@ -379,7 +379,7 @@ class TlsLink(Link):
         self._loop.add_reader(self._fd, self._readable)
         if not handshake.server:
             handshake.binding = _binding(sock.getpeercert(binary_form=True))
-            self._shake(self._heard)
+            self._shake(self._opening)
         self._reader = Reader(self._on_message, self._shake, handshake.expects)
 
     def _readable(self) -> None:
@@ -401,10 +401,10 @@ class TlsLink(Link):
 
     def _end(self, error: BaseException | None) -> None:
         if not self._closed and not self.ready.done():
-            error = self._said(error)
+            error = self._failure(error)
         super()._end(error)
 
-    def _said(self, error: BaseException | None) -> BaseException | None:
+    def _failure(self, error: BaseException | None) -> BaseException | None:
         # Find the reason of a failure before authentication. If a write failed, the peer's TLS alert may still be unread.
         if isinstance(error, _GONE) and isinstance(self._sock, _Channel):
             try:
@@ -435,6 +435,6 @@ class TlsLink(Link):
             return f"{self.peer} does not speak TLS as this pool does: {reason.lower().replace('_', ' ')}"
         return f"TLS with {self.peer} failed: {error}"
 
-    def _hang_up(self, error: BaseException | None) -> None:
+    def _close_socket(self, error: BaseException | None) -> None:
         self._loop.remove_writer(self._fd)
-        super()._hang_up(error)
+        super()._close_socket(error)

@@ -17,9 +17,9 @@ __all__ = ["RateLimitedWarnings", "Unauthenticated"]
 
 MAX_UNAUTHENTICATED = 1024
 """The most unauthenticated connections at a time."""
-MANY, LATER = 64, 0.2
+TRIM_AFTER, TRIM_DELAY = 64, 0.2
 """After this many failed connections, and this many seconds, freed memory is returned to the system."""
-LINES, SECONDS = 10, 10.0
+MAX_WARNINGS, WARNING_PERIOD = 10, 10.0
 """The most warnings about bad connections in this many seconds."""
 
 logger = logging.getLogger("craton.actor")
@@ -48,16 +48,16 @@ class Unauthenticated:
     def add(self, link: Link) -> None:
         """Track a connection until it has authenticated or ended."""
         self._links[link] = None
-        link.ready.add_done_callback(lambda ready: self._known(link, ready))
+        link.ready.add_done_callback(lambda ready: self._finished(link, ready))
         if len(self._links) > self._most:
             self.drop_oldest()
 
-    def _known(self, link: Link, ready: asyncio.Future[None]) -> None:
+    def _finished(self, link: Link, ready: asyncio.Future[None]) -> None:
         self._links.pop(link, None)
         self._failed += ready.cancelled() or ready.exception() is not None
-        if self._failed >= MANY and not self._links:
+        if self._failed >= TRIM_AFTER and not self._links:
             self._failed = 0
-            ready.get_loop().call_later(LATER, _give_back)
+            ready.get_loop().call_later(TRIM_DELAY, _trim_memory)
 
     def drop_oldest(self) -> None:
         """Close the connection that has been unauthenticated for the longest time."""
@@ -68,26 +68,26 @@ class Unauthenticated:
 
 
 class RateLimitedWarnings:
-    """Logs a warning for each bad connection, rate-limited to `LINES` in `SECONDS` seconds."""
+    """Logs a warning for each bad connection, rate-limited to `MAX_WARNINGS` in `WARNING_PERIOD` seconds."""
 
     def __init__(self) -> None:
-        self._since, self._lines, self._unsaid = -SECONDS, 0, 0
+        self._since, self._lines, self._suppressed = -WARNING_PERIOD, 0, 0
 
     def __call__(self, text: str, *values: Any) -> None:
         """Log a warning; above the limit, only count it."""
         now = time.monotonic()
-        if now - self._since > SECONDS:
-            if self._unsaid:
-                logger.warning("%d more bad connections were dropped", self._unsaid)
-            self._since, self._lines, self._unsaid = now, 0, 0
-        if self._lines >= LINES:
-            self._unsaid += 1
+        if now - self._since > WARNING_PERIOD:
+            if self._suppressed:
+                logger.warning("%d more bad connections were dropped", self._suppressed)
+            self._since, self._lines, self._suppressed = now, 0, 0
+        if self._lines >= MAX_WARNINGS:
+            self._suppressed += 1
             return
         self._lines += 1
         logger.warning(text, *values)
 
 
-def _give_back() -> None:
+def _trim_memory() -> None:
     # The C library keeps memory that was freed in many small pieces, above all TLS's.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
