@@ -35,7 +35,7 @@ def in_background(
     loop: asyncio.AbstractEventLoop,
     work: Coroutine[Any, Any, Any],
     tasks: set[asyncio.Task[Any]],
-    passed_over: tuple[type[BaseException], ...] = (),
+    ignored: tuple[type[BaseException], ...] = (),
 ) -> asyncio.Task[Any]:
     """Run a coroutine as a task that is not awaited.
 
@@ -50,7 +50,7 @@ def in_background(
         The coroutine to run.
     tasks : set of asyncio.Task
         Holds the task until it has ended, because the event loop keeps only weak references to tasks.
-    passed_over : tuple of exception classes
+    ignored : tuple of exception classes
         Exceptions to ignore. Any other goes to the loop's exception handler.
     """
     task = loop.create_task(work)
@@ -59,7 +59,7 @@ def in_background(
     def ended(task: asyncio.Task[Any]) -> None:
         tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, passed_over):
+        if error is not None and not isinstance(error, ignored):
             loop.call_exception_handler(
                 {"message": "a task in the background failed", "exception": error, "task": task}
             )
