@@ -164,7 +164,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=["here", "there"])
-def test_one_message_at_a_time_in_the_order_they_came(place: Any) -> None:
+def test_calls_run_one_at_a_time_in_order(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await counter(pool, place)
         calls = [ref.slow_add(1), ref.add(10), ref.slow_add(100), ref.add(1000)]
@@ -174,7 +174,7 @@ def test_one_message_at_a_time_in_the_order_they_came(place: Any) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=["here", "there"])
-def test_generators_give_up_the_actor_while_they_wait(place: Any) -> None:
+def test_generators_release_the_lock_while_they_wait(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await counter(pool, place)
         assert await asyncio.gather(ref.steps(1), ref.steps(2)) == [2, 3]

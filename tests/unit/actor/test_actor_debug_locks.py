@@ -66,7 +66,7 @@ async def until(caplog: pytest.LogCaptureFixture, *texts: str) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_slow_calls_and_lock_waits_are_named(watching: pytest.LogCaptureFixture) -> None:
+def test_slow_calls_and_lock_waits_are_logged(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         async with pools() as address:
             ref = await xo.create_actor(Slow, address=address, uid="slow")
@@ -85,7 +85,7 @@ def test_slow_calls_and_lock_waits_are_named(watching: pytest.LogCaptureFixture)
     asyncio.run(check())
 
 
-def test_what_blocks_the_loop_is_named_afterwards(watching: pytest.LogCaptureFixture) -> None:
+def test_blocking_calls_are_logged_afterwards(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         async with pools() as address:
             ref = await xo.create_actor(Slow, address=address)
@@ -95,7 +95,7 @@ def test_what_blocks_the_loop_is_named_afterwards(watching: pytest.LogCaptureFix
     asyncio.run(check())
 
 
-def test_calls_in_a_circle_are_named(watching: pytest.LogCaptureFixture) -> None:
+def test_deadlocks_are_logged(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         async with pools() as address:
             first = await xo.create_actor(Slow, address=address, uid="first")
@@ -111,7 +111,7 @@ def test_calls_in_a_circle_are_named(watching: pytest.LogCaptureFixture) -> None
     asyncio.run(check())
 
 
-def test_circles_through_other_processes(capfd: pytest.CaptureFixture[str]) -> None:
+def test_deadlocks_across_processes(capfd: pytest.CaptureFixture[str]) -> None:
     async def check() -> None:
         async with pools(2) as address:
             xo.set_debug_options(xo.DebugOptions())
@@ -132,7 +132,7 @@ def test_circles_through_other_processes(capfd: pytest.CaptureFixture[str]) -> N
     assert "waits for the actor's lock" in said
 
 
-def test_nothing_is_said_when_nothing_is_slow(watching: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_when_nothing_is_slow(watching: pytest.LogCaptureFixture) -> None:
     async def check() -> None:
         xo.set_debug_options(xo.DebugOptions())
         async with pools() as address:

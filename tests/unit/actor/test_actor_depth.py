@@ -64,7 +64,7 @@ def _stream(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_deep_pickles_are_not_read(name: str) -> None:
+def test_deep_pickles_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="at most 10000 is accepted"):
         unpickle(_stream(NESTED[name](MANY)))
     with pytest.raises(ValueError, match="accepted"):
@@ -74,14 +74,14 @@ def test_deep_pickles_are_not_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_pickles_that_claim_much_are_not_read(name: str) -> None:
+def test_pickles_with_excessive_sizes_are_refused(name: str) -> None:
     with pytest.raises((ValueError, pickle.UnpicklingError), match=r"accepted|truncated|exhausted"):
         unpickle(_stream(BOMBS[name]))
     with pytest.raises(ValueError, match=r"accepted|truncated"):
         unpickle(_stream(b"]N" + b"a" + MANY * b"Na" + BOMBS[name]))
 
 
-def test_what_is_as_deep_as_is_accepted_is_safe() -> None:
+def test_the_maximum_depth_is_safe() -> None:
     # Hashing, comparing and freeing the value recurse in C.
     deep = unpickle(_stream(NESTED["pairs"](MAX_DEPTH - 1)))
     assert hash(deep) == hash(unpickle(_stream(NESTED["pairs"](MAX_DEPTH - 1))))
@@ -114,7 +114,7 @@ def _values() -> list[Any]:
     ]  # fmt: skip
 
 
-def test_what_is_pickled_is_read() -> None:
+def test_ordinary_pickles_are_accepted() -> None:
     for value in _values():
         for protocol in range(6):
             try:
@@ -179,7 +179,7 @@ def _sent(address: str, data: bytes, wanted: bytes = b"") -> bytes:
         return found
 
 
-def test_to_a_pool(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_to_a_pool(caplog: pytest.LogCaptureFixture) -> None:
     envelopes = [*(make(MANY) for make in NESTED.values()), *BOMBS.values()]
     # A nested value as a uid would be hashed to find the actor.
     envelopes.append(b"(K\x00K\x01)" + b"\x85" * MANY + b"\x8c\x03addN)}\x86t")

@@ -120,7 +120,7 @@ def run(work: Callable[[Any], Awaitable[Any]]) -> None:
     asyncio.run(main())
 
 
-def test_exceptions_arrive_as_they_are() -> None:
+def test_exceptions_arrive_with_class_and_state() -> None:
     async def work(ref: Any) -> None:
         for name, make in ERRORS.items():
             for method in (ref.plain, ref.waits):
@@ -160,7 +160,7 @@ def test_exceptions_arrive_as_they_are() -> None:
     run(work)
 
 
-def test_what_cannot_be_raised_where_it_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceptions_that_futures_cannot_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "GRACE", 60.0)
 
     async def work(ref: Any) -> None:

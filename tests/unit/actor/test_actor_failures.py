@@ -81,7 +81,7 @@ _ENDS = [
 ]
 
 
-def test_every_caller_is_told_how_the_process_ended() -> None:
+def test_every_caller_gets_the_exit_report() -> None:
     async def main() -> None:
         async with (
             await xo.create_actor_pool("127.0.0.1", n_process=2, auto_recover="actor") as pool,
@@ -162,7 +162,7 @@ def test_a_process_that_was_forked_does_not_hide_the_end() -> None:
     asyncio.run(main())
 
 
-def test_a_connection_that_ends_is_not_a_process_that_ends() -> None:
+def test_a_lost_connection_is_not_reported_as_a_process_exit() -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
             ref = await xo.create_actor(Worker, address=pool.external_address, allocate_strategy=of(1))
@@ -205,7 +205,7 @@ def memory_group(limit: int) -> Iterator[Path]:
         group.rmdir()
 
 
-def test_the_end_for_want_of_memory_is_recognised() -> None:
+def test_an_oom_kill_is_recognised() -> None:
     async def main(group: Path) -> None:
         tasks = group / "cgroup.procs"
         wrapper = group_python(tasks)
@@ -263,7 +263,7 @@ def machine() -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.mark.slow
-def test_a_machine_that_is_gone_is_noticed(machine: tuple[str, str, str]) -> None:
+def test_an_unreachable_machine_is_detected(machine: tuple[str, str, str]) -> None:
     name, address, link = machine
 
     def there() -> None:

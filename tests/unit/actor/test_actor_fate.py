@@ -235,7 +235,7 @@ def test_a_pool_of_a_thread_that_ends() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # the closed loop leaves sockets open, and Python warns
-def test_a_loop_that_is_closed_without_more_ado() -> None:
+def test_a_loop_that_is_closed_without_stopping_its_pools() -> None:
     loop = asyncio.new_event_loop()
     (pid,) = pids(loop.run_until_complete(xo.create_actor_pool("127.0.0.1", n_process=1)))
     loop.set_exception_handler(lambda *_: None)  # reports of tasks that were destroyed while pending

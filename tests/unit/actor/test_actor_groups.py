@@ -129,7 +129,7 @@ def test_names_and_places() -> None:
     run(work, labels=["main", "sub", "sub"])
 
 
-def test_all_are_created_or_none() -> None:
+def test_group_creation_is_all_or_nothing() -> None:
     async def work(pool: Any) -> None:
         names = [f"n{number}" for number in range(10)]
         with pytest.raises(ValueError, match="number < 0"):
@@ -153,7 +153,9 @@ def test_all_are_created_or_none() -> None:
     run(work)
 
 
-def test_what_was_made_before_the_others_failed_is_undone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_creation_destroys_the_actors_created_before(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     class Opens(Worker):
         async def __post_create__(self) -> None:
             if self.number == 2:
@@ -183,7 +185,7 @@ def test_what_was_made_before_the_others_failed_is_undone(tmp_path: Path, capfd:
     assert "never awaited" not in capfd.readouterr().err
 
 
-def test_many_are_made_where_pools_live() -> None:
+def test_groups_are_created_in_living_pools() -> None:
     async def work(pool: Any) -> None:
         first, second = pool.sub_processes
         await pool.kill_pool(first)
@@ -200,7 +202,7 @@ def test_many_are_made_where_pools_live() -> None:
     run(work, auto_recover=False)
 
 
-def test_many_are_made_where_a_pool_is_made_again() -> None:
+def test_group_creation_waits_for_recovery() -> None:
     async def work(pool: Any) -> None:
         (address,) = pool.sub_processes
         await pool.kill_pool(address)
@@ -235,7 +237,7 @@ def test_errors_of_some() -> None:
     run(work, auto_recover=False)
 
 
-def test_actors_of_a_group_are_made_again() -> None:
+def test_actors_of_a_group_are_recreated() -> None:
     async def work(pool: Any) -> None:
         group = await make(pool, 4, ProcessIndex(1))
         await xo.kill_actor(group[0])
@@ -274,7 +276,7 @@ def test_a_barrier() -> None:
     run(work)
 
 
-def test_who_comes_to_a_broken_barrier_begins_another() -> None:
+def test_a_failed_barrier_can_be_used_again() -> None:
     async def work(pool: Any) -> None:
         first = asyncio.ensure_future(_barrier(pool, ("name", 2, [])))
         await asyncio.sleep(0)

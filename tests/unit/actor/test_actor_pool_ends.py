@@ -30,7 +30,7 @@ class Clinging(Worker):
         await asyncio.sleep(100)
 
 
-class Told(Worker):
+class Recording(Worker):
     """An actor that records its `__pre_destroy__`, which takes a while."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Told(Worker):
         await self.gate.wait()
 
 
-def test_what_a_process_is_told_may_be_large() -> None:
+def test_a_large_configuration() -> None:
     async def main() -> None:
         envs = [{"LARGE": "x" * 100_000}] * 2  # every process gets the configuration of all
         async with await xo.create_actor_pool("127.0.0.1", n_process=2, envs=envs) as pool:
@@ -63,7 +63,7 @@ def test_each_interpreter_looks_for_uvloop_itself(monkeypatch: pytest.MonkeyPatc
     assert _loop_factory(False) is None
 
 
-def test_a_process_that_is_stuck_is_killed_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stuck_process_is_killed_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("craton.actor.pool.main._STOP_TIMEOUT", 0.2)
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
 
@@ -110,7 +110,9 @@ def test_an_actor_is_destroyed_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
             for index in range(2):
-                ref = await xo.create_actor(Told, tmp_path, address=pool.external_address, allocate_strategy=of(index))
+                ref = await xo.create_actor(
+                    Recording, tmp_path, address=pool.external_address, allocate_strategy=of(index)
+                )
                 first = asyncio.ensure_future(xo.destroy_actor(ref))
                 await until(
                     lambda index=index: (
@@ -130,7 +132,7 @@ def test_an_actor_is_destroyed_once(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_errors_of_actors_that_are_dismissed_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_in_pre_destroy_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Bad(Worker):
         async def __pre_destroy__(self) -> None:
             raise asyncio.CancelledError if self.value else KeyError("of an actor")
@@ -148,7 +150,7 @@ def test_errors_of_actors_that_are_dismissed_are_logged(caplog: pytest.LogCaptur
     assert "KeyError: 'of an actor'" in caplog.text
 
 
-def test_a_process_that_takes_long_to_die_is_waited_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_takes_long_to_die_is_reaped_later(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, auto_recover=False) as pool:
             (process,) = pool.sub_processes.values()
@@ -202,7 +204,7 @@ class Raising(xo.Actor):
         (Wordless, Wordless),
     ],
 )
-def test_whatever_a_method_raises_reaches_its_caller(
+def test_any_exception_of_a_method_reaches_the_caller(
     kind: type[BaseException], found: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
@@ -264,7 +266,7 @@ def test_a_pool_that_is_busy_does_not_keep_others(
     assert "has not answered" in capsys.readouterr().err
 
 
-def test_the_end_is_told_at_once_where_the_main_pool_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exit_is_reported_quickly_if_the_main_pool_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("craton.actor.wire.peers.GRACE", 100.0)
     text = """
 import asyncio, sys, time
@@ -306,7 +308,7 @@ asyncio.run(main())
 # ---- memory, and the store ----
 
 
-def test_one_kill_for_want_of_memory_explains_one_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oom_kill_is_attributed_to_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counter = tmp_path / "memory.events"
     for group in (counter, None):
         counter.write_text("low 0\noom_kill 3\n")

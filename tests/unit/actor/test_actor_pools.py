@@ -104,7 +104,7 @@ def test_callbacks_that_fail_are_logged(caplog: pytest.LogCaptureFixture) -> Non
         asyncio.run(main())
 
 
-def test_recovered_pools_are_placed_in() -> None:
+def test_placement_in_recovered_pools() -> None:
     async def main() -> None:
         pool = await xo.create_actor_pool("127.0.0.1", n_process=2, labels=["main", "a", "a"])
         async with pool:
@@ -229,7 +229,7 @@ def test_hosts(host: str) -> None:
         ("address", "[::1]", "::"),
     ],
 )
-def test_listening_everywhere(by: str, advertised: str, everywhere: str) -> None:
+def test_wildcard_hosts(by: str, advertised: str, everywhere: str) -> None:
     family = socket.AF_INET6 if "::" in everywhere else socket.AF_INET
 
     async def main() -> None:
@@ -257,7 +257,7 @@ def test_listening_everywhere(by: str, advertised: str, everywhere: str) -> None
     asyncio.run(main())
 
 
-class Teller(xo.Actor):
+class Locator(xo.Actor):
     """An actor that returns its address, and passes references to itself on."""
 
     def where(self) -> str:
@@ -282,7 +282,7 @@ def test_actors_know_the_advertised_address(
             if tcp:
                 monkeypatch.setattr(addresses, "local_name", lambda _address: "\0nobody is here")
             for index, address in enumerate(pool.config.get_external_addresses()):
-                ref = await xo.create_actor(Teller, address=address)
+                ref = await xo.create_actor(Locator, address=address)
                 advertised = await ref.where()
                 host, port = addresses.split(advertised)
                 assert port == addresses.split(address)[1]
@@ -298,7 +298,7 @@ def test_actors_know_the_advertised_address(
     asyncio.run(main())
 
 
-def test_the_address_that_others_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advertised_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert addresses.advertised("node7:7103") == "node7:7103"
     assert addresses.advertised("test://127.0.0.1:1") == "test://127.0.0.1:1"
 

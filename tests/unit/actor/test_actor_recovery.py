@@ -90,7 +90,7 @@ def broken(tmp_path: Path, work: Any, patience: float = 60) -> None:
         sys.path.remove(str(tmp_path))
 
 
-def test_calls_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
+def test_calls_wait_for_recreated_actors(tmp_path: Path) -> None:
     async def work(group: Group) -> None:
         calls = [asyncio.ensure_future(group.ref.note(number)) for number in range(5)]
         await group.are_running(5)
@@ -105,7 +105,7 @@ def test_calls_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
     broken(tmp_path, work)
 
 
-def test_questions_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
+def test_requests_wait_for_recreated_actors(tmp_path: Path) -> None:
     async def work(group: Group) -> None:
         old, nobody = (xo.create_actor_ref(name, address=group.sub) for name in ("old", "nobody"))
         asked = [
@@ -140,7 +140,7 @@ def test_questions_wait_for_actors_that_are_made_again(tmp_path: Path) -> None:
     broken(tmp_path, work)
 
 
-def test_what_takes_too_long_is_told(tmp_path: Path) -> None:
+def test_recreation_times_out(tmp_path: Path) -> None:
     async def work(group: Group) -> None:
         for waiting in (group.ref.add(1), xo.has_actor(group.ref), xo.ActorGroup([group.ref]).call("add", 1)):
             with pytest.raises(xo.ActorPoolNotStarted, match=r"the actor b'late'.* was not recreated within 0.2 s"):
@@ -152,9 +152,7 @@ def test_what_takes_too_long_is_told(tmp_path: Path) -> None:
     broken(tmp_path, work, patience=0.2)
 
 
-def test_an_actor_that_is_made_again_does_not_wait_for_those_behind_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_recreated_actor_does_not_wait_for_later_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Asks(Gate):
         async def __post_create__(self) -> None:
             again = (self.folder / "made").exists()
@@ -177,7 +175,7 @@ def test_an_actor_that_is_made_again_does_not_wait_for_those_behind_it(
 
 
 @pytest.mark.parametrize("kill", ["signal", "kill_actor"])
-def test_a_process_that_dies_while_its_actors_are_made_again(tmp_path: Path, kill: str) -> None:
+def test_a_process_that_dies_during_recreation(tmp_path: Path, kill: str) -> None:
     async def work(group: Group) -> None:
         call = asyncio.ensure_future(group.ref.add(1))
         await group.are_running(1)
@@ -197,7 +195,7 @@ def test_a_process_that_dies_while_its_actors_are_made_again(tmp_path: Path, kil
 
 
 @pytest.mark.parametrize("how", ["stop", "remove", "loop"])
-def test_the_end_while_actors_are_made_again(how: str) -> None:
+def test_stopping_during_recreation(how: str) -> None:
     # A call that is answered in spite of its cancellation returns normally; the recreation of the other actors must end
     # nevertheless.
     processes: set[int] = set()
@@ -244,7 +242,7 @@ def test_a_pool_that_is_appended_while_its_group_stops() -> None:
     asyncio.run(main())
 
 
-def test_a_connection_that_nobody_waits_for_any_more_is_closed() -> None:
+def test_an_abandoned_connection_is_closed() -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1) as pool:
             (sub,) = pool.sub_processes

@@ -117,7 +117,7 @@ async def _until(condition: Any) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="it looks into /proc")
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_attacks_do_not_affect_clients(count: int, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
             ref = await xo.create_actor(Counter, address=pool.external_address, allocate_strategy=MainPool())
@@ -148,7 +148,7 @@ def test_attacks_harm_nobody(count: int, caplog: pytest.LogCaptureFixture) -> No
     assert len(lines) < 200
 
 
-def test_whoever_is_silent_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_clients_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "HANDSHAKE_TIMEOUT", 0.1)
 
     async def main() -> None:
@@ -161,7 +161,7 @@ def test_whoever_is_silent_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-def test_a_refusal_is_told_from_a_death() -> None:
+def test_a_refusal_differs_from_a_crash() -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=0) as pool:
 
@@ -189,7 +189,7 @@ def test_a_refusal_is_told_from_a_death() -> None:
     asyncio.run(main())
 
 
-def test_only_so_many_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_of_unauthenticated_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unauthenticated, "MAX_UNAUTHENTICATED", 16)
 
     async def main() -> None:

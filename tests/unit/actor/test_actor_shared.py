@@ -90,7 +90,7 @@ def used(pool: Any) -> int:
     return int(pool.store._store.counters()["slab_used"])
 
 
-def test_values_are_lent_and_nothing_stays() -> None:
+def test_values_are_shared_and_released() -> None:
     async def work(pool: Any) -> None:
         ref = await holder(pool)
         found = await agreed(ref)
@@ -174,7 +174,7 @@ def test_a_full_store(monkeypatch: pytest.MonkeyPatch) -> None:
     run(work)
 
 
-def test_a_store_that_is_gone() -> None:
+def test_a_store_that_has_ended() -> None:
     async def work(pool: Any) -> None:
         ref = await holder(pool)
         await agreed(ref)
@@ -208,7 +208,7 @@ class _Elsewhere:
         pass
 
 
-def test_the_store_that_the_process_has_is_used() -> None:
+def test_the_current_store_is_used() -> None:
     import craton
 
     async def work(pool: Any) -> None:
@@ -226,7 +226,7 @@ def test_the_store_that_the_process_has_is_used() -> None:
     run(work)
 
 
-def test_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sharing_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(shared.VARIABLE, "off")
 
     async def work(pool: Any) -> None:

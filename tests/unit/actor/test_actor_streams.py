@@ -109,11 +109,11 @@ class Methods:
         return await ref.acount(n)
 
 
-class Taking(Methods, xo.Actor):
+class LockingStreams(Methods, xo.Actor):
     pass
 
 
-class Free(Methods, xo.StatelessActor):
+class StatelessStreams(Methods, xo.StatelessActor):
     pass
 
 
@@ -128,13 +128,13 @@ def run(work: Callable[[Any], Awaitable[Any]], place: Any = None, n_process: int
 
 def with_both(work: Callable[[Any, Any], Awaitable[None]], place: Any) -> None:
     async def each(pool: Any) -> None:
-        for kind in (Taking, Free):
+        for kind in (LockingStreams, StatelessStreams):
             await work(pool, kind)
 
     run(each, place)
 
 
-async def make(pool: Any, place: Any, kind: Any = Free) -> Any:
+async def make(pool: Any, place: Any, kind: Any = StatelessStreams) -> Any:
     return await xo.create_actor(kind, address=pool.external_address, allocate_strategy=place)
 
 
@@ -157,7 +157,7 @@ async def emptied(ref: Any) -> None:
 
 
 @here_and_there
-def test_items_come_in_order_and_nothing_is_left(place: Any) -> None:
+def test_items_arrive_in_order_and_streams_are_removed(place: Any) -> None:
     async def work(pool: Any, kind: Any) -> None:
         ref = await make(pool, place, kind)
         for method in (ref.count, ref.acount, ref.many, ref.many_plain):
@@ -192,7 +192,7 @@ def test_functions_that_may_return_generators(place: Any) -> None:
 
 
 @here_and_there
-def test_a_generator_runs_only_when_it_is_asked(place: Any) -> None:
+def test_a_generator_runs_only_on_request(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, place)
         stream = await ref.acount(10)
@@ -215,7 +215,7 @@ async def _has(ref: Any, test: Callable[[list[Any]], bool]) -> bool:
 
 
 @here_and_there
-def test_exceptions_come_where_they_were_raised(place: Any) -> None:
+def test_exceptions_arrive_after_the_items_before_them(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, place)
         for method in (ref.acount, ref.many):
@@ -294,7 +294,7 @@ def test_a_stream_ends_with_its_last_holder(place: Any) -> None:
     run(work, place)
 
 
-def test_a_local_stream_ends_at_once() -> None:
+def test_a_local_stream_ends_immediately() -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, MainPool())
         stream = await ref.acount(3)
@@ -308,7 +308,7 @@ def test_a_local_stream_ends_at_once() -> None:
 
 
 @here_and_there
-def test_a_stream_is_handed_on(place: Any) -> None:
+def test_a_stream_is_transferred(place: Any) -> None:
     async def work(pool: Any) -> None:
         ref, reader = await make(pool, place), await make(pool, ProcessIndex(2))
         stream = await ref.acount(5)
@@ -383,7 +383,7 @@ def test_a_stream_ends_with_the_process_of_its_reader() -> None:
     async def work(pool: Any) -> None:
         ref = await make(pool, ProcessIndex(1))
         for method in ("hold", "hold_read", "hold_given"):
-            reader = await make(pool, ProcessIndex(2), Keeper)
+            reader = await make(pool, ProcessIndex(2), StreamHolder)
             if method == "hold_given":
                 await reader.hold_given(await ref.acount(5))
                 await reader.forward(
@@ -399,7 +399,7 @@ def test_a_stream_ends_with_the_process_of_its_reader() -> None:
             await xo.wait_actor_pool_recovered(reader.address, pool.external_address)
         assert (await ref.get_log())[-1] == "closed"
         # The process that passed a stream on may end, and the stream goes on.
-        reader = await make(pool, ProcessIndex(2), Keeper)
+        reader = await make(pool, ProcessIndex(2), StreamHolder)
         stream = await reader.give(ref)
         assert await anext(stream) == 1
         stream = await reader.give(ref)
@@ -409,7 +409,7 @@ def test_a_stream_ends_with_the_process_of_its_reader() -> None:
         await xo.wait_actor_pool_recovered(reader.address, pool.external_address)
         assert await gathered(stream) == [1, 2, 3, 4]
         # A result whose caller has disconnected.
-        reader = await make(pool, ProcessIndex(2), Keeper)
+        reader = await make(pool, ProcessIndex(2), StreamHolder)
         with contextlib.suppress(ConnectionError):
             await reader.ask_and_end(ref)
         await emptied(ref)
@@ -421,7 +421,7 @@ async def _has_one(ref: Any) -> bool:
     return len(await ref.streams()) == 1
 
 
-class Keeper(Free):
+class StreamHolder(StatelessStreams):
     stream: Any = None
 
     async def hold(self, ref: Any) -> None:

@@ -188,7 +188,7 @@ def test_buffers_and_calls_at_once(files: Files) -> None:
     far(files.tls("one"), work)
 
 
-def test_a_sub_pool_that_is_made_again_has_it(files: Files) -> None:
+def test_a_restarted_sub_pool_uses_tls(files: Files) -> None:
     async def main() -> None:
         async with await xo.create_actor_pool("127.0.0.1", n_process=1, tls=files.tls("one")) as pool:
             ref = await xo.create_actor(Worker, address=pool.external_address, allocate_strategy=of(1))
@@ -248,7 +248,7 @@ asyncio.run(main())
             server.kill()
 
 
-def test_a_silent_machine_is_noticed(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_machine_is_detected(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(address: str) -> None:
         ref = await xo.create_actor(Worker, address=address)
         link = link_to(address)
@@ -280,7 +280,7 @@ def test_a_silent_machine_is_noticed(files: Files, monkeypatch: pytest.MonkeyPat
         ("alone", "one", "the certificate of the pool at .* is not signed by an authority in .*ca.pem: .*self"),
     ],
 )
-def test_who_is_refused(files: Files, theirs: str | None, ours: str | None, why: str) -> None:
+def test_refused_peers(files: Files, theirs: str | None, ours: str | None, why: str) -> None:
     async def work(address: str) -> None:
         began = time.monotonic()
         with (
@@ -311,7 +311,7 @@ def test_without_an_authority_the_key_decides(files: Files) -> None:
     far(files.tls("one", False), work)
 
 
-def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+def test_garbage(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     def attack(address: str) -> None:
         host, port = addresses.split(address)
         dice = random.Random(3)
@@ -345,7 +345,7 @@ def test_rubbish(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     assert any("does not speak TLS" in record.getMessage() for record in caplog.records)
 
 
-def test_whoever_stalls_is_dropped(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_clients_are_dropped(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     from craton.actor.wire import link
 
     monkeypatch.setattr(link, "HANDSHAKE_TIMEOUT", 0.1)
@@ -471,7 +471,7 @@ def test_a_certificate_with_its_key(files: Files, tmp_path: Path) -> None:
     assert tls.LoadedTLS(files.tls("two")).binding != tls.LoadedTLS(files.tls("one")).binding
 
 
-def test_frames_are_sent_as_they_lie() -> None:
+def test_bytes_given_to_tls_start_with_the_first_piece() -> None:
     # After a send that would block, OpenSSL requires the same bytes again.
     first, second = memoryview(b"a" * 10), memoryview(b"b" * tls._MAX_STEP)
     assert tls._beginning([first, second]) == first

@@ -102,7 +102,7 @@ def test_tcp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("n_process", [0, 1])
-def test_what_cannot_be_copied(n_process: int) -> None:
+def test_copy_errors(n_process: int) -> None:
     async def work(here: Any, there: Any) -> None:
         refs = await there.make([10, 20])
         with pytest.raises(ValueError, match="nothing to copy"):

@@ -122,7 +122,7 @@ def run(work: Callable[[Any], Awaitable[Any]], place: Any) -> None:
 
 
 @here_and_there
-def test_a_wrapped_coroutine_has_the_actor(place: Any) -> None:
+def test_a_wrapped_coroutine_holds_the_lock(place: Any) -> None:
     async def work(ref: Any) -> None:
         assert await asyncio.gather(*[ref.add(1) for _ in range(5)]) == [1, 2, 3, 4, 5]
         group = await xo.create_actors(Worker, [()], address=ref.address)
@@ -134,7 +134,7 @@ def test_a_wrapped_coroutine_has_the_actor(place: Any) -> None:
 
 
 @here_and_there
-def test_whoever_waits_for_the_actor_is_cancelled(place: Any) -> None:
+def test_a_call_that_waits_for_the_lock_is_cancelled(place: Any) -> None:
     async def work(ref: Any) -> None:
         keeping = asyncio.ensure_future(ref.keep())
         await until(lambda: _holds(ref))
@@ -164,7 +164,7 @@ async def _holds(ref: Any) -> bool:
 
 
 @here_and_there
-def test_a_generator_that_waits_for_its_turn_is_cancelled(place: Any) -> None:
+def test_a_generator_that_waits_for_the_lock_is_cancelled(place: Any) -> None:
     async def work(ref: Any) -> None:
         stepping = asyncio.ensure_future(ref.steps())
 
@@ -197,7 +197,7 @@ def test_a_generator_that_waits_for_its_turn_is_cancelled(place: Any) -> None:
 
 
 @here_and_there
-def test_a_thread_keeps_the_actor_until_it_ends(place: Any) -> None:
+def test_a_thread_holds_the_lock_until_it_ends(place: Any) -> None:
     async def work(ref: Any) -> None:
         with contextlib.suppress(AttributeError):
             Worker.gate.clear()
@@ -283,7 +283,7 @@ async def _block(ref: Any) -> None:
         await asyncio.wait_for(ref.blocks(), 0.2)
 
 
-def test_a_client_that_has_gone_leaves_nothing() -> None:
+def test_a_disconnected_client_leaves_nothing() -> None:
     async def work(ref: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -103,12 +103,12 @@ def test_a_damaged_envelope(envelope: bytes) -> None:
     [frames.HEADER.pack(frames.MAX_ENVELOPE + 1, 0), frames.HEADER.pack(1, frames.MAX_PARTS + 1),
      frames.HEADER.pack(0, 2) + (1 << 63).to_bytes(8, "little") * 2, frames.HEADER.pack(0, 1) + (1 << 62).to_bytes(8, "little")],
 )  # fmt: skip
-def test_claims_that_are_too_large(head: bytes) -> None:
+def test_excessive_sizes_are_refused(head: bytes) -> None:
     with pytest.raises(ValueError, match="claims"):
         _fed(head, [], [])
 
 
-def test_a_damaged_value_takes_only_its_own_message() -> None:
+def test_a_damaged_value_affects_only_its_message() -> None:
     pieces = frames.pack((0, 1), [bytearray(5000)])
     stream = b"".join(bytes(piece) for piece in pieces).replace(b"COBM", b"XXXX") + _stream([5])
     found: list[Any] = []
@@ -154,7 +154,7 @@ async def _sent(theirs: socket.socket, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
-def test_what_was_written_does_not_change_before_it_is_sent(size: int) -> None:
+def test_written_bytes_do_not_change_before_they_are_sent(size: int) -> None:
     async def work(link: Link, theirs: socket.socket, receiver: Any) -> None:
         memory = bytearray(b"a" * size)
         link.write([b"first"])
@@ -181,7 +181,7 @@ def test_an_ended_connection_keeps_no_memory() -> None:
     _linked(work)
 
 
-def test_a_peer_that_takes_nothing_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backpressure_pauses_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "HIGH_WATER", 1 << 20)
     monkeypatch.setattr(links, "LOW_WATER", 1 << 18)
 
@@ -201,7 +201,7 @@ def test_a_peer_that_takes_nothing_is_not_read_from(monkeypatch: pytest.MonkeyPa
         _linked(work)
 
 
-def test_places_of_other_lengths_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_direct_placement_with_wrong_sizes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = b"".join(frames.pack_placed((0, 1, "test"), None, [memoryview(b"abc"), memoryview(b"de")])) + _stream([5])
     for found in ([3, 3], [3], [2, 2], None):
         memory = [memoryview(bytes(3)), memoryview(bytes(2))] if found is None else [
@@ -214,7 +214,7 @@ def test_places_of_other_lengths_are_refused(monkeypatch: pytest.MonkeyPatch) ->
         assert messages[1] == (0, 0, 5)
 
 
-def test_bytes_that_fit_no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_larger_than_an_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MAX_ENVELOPE", 10_000)
     monkeypatch.setattr(frames, "MAX_PARTS", 20)
     values = [b"x" * 20_000, "é" * 20_000, [b"x" * 3000] * 8, [bytes([n]) * 3000 for n in range(8)],

@@ -333,7 +333,7 @@ def test_only_the_first_change_copies() -> None:
     assert frame._mgr.blocks[0].values is block
 
 
-def test_lazy_frames_are_what_their_pickles_are() -> None:
+def test_lazy_frames_decode_as_their_pickles_do() -> None:
     import craton.pandas as cpd
 
     lazy = cpd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", None]})
@@ -394,7 +394,7 @@ def test_arrow_arrays(name: str) -> None:
     assert addresses(parts) or name == "x"
 
 
-def test_a_slice_does_not_carry_the_whole() -> None:
+def test_a_slice_does_not_include_the_whole_array() -> None:
     whole = pa.table({"a": range(100_000), "s": [str(i) for i in range(100_000)]})
     few = whole.slice(500, 10)
     assert sum(buffer.nbytes for buffer in encode(few).buffers) < 4096
@@ -469,7 +469,7 @@ def test_polars_frames() -> None:
     assert changed["i"][0] == 1
 
 
-def test_what_arrow_has_not() -> None:
+def test_types_that_arrow_does_not_have() -> None:
     wide = pl.DataFrame({"w": pl.Series([1 << 100, None], dtype=pl.Int128), "i": [1, 2]})
     back = read_back(wide)
     assert back.schema == wide.schema
