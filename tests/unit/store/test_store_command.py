@@ -114,7 +114,7 @@ def test_pages_that_are_dropped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
         assert _verified(pages) == ("2 pages sound, 1 dropped meanwhile", [])
 
 
-def test_output_to_a_closed_pipe(served: str) -> None:
+def test_a_reader_that_has_seen_enough(served: str) -> None:
     with Store.connect(served) as store:
         kept = [store.create_set(f"set {number}") for number in range(100)]
         command = [sys.executable, "-m", "craton", "store", "ls", "--address", served]
