@@ -57,7 +57,7 @@ async def call_each(
     places: defaultdict[str, list[int]] = defaultdict(list)
     for index, ref in enumerate(refs):
         places[ref.address].append(index)
-    asked = [
+    requests = [
         ask_pool(
             address,
             "call each",
@@ -65,10 +65,10 @@ async def call_each(
         )
         for address, indexes in places.items()
     ]
-    answered = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await asyncio.gather(*requests, return_exceptions=True)
     results: list[Any] = [None] * len(refs)
     failed: dict[int, BaseException] = {}
-    for indexes, answer in zip(places.values(), answered, strict=True):
+    for indexes, answer in zip(places.values(), answers, strict=True):
         if isinstance(answer, BaseException):
             failed.update(dict.fromkeys(indexes, answer))
             continue

@@ -86,7 +86,7 @@ async def _ls(parsed: argparse.Namespace) -> int:
 
 async def _top(parsed: argparse.Namespace) -> int:
     before: dict[str, dict[str, Any]] = {}
-    asked = 0.0
+    requested = 0.0
     shown = 0
     while True:
         found = await metrics(parsed.address)
@@ -94,14 +94,14 @@ async def _top(parsed: argparse.Namespace) -> int:
         if parsed.json:
             text = json.dumps(found.pools)
         else:
-            text = time.strftime("%H:%M:%S ") + parsed.address + "\n\n" + table(found, before, now - asked)
+            text = time.strftime("%H:%M:%S ") + parsed.address + "\n\n" + table(found, before, now - requested)
             if sys.stdout.isatty():
                 text = "\x1b[H\x1b[2J" + text
         print(text, flush=True)
         shown += 1
         if shown == parsed.count:
             return 0
-        before, asked = {pool["address"]: pool for pool in found.pools}, now
+        before, requested = {pool["address"]: pool for pool in found.pools}, now
         await asyncio.sleep(parsed.interval)
 
 

@@ -179,6 +179,6 @@ async def _one(index: int, conf: Any) -> dict[str, Any]:
     try:
         found: dict[str, Any] = await wait_for(ask_pool(conf.address, "metrics", None), _ANSWER_TIMEOUT)
     except Exception as error:
-        said = f"no answer within {_ANSWER_TIMEOUT:g} s" if isinstance(error, TimeoutError) else str(error)
-        return {"address": conf.address, "index": index, "label": conf.label, "error": said}
+        reason = f"no answer within {_ANSWER_TIMEOUT:g} s" if isinstance(error, TimeoutError) else str(error)
+        return {"address": conf.address, "index": index, "label": conf.label, "error": reason}
     return found

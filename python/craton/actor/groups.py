@@ -269,8 +269,8 @@ async def _create_many(pool: Any, value: Any) -> list[tuple[str, bytes]]:
                 places[own if strategy is None else pool.place(strategy)].append(index)
         await _create_at(pool, places, made, kind, names, specs)
     except BaseException:
-        gone = [ask_pool(where, "destroy", uid) for where, uid in filter(None, made)]
-        await asyncio.gather(*gone, return_exceptions=True)
+        destroying = [ask_pool(where, "destroy", uid) for where, uid in filter(None, made)]
+        await asyncio.gather(*destroying, return_exceptions=True)
         raise
     return made
 
@@ -314,12 +314,12 @@ async def _create_many_here(pool: Any, value: Any) -> list[bytes]:
             task.cancel()
         if begun:
             await asyncio.wait(begun)
-        gone = [
+        destroying = [
             _destroy_logged(pool, actor)
             for task, actor in begun.items()
             if not task.cancelled() and not task.exception()
         ]
-        await asyncio.gather(*gone)
+        await asyncio.gather(*destroying)
         for actor in made:
             pool.forget(actor)
         raise

@@ -190,9 +190,9 @@ def test_an_exception_that_cannot_be_sent_at_all(monkeypatch: pytest.MonkeyPatch
         raise TypeError("nothing can be written")
 
     monkeypatch.setattr("craton.actor.wire.exceptions.encode", refuse)
-    told = sendable(Hidden())
-    assert type(told) is xo.SendMessageFailed
-    assert "Hidden" in str(told)
+    sent = sendable(Hidden())
+    assert type(sent) is xo.SendMessageFailed
+    assert "Hidden" in str(sent)
     assert type(sendable(KeyError("a"))) is KeyError
 
 

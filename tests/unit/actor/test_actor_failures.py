@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from actors import Worker, of, program, runs, until
 
 #: Seconds within which a caller must get the error after the called process has ended.
-AT_ONCE = 1.0
+NOTICE_TIME = 1.0
 
 _GROUP = """
 import asyncio, sys
@@ -65,7 +65,7 @@ async def lost(*calls: Any) -> xo.ServerClosed:
     """Return the error that all calls of an ended process fail with."""
     began = time.monotonic()
     found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
-    assert time.monotonic() - began < AT_ONCE + 0.5  # half a second more for a busy machine
+    assert time.monotonic() - began < NOTICE_TIME + 0.5  # half a second more for a busy machine
     texts = {str(error) for error in found}
     assert len(texts) == 1, texts
     assert all(type(error) is xo.ServerClosed for error in found), found
@@ -90,13 +90,13 @@ def test_every_caller_gets_the_exit_report() -> None:
             main = pool.external_address
             ref = await xo.create_actor(Worker, address=main, allocate_strategy=of(1), uid="w")
             neighbour = await xo.create_actor(Worker, address=main, allocate_strategy=of(2))
-            stranger = await xo.create_actor(Worker, address=others.external_address, allocate_strategy=of(1))
+            outsider = await xo.create_actor(Worker, address=others.external_address, allocate_strategy=of(1))
             for how, text, code in _ENDS:
                 assert (
-                    await stranger.ask(ref, "add", 0) == 0
+                    await outsider.ask(ref, "add", 0) == 0
                 )  # it must be connected before, to have the main pool's address
                 calls = [asyncio.ensure_future(ref.sleep(100)) for _ in range(10)]
-                calls += [asyncio.ensure_future(other.ask(ref, "sleep", 100)) for other in (neighbour, stranger)]
+                calls += [asyncio.ensure_future(other.ask(ref, "sleep", 100)) for other in (neighbour, outsider)]
                 calls.append(asyncio.ensure_future(getattr(ref, how[0])(*how[1:])))
                 error = await lost(*calls)
                 assert error.address == ref.address
@@ -106,7 +106,7 @@ def test_every_caller_gets_the_exit_report() -> None:
                 await xo.wait_actor_pool_recovered(ref.address, main)
                 assert await ref.add(1) == 1
                 assert await asyncio.wait_for(neighbour.ask(ref, "add", 1), 5) == 2
-                assert await asyncio.wait_for(stranger.ask(ref, "add", -2), 5) == 0
+                assert await asyncio.wait_for(outsider.ask(ref, "add", -2), 5) == 0
 
     asyncio.run(main())
 

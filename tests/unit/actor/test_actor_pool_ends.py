@@ -257,9 +257,9 @@ def test_a_pool_that_is_busy_does_not_keep_others(
             finally:
                 os.kill(stopped.pid, signal.SIGCONT)
             # It gets the configuration as soon as it reads again.
-            await until(lambda: knows(first, third))
+            await until(lambda: is_configured(first, third))
 
-    async def knows(address: str, other: str) -> bool:
+    async def is_configured(address: str, other: str) -> bool:
         return other in (await xo.get_pool_config(address)).get_external_addresses()
 
     asyncio.run(main())

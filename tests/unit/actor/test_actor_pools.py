@@ -31,15 +31,15 @@ def pids(pool: Any) -> list[int]:
 
 @pytest.mark.parametrize("how", ["actor", pytest.param("process", marks=pytest.mark.slow), False])
 def test_recovery(how: str | bool) -> None:
-    told: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
 
     def down(pool: Any, address: str) -> None:
-        told.append(("down", address))
+        events.append(("down", address))
         raise ValueError("this is logged")
 
     async def back(pool: Any, address: str) -> None:
         await asyncio.sleep(0)
-        told.append(("back", address))
+        events.append(("back", address))
         raise ValueError("so is this")
 
     async def main() -> None:
@@ -81,10 +81,10 @@ def test_recovery(how: str | bool) -> None:
                     await ref.exit(7)
                 made = await xo.create_actor(Worker, 9, address=main, allocate_strategy=of(1))
                 assert await made.add(1) == 10
-                await until(lambda: len(told) == 4)
+                await until(lambda: len(events) == 4)
             assert await other.add(1) == 6
-            await until(lambda: told)
-            assert set(told) == {("down", ref.address)} | ({("back", ref.address)} if how else set())
+            await until(lambda: events)
+            assert set(events) == {("down", ref.address)} | ({("back", ref.address)} if how else set())
 
     asyncio.run(main())
 

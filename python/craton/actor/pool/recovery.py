@@ -161,7 +161,7 @@ class SubPoolMonitor:
             await self._serves.wait()
             if self._process.is_alive():
                 return
-        why, code = next(reversed(self._exit_reports.values()), (f"the pool at {self.address} is gone", None))
+        why, code = next(reversed(self._exit_reports.values()), (f"the pool at {self.address} has ended", None))
         raise ServerClosed(why, self.address, code)
 
     async def exit_report(self, pid: int | None) -> tuple[str, int | None] | None:

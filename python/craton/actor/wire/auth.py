@@ -147,5 +147,5 @@ class Handshake:
             self.refusal = "runs another version of Craton, with an incompatible handshake: install the same version"
         return False
 
-    def _mac(self, who: bytes, first: bytes, second: bytes) -> bytes:
-        return hmac.digest(self._key, self._magic + who + first + second + self.binding, hashlib.sha256)
+    def _mac(self, role: bytes, first: bytes, second: bytes) -> bytes:
+        return hmac.digest(self._key, self._magic + role + first + second + self.binding, hashlib.sha256)

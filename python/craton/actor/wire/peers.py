@@ -346,8 +346,8 @@ class Peers:
         if main in ("", address):
             return None
         with contextlib.suppress(Exception):
-            asked = self.request(main, ASK, ("exit report",), (address, pid))
-            return await wait_for(asked, _EXIT_REPORT_TIMEOUT)
+            request = self.request(main, ASK, ("exit report",), (address, pid))
+            return await wait_for(request, _EXIT_REPORT_TIMEOUT)
         return None
 
     def key(self) -> bytes:
