@@ -86,7 +86,7 @@ def extract_arrays(encoder: Encoder, obj: Any) -> Any:
     except (_NotPlainError, RecursionError):
         return obj
     finally:
-        replaced = None  # type: ignore[assignment]  # the closure refers to itself, and the cycle would keep the arrays alive until a garbage collection
+        replaced = None  # type: ignore[assignment]  # break the cycle of the closure, which would keep the arrays alive
     if not found:
         return obj
     for ahead, (description, memory) in enumerate(found):

@@ -92,9 +92,8 @@ def test_every_caller_gets_the_exit_report() -> None:
             neighbour = await xo.create_actor(Worker, address=main, allocate_strategy=of(2))
             outsider = await xo.create_actor(Worker, address=others.external_address, allocate_strategy=of(1))
             for how, text, code in _ENDS:
-                assert (
-                    await outsider.ask(ref, "add", 0) == 0
-                )  # it must be connected before, to have the main pool's address
+                # It must have been connected before the process ends, to have the main pool's address.
+                assert await outsider.ask(ref, "add", 0) == 0
                 calls = [asyncio.ensure_future(ref.sleep(100)) for _ in range(10)]
                 calls += [asyncio.ensure_future(other.ask(ref, "sleep", 100)) for other in (neighbour, outsider)]
                 calls.append(asyncio.ensure_future(getattr(ref, how[0])(*how[1:])))

@@ -1,4 +1,4 @@
-"""Tasks that nobody awaits: cancelled at any moment, failing, passed over."""
+"""Background tasks that are cancelled at any moment, fail, or raise ignored exceptions."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ logger = logging.getLogger("craton.actor")
 
 
 def max_unauthenticated() -> int:
-    """Return the most unauthenticated connections at a time: `MAX_UNAUTHENTICATED`, but at most a quarter of the file descriptors."""
+    """Return the limit of unauthenticated connections: at most a quarter of the file descriptors, but at least 16."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_UNAUTHENTICATED if soft == resource.RLIM_INFINITY else max(16, min(MAX_UNAUTHENTICATED, soft // 4))
 
