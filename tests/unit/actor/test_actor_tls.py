@@ -277,7 +277,11 @@ def test_an_unreachable_machine_is_detected(files: Files, monkeypatch: pytest.Mo
         (None, "one", "does not use TLS, and this process requires it"),
         ("one", "alone", "does not accept the certificate of this process"),
         ("one", "", "requires a certificate, and this process has none"),
-        ("alone", "one", "the certificate of the pool at .* cannot be verified with the authorities in .*ca.pem: .*self"),
+        (
+            "alone",
+            "one",
+            "the certificate of the pool at .* cannot be verified with the authorities in .*ca.pem: .*self",
+        ),
     ],
 )
 def test_refused_peers(files: Files, theirs: str | None, ours: str | None, why: str) -> None:

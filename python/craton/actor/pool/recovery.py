@@ -172,11 +172,11 @@ class SubPoolMonitor:
         tuple or None
             A description for error messages, and the exit status.
         """
-        young = self._starting
-        if young is not None and pid == young.pid:
+        starting = self._starting
+        if starting is not None and pid == starting.pid:
             with contextlib.suppress(TimeoutError):
-                await young.wait(_DYING)
-                self._remember(young)
+                await starting.wait(_DYING)
+                self._remember(starting)
         elif pid in (None, self._process.pid) and not self._ended.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _DYING)
@@ -187,9 +187,9 @@ class SubPoolMonitor:
     async def kill(self) -> None:
         """Kill the process, and wait until its end has been recorded."""
         if self._starting is not None:
-            young = self._starting
-            young.kill()
-            await young.wait()
+            starting = self._starting
+            starting.kill()
+            await starting.wait()
             return
         if self._ended.is_set():
             return

@@ -31,26 +31,26 @@ class PendingRecreation:
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
-        self._there: dict[bytes, asyncio.Future[None]] = {}
+        self._futures: dict[bytes, asyncio.Future[None]] = {}
         # The number of waiting calls for each (connection, uid).
-        self._kept: Counter[tuple[Any, bytes]] = Counter()
+        self._waiting: Counter[tuple[Any, bytes]] = Counter()
 
     def must_wait(self, link: Any, uid: bytes, actor: Any) -> bool:
         """Whether a call must wait: for its actor, or for earlier calls of the actor from the same connection."""
-        return actor is None or (link, uid) in self._kept
+        return actor is None or (link, uid) in self._waiting
 
     def deferred(self, link: Any, kind: int, uid: bytes, *message: Any) -> Coroutine[Any, Any, Any]:
         """Register a call that must wait; return a coroutine that waits and then handles it."""
-        self._kept[link, uid] += 1
+        self._waiting[link, uid] += 1
         return self._wait_and_handle(link, kind, uid, *message)
 
     async def _wait_and_handle(self, link: Any, kind: int, uid: bytes, *message: Any) -> Any:
         try:
             await self.wait(uid)
         finally:
-            self._kept[link, uid] -= 1
-            if not self._kept[link, uid]:
-                del self._kept[link, uid]
+            self._waiting[link, uid] -= 1
+            if not self._waiting[link, uid]:
+                del self._waiting[link, uid]
         return await self._pool.handle(kind, uid, *message)
 
     async def wait(self, uid: bytes) -> None:
@@ -63,8 +63,8 @@ class PendingRecreation:
         """
         if recreating.get():
             return
-        there = self._of(uid)
-        done, _ = await asyncio.wait([there], timeout=RECREATION_TIMEOUT)
+        future = self._of(uid)
+        done, _ = await asyncio.wait([future], timeout=RECREATION_TIMEOUT)
         if not done and uid not in self._pool.actors:
             raise ActorPoolNotStarted(
                 f"the process of the pool at {self._pool.external_address} was restarted, and the actor {uid!r}, if it "
@@ -78,15 +78,15 @@ class PendingRecreation:
     def all_recreated(self) -> None:
         """Wake all waiting calls, and delay no more."""
         self._pool.recreation = None
-        for there in self._there.values():
-            self._release(there)
+        for future in self._futures.values():
+            self._release(future)
 
     def _of(self, uid: bytes) -> asyncio.Future[None]:
-        there = self._there.get(uid)
-        if there is None:
-            there = self._there[uid] = self._pool.loop.create_future()
-        return there
+        future = self._futures.get(uid)
+        if future is None:
+            future = self._futures[uid] = self._pool.loop.create_future()
+        return future
 
-    def _release(self, there: asyncio.Future[None]) -> None:
-        if not there.done():
-            there.set_result(None)
+    def _release(self, future: asyncio.Future[None]) -> None:
+        if not future.done():
+            future.set_result(None)
