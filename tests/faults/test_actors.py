@@ -123,10 +123,10 @@ class Clock:
 
 
 def family(name: str) -> set[int]:
-    """Return the processes that run and were begun with that name of a family in their environment.
+    """Return the pids of the running processes whose environment has this name of a family.
 
-    Whoever has inherited it counts, whether anybody has seen its number or not. Other programs of this machine do not,
-    whatever ports and sockets they have.
+    Processes inherit the name, so the result includes those whose pids the test has not seen, and excludes other programs
+    of the machine.
     """
     mark = f"{FAMILY}={name}".encode()
     found = set()

@@ -423,7 +423,8 @@ class TlsLink(Link):
 
     def _reason(self, error: ssl.SSLError) -> str:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return f"the certificate of {self.peer} cannot be verified with the authorities in {self._secured.tls.ca}: {error.verify_message}"
+            ca = self._secured.tls.ca
+            return f"the certificate of {self.peer} cannot be verified with the authorities in {ca}: {error.verify_message}"
         reason = error.reason or str(error)
         if reason.endswith("CERTIFICATE_REQUIRED"):
             return f"{self.peer} requires a certificate, and this process has none: set {VARIABLE}CERT"
