@@ -74,7 +74,7 @@ class Group:
 
 def broken(tmp_path: Path, work: Any, patience: float = 60) -> None:
     (tmp_path / "patience.py").write_text(
-        f"from craton.actor.pool import recreation\nreturning.RECREATION_TIMEOUT = {patience}\n"
+        f"from craton.actor.pool import recreation\nrecreation.RECREATION_TIMEOUT = {patience}\n"
     )
 
     async def main() -> None:
