@@ -305,7 +305,7 @@ def test_tickets() -> None:
         turn = Turn()
         first, second, third = turn.ticket(), turn.ticket(), turn.ticket()
         thread = asyncio.get_running_loop().create_future()
-        turn.lasts_until(thread)
+        turn.held_until(thread)
         first.release()
         assert (turn.free, len(turn)) == (False, 2)
         second.release()
