@@ -86,7 +86,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.fixture(autouse=True)
 def _nothing_chosen() -> Iterator[None]:
     yield
-    assert tls._chosen == []
+    assert tls._activated == []
 
 
 @contextlib.contextmanager
@@ -252,7 +252,7 @@ def test_an_unreachable_machine_is_detected(files: Files, monkeypatch: pytest.Mo
     async def work(address: str) -> None:
         ref = await xo.create_actor(Worker, address=address)
         link = link_to(address)
-        (sock,) = [sock for felt, sock in keepalive._felt[asyncio.get_running_loop()].items() if felt is link]
+        (sock,) = [sock for felt, sock in keepalive._watched[asyncio.get_running_loop()].items() if felt is link]
         assert len(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, keepalive._INFO.size)) == keepalive._INFO.size
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not keepalive.is_silent(sock)
