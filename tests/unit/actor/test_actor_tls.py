@@ -454,7 +454,7 @@ def test_wrong_settings(files: Files, tmp_path: Path) -> None:
         (xo.TLS(one, files.path("two.key")), ValueError, "MISMATCH|mismatch"),
         (xo.TLS(rubbish, key), ValueError, "rubbish.pem"),
         (xo.TLS(one, key, rubbish), ValueError, "authorities in .*rubbish.pem"),
-        (xo.TLS(one, files.encrypted()), ValueError, "without a password"),
+        (xo.TLS(one, files.encrypted()), ValueError, "use an unencrypted key"),
     ]:
         with pytest.raises(error, match=why):
             tls.activate(given)
